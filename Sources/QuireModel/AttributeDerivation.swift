@@ -1,30 +1,30 @@
 internal import QuireSystem
 
-/// How a derived attribute is computed: its ``AttributeDescription/derivationExpression``, read.
+/// The parsed ``AttributeDescription/derivationExpression`` of a derived attribute.
 ///
 /// | expression | value |
 /// |---|---|
-/// | `books.@count` | the number of objects that a to-many relationship leads to |
-/// | `books.@sum.price`, `books.price.@sum` | the sum of a numeric attribute of theirs; what has none counts as 0 |
-/// | `author.name` | the attribute of the object that a to-one relationship leads to |
+/// | `books.@count` | the number of objects in a to-many relationship |
+/// | `books.@sum.price`, `books.price.@sum` | the sum of a numeric attribute of the related objects; null counts as 0 |
+/// | `author.name` | an attribute of a to-one relationship's destination |
 /// | `name` | another attribute of the object |
-/// | `canonical:(name)` | a text without differences of case and diacritics; also of `author.name` |
-/// | `uppercase:(name)`, `lowercase:(name)` | a text in capitals, in small letters; also of `author.name` |
-/// | `now()` | the time of the save that wrote the object last |
+/// | `canonical:(name)` | a text folded for case and diacritics; also of `author.name` |
+/// | `uppercase:(name)`, `lowercase:(name)` | a text in upper or lower case; also of `author.name` |
+/// | `now()` | the time of the object's last save |
 ///
-/// The colon may be left out. What an attribute is derived from must not be derived itself.
+/// The colon may be left out. The source attribute must not be derived itself.
 public struct AttributeDerivation: Sendable, Hashable {
-    /// What is done to a text.
+    /// A transformation of a text.
     public enum TextFunction: String, Sendable, Hashable, CaseIterable {
-        /// Drops differences of case and diacritics.
+        /// Folds case and diacritics.
         case canonical
-        /// Capitals.
+        /// Upper case.
         case uppercase
-        /// Small letters.
+        /// Lower case.
         case lowercase
     }
 
-    /// The kinds of derivation. Keys name properties from the object on.
+    /// The kinds of derivation. Keys are property names, beginning at the object.
     public enum Form: Sendable, Hashable {
         /// The number of objects in a to-many relationship.
         case count(relationship: String)
@@ -38,12 +38,12 @@ public struct AttributeDerivation: Sendable, Hashable {
         case now
     }
 
-    /// What the expression says.
+    /// The parsed expression.
     public let form: Form
 
-    /// Reads an expression.
+    /// Parses an expression.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` and a sentence that names the forms there are.
+    /// - Throws: ``QuireError`` with code `invalidModel` and a message listing the valid forms.
     public init(_ expression: String) throws {
         guard let form = Self.form(of: expression.filter { !$0.isWhitespace }) else {
             throw QuireError(

@@ -5,21 +5,21 @@ public import QuireSystem
 public struct AttributeDescription: Sendable, Hashable {
     /// The attribute's name, unique among the entity's properties and those it inherits.
     public var name: String
-    /// The type of its values.
+    /// The type of the values.
     public var type: AttributeType
-    /// Whether it may have no value when the object is saved.
+    /// Whether the value may be null when the object is saved.
     public var isOptional = true
-    /// Whether it lives in memory only.
+    /// Whether the value is in memory only.
     public var isTransient = false
-    /// The value a new object gets.
+    /// The initial value of a new object.
     public var defaultValue: AttributeValue = .null
-    /// The smallest number or earliest date that is valid, or for a text the smallest length.
+    /// The minimum number or earliest date; for a text, the minimum length.
     public var minimum: AttributeValue = .null
-    /// The largest number or latest date that is valid, or for a text the greatest length.
+    /// The maximum number or latest date; for a text, the maximum length.
     public var maximum: AttributeValue = .null
     /// A regular expression that a text must match as a whole.
     public var regularExpression: String?
-    /// Conditions that the value must satisfy besides.
+    /// Additional conditions on the value.
     public var validationPredicates: [ValidationPredicate] = []
     /// The name of the transformer of a transformable attribute.
     public var valueTransformerName: String?
@@ -27,7 +27,7 @@ public struct AttributeDescription: Sendable, Hashable {
     public var customClassName: String?
     /// Whether generated code shows a number as a scalar.
     public var usesScalarValueType = false
-    /// Whether large values are kept in files of their own beside the store.
+    /// Whether large values are kept in separate files beside the store.
     public var allowsExternalBinaryDataStorage = false
     /// Whether CloudKit may encrypt the value.
     public var allowsCloudEncryption = false
@@ -41,15 +41,15 @@ public struct AttributeDescription: Sendable, Hashable {
     public var isSyncable = true
     /// Whether the value is stored in an external record file (of old models).
     public var isStoredInTruthFile = false
-    /// For a derived attribute, the expression the store computes it by.
+    /// The expression of a derived attribute, computed by the store.
     public var derivationExpression: String?
     /// For a composite attribute, the name of its ``CompositeDescription`` in the model.
     public var compositeName: String?
     /// The name the attribute had in an earlier version of the model.
     public var renamingIdentifier: String?
-    /// A text that makes the version hash differ where nothing else does.
+    /// The version hash modifier, which distinguishes otherwise equal version hashes.
     public var versionHashModifier: String?
-    /// Free keys and values of the model's author.
+    /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
 
     /// Describes an attribute; set what differs from the defaults afterwards.
@@ -59,11 +59,11 @@ public struct AttributeDescription: Sendable, Hashable {
     }
 }
 
-/// Names the elements of composite attributes.
+/// A named group of elements for composite attributes.
 public struct CompositeDescription: Sendable, Hashable {
     /// The composite's name, which attributes refer to.
     public var name: String
-    /// Its elements. One may itself be composite.
+    /// The elements, which may themselves be composite.
     public var elements: [AttributeDescription]
 
     /// Describes a composite.
@@ -76,20 +76,19 @@ public struct CompositeDescription: Sendable, Hashable {
 // MARK: - Validation
 
 extension AttributeDescription {
-    /// The value in the form that the attribute keeps.
+    /// Converts a value to the attribute's storage form.
     ///
-    /// A value of the attribute's own form comes back as it is, without any cost; of others, these are taken:
-    /// - an integer for a double, float or decimal that can say it exactly, and 0 and 1 for a boolean,
-    /// - external data for a binary attribute; for one that does not allow external storage, its bytes,
-    /// - a floating-point number for a decimal: the decimal that its shortest text names (9.99 is 9.99).
+    /// A value already in that form is returned unchanged at no cost. Accepted conversions:
+    /// - an integer for a double, float or decimal that can represent it exactly, and 0 and 1 for a boolean,
+    /// - external data for a binary attribute; its bytes if the attribute does not allow external storage,
+    /// - a floating-point number for a decimal: the decimal of its shortest text (9.99 is 9.99).
     ///
-    /// A float is rounded to its 32 bits. A date must be a number and less than 285 million years away.
-    /// Not-a-number is refused everywhere, because SQLite keeps it as no value; infinity is taken for a double
-    /// or float. A transient attribute without a type takes every value. The elements of a composite are not
-    /// looked at: each has its own description.
+    /// A float is rounded to its 32 bits. A date must be a number and less than 285 million years away. NaN is rejected
+    /// everywhere, because SQLite stores it as NULL; infinity is accepted for a double or float. A transient attribute
+    /// without a type accepts every value. The elements of a composite are not checked: each has its own description.
     ///
     /// - Parameters:
-    ///   - value: The value to keep. ``AttributeValue/null`` always fits here; see ``validate(_:entity:)``.
+    ///   - value: The value. ``AttributeValue/null`` is always accepted; see ``validate(_:entity:)``.
     ///   - entity: The entity's name, for the error.
     /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type.
     public func coerce(_ value: AttributeValue, entity: String? = nil) throws -> AttributeValue {
@@ -99,7 +98,7 @@ extension AttributeDescription {
             (.transformable, .binary), (.objectID, .objectID), (.composite, .composite):
             return value
         case (.binary, .external(let data)):
-            // Only a file is worth a detour.
+            // Values in memory stay binary; only files are kept as external data.
             if allowsExternalBinaryDataStorage, !isTransient, data.file != nil { return value }
             return .binary(try data.data())
         case (.integer16, .integer(let integer)):
@@ -142,10 +141,9 @@ extension AttributeDescription {
         }
     }
 
-    /// Checks that an object with this value may be saved: that there is one if it is required, and that it is
-    /// in range, or a text of the right length and form.
+    /// Validates the value for saving: present if required, and in range, or a text of valid length and form.
     ///
-    /// Lengths are counted in UTF-16 code units, as Core Data counts them.
+    /// Lengths are counted in UTF-16 code units, as in Core Data.
     ///
     /// - Parameters:
     ///   - value: A value that ``coerce(_:entity:)`` returned.
@@ -155,7 +153,7 @@ extension AttributeDescription {
     public func validate(_ value: AttributeValue, entity: String? = nil) throws {
         switch value {
         case .null:
-            // The store computes what is derived.
+            // The store computes derived values.
             if isOptional || derivationExpression != nil { return }
             throw violation(.required, "is required, but has no value.", entity: entity)
         case .string(let text):
@@ -224,7 +222,7 @@ extension AttributeDescription {
         }
     }
 
-    /// Whether one value is less than another. False if they are not of one kind or have no order.
+    /// Whether one value is less than another. False for values of different kinds or without an order.
     func isLess(_ left: AttributeValue, than right: AttributeValue) -> Bool {
         switch (left, right) {
         case (.integer(let left), .integer(let right)): left < right
@@ -272,7 +270,7 @@ extension AttributeDescription {
 }
 
 extension AttributeValue {
-    /// What kind of value it is, as an error message says it.
+    /// The kind of value, for error messages.
     fileprivate var kind: String {
         switch self {
         case .null: "nothing:"

@@ -8,8 +8,8 @@ public enum AttributeType: Int, Sendable, Hashable, CaseIterable {
     case integer32 = 200
     /// A signed integer of 64 bits.
     case integer64 = 300
-    /// A decimal number. SQLite stores keep 15 digits of one with a fraction, as Core Data's do, and other
-    /// stores all 38; see ``SQLiteStoreOptions/refusesInexactDecimals``.
+    /// A decimal number. SQLite stores keep 15 digits of fractional ones, as in Core Data, other stores all 38; see
+    /// ``SQLiteStoreOptions/refusesInexactDecimals``.
     case decimal = 400
     /// A floating-point number of 64 bits.
     case double = 500
@@ -27,7 +27,7 @@ public enum AttributeType: Int, Sendable, Hashable, CaseIterable {
     case uuid = 1100
     /// A uniform resource identifier.
     case uri = 1200
-    /// Bytes made and understood by a value transformer.
+    /// Bytes encoded and decoded by a value transformer.
     case transformable = 1800
     /// The identifier of an object. Not stored.
     case objectID = 2000
@@ -38,7 +38,7 @@ public enum AttributeType: Int, Sendable, Hashable, CaseIterable {
 // MARK: - Titles
 
 extension AttributeType {
-    /// What the type is called in a sentence.
+    /// The type's name in error messages.
     package var title: String {
         switch self {
         case .undefined: "undefined"

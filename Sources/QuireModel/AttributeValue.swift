@@ -1,12 +1,12 @@
 public import Foundation
 internal import QuireSystem
 
-/// The value of an attribute, or of a to-one relationship, as the graph and the stores pass it on.
+/// The value of an attribute or a to-one relationship, as exchanged between graph and stores.
 ///
-/// Integers of all widths and dates of all precisions share a case; the attribute's ``AttributeType`` says
-/// what may be in it. A literal makes one: `book["title"] = "Emma"`, `book["year"] = 1815`.
+/// Integers of all widths and dates of all precisions share a case; the attribute's ``AttributeType`` determines the range.
+/// Literals are supported: `book["title"] = "Emma"`, `book["year"] = 1815`.
 public enum AttributeValue: Sendable, Hashable {
-    /// No value.
+    /// Null.
     case null
     /// An integer of 16, 32 or 64 bits.
     case integer(Int64)
@@ -20,10 +20,10 @@ public enum AttributeValue: Sendable, Hashable {
     case string(String)
     /// A point in time.
     case date(Date)
-    /// Bytes: of a binary attribute, or of a transformable one before its transformer.
+    /// The bytes of a binary attribute, or of a transformable one before transformation.
     case binary(Data)
-    /// Bytes that are not in memory: of a binary attribute that allows external storage. What reads an attribute by its key
-    /// gives ``binary(_:)`` instead; see ``ManagedObject/externalData(forKey:)``.
+    /// Bytes not in memory: of a binary attribute that allows external storage. Reading an attribute by key returns
+    /// ``binary(_:)`` instead; see ``ManagedObject/externalData(forKey:)``.
     case external(ExternalData)
     /// A universally unique identifier.
     case uuid(UUID)
@@ -34,7 +34,7 @@ public enum AttributeValue: Sendable, Hashable {
     /// The elements of a composite attribute by name.
     case composite([String: AttributeValue])
 
-    /// Whether there is no value.
+    /// Whether the value is null.
     @inlinable public var isNull: Bool {
         if case .null = self { return true }
         return false
@@ -52,14 +52,14 @@ extension AttributeValue: ExpressibleByStringLiteral, ExpressibleByIntegerLitera
     public init(floatLiteral value: Double) { self = .double(value) }
     /// True or false.
     public init(booleanLiteral value: Bool) { self = .boolean(value) }
-    /// No value.
+    /// Null.
     public init(nilLiteral: ()) { self = .null }
 }
 
 // MARK: - Composite values
 
 extension [String: AttributeValue] {
-    /// The element of a composite value that names lead to; ``AttributeValue/null`` if there is none.
+    /// The element of a composite value at a path; ``AttributeValue/null`` if it is missing.
     package func element(at path: ArraySlice<Substring>) -> AttributeValue {
         guard let first = path.first, let value = self[String(first)] else { return .null }
         if path.count == 1 { return value }
@@ -69,9 +69,9 @@ extension [String: AttributeValue] {
 }
 
 extension ResolvedEntity {
-    /// The values that a composite value has for the slots of a composite attribute.
+    /// The values of a composite, one for each slot of a composite attribute.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the value is no composite one.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the value is not a composite.
     package func elements(
         of value: AttributeValue, forKey key: String, in slots: Range<Int>
     ) throws -> [(slot: Int, value: AttributeValue)] {
@@ -89,7 +89,7 @@ extension ResolvedEntity {
 
 // MARK: - Texts
 
-/// Values as texts, the same everywhere: no locale, no time zone of the user's.
+/// The text form of values, independent of locale and time zone.
 ///
 /// | type | text written | also read |
 /// |---|---|---|
@@ -105,19 +105,19 @@ extension ResolvedEntity {
 ///
 /// Spaces around a text are ignored, except where the value is a text itself.
 extension AttributeValue {
-    /// Reads a value of a type.
+    /// Parses a value of a type.
     ///
     /// ```swift
     /// try AttributeValue(parsing: "2026-11-21", as: .date)
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the text is no value of the type, or one out of the
-    ///   type's range. Object identifiers and composites have no text that could be read without a store.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the text is not a valid value of the type or is out of its
+    ///   range. Object identifiers and composites cannot be parsed without a store.
     public init(parsing text: String, as type: AttributeType) throws {
         try self.init(parsing: text, as: type, takesAllForms: false)
     }
 
-    /// Reads a number in a notation that has one kind of numbers, such as JSON: `1.0` and `1e3` are integers, too.
+    /// Parses a number in a notation with a single number type, such as JSON: `1.0` and `1e3` are integers, too.
     ///
     /// - Throws: As ``init(parsing:as:)``.
     package init(parsingNumber text: String, as type: AttributeType) throws {
@@ -150,10 +150,10 @@ extension AttributeValue {
         self = value
     }
 
-    /// The value's text in the form that ``init(parsing:as:)`` reads back; `nil` if there is no value or it has
-    /// no text: a composite, a date that is not a number, or a value in a file that cannot be read.
+    /// The value's text in the form that ``init(parsing:as:)`` reads back; `nil` for null and for values without a text: a
+    /// composite, a NaN date, or a value in an unreadable file.
     ///
-    /// A value that is not of the type, which no object holds, is written as what it is.
+    /// A value of another type, which no object holds, is formatted by its actual type.
     public func text(as type: AttributeType) -> String? {
         switch self {
         case .null, .composite: nil
@@ -174,7 +174,7 @@ extension AttributeValue {
     // MARK: - Reading
 
     private static func trimmed(_ text: String) -> String {
-        // Mostly there is nothing to trim, and finding that out by bytes takes no time.
+        // Usually there is nothing to trim, which a check by bytes finds fast.
         let isInk = { (byte: UInt8) in byte > 0x20 && byte < 0x7F }
         if let first = text.utf8.first, let last = text.utf8.last, isInk(first), isInk(last) {
             return text
@@ -238,7 +238,7 @@ extension AttributeValue {
     }
 
     private static func uri(_ text: String) -> AttributeValue? {
-        // Characters that a URI cannot have are refused, not replaced: else it would read back differently.
+        // Invalid URI characters are rejected, not replaced: otherwise the URI would not round-trip.
         URL(string: text, encodingInvalidCharacters: false).map(AttributeValue.uri)
     }
 
@@ -259,7 +259,7 @@ extension AttributeValue {
         return QuireError(.invalidValue, "\(shown(text)) is not \(expected).")
     }
 
-    /// A text in quotation marks, cut short if it is long.
+    /// A text in quotation marks, truncated if it is long.
     static func shown(_ text: String) -> String {
         text.count > 60 ? "“\(text.prefix(57))…”" : "“\(text)”"
     }
@@ -270,7 +270,7 @@ extension AttributeValue {
 }
 
 extension AttributeValue {
-    /// The value as an error message shows it.
+    /// The value formatted for error messages.
     package var display: String {
         switch self {
         case .null: "nothing"
@@ -284,14 +284,14 @@ extension AttributeValue {
     }
 }
 
-/// A number's text taken apart: sign, digits with a point, exponent, and nothing else. The standard library and
-/// Foundation accept more, or stop at the first character they do not know.
+/// Splits a number's text into sign, digits with a point, and exponent, and rejects anything else. The standard library and
+/// Foundation accept more, or stop at the first unknown character.
 private struct NumberFormat {
     private let isNegative: Bool
     /// The digits without zeros at either end.
     private let digits: [UInt8]
     var significantDigits: Int { digits.count }
-    /// The power of ten by which the significant digits, taken as an integer, are multiplied.
+    /// The power of ten that scales the significant digits, read as an integer.
     var exponent: Int
 
     init?(_ text: String) {
@@ -325,7 +325,7 @@ private struct NumberFormat {
         exponent = digits.isEmpty ? 0 : power - fraction.count + trailing
     }
 
-    /// Whether there is nothing behind the point but zeros.
+    /// Whether the fraction is zero.
     var isWhole: Bool { exponent >= 0 }
 
     /// A whole number with its sign, without point and exponent; `nil` if it has a fraction, or more digits than any

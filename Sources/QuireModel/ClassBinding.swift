@@ -1,12 +1,12 @@
 internal import QuireSystem
 
-/// Finds the properties of a class in the entity it is bound to.
+/// Maps the properties of a class to those of its bound entity.
 ///
-/// The table is made with the entity's layout; whether everything fits is checked when all layouts are there,
-/// and every misfit is found, not only the first.
+/// The table is made with the entity's layout; classes are checked once all layouts exist, and every mismatch is reported,
+/// not only the first.
 enum ClassBinding {
-    /// For each property of the class, by ordinal, the slot of an attribute or a to-one relationship, or the
-    /// position of a to-many relationship; -1 where there is none, for ``check(_:in:)`` to complain about.
+    /// For each property of the class, by ordinal, the slot of an attribute or to-one relationship, or the position of a
+    /// to-many relationship; -1 if missing, which ``check(_:in:)`` reports.
     static func table(
         of objectClass: (any EntityClass.Type)?, properties: [String: ResolvedEntity.Property],
         relationships: [ResolvedEntity.Relationship]
@@ -31,7 +31,7 @@ enum ClassBinding {
             guard let objectClass = entity.objectClass else { continue }
             let superentity = entity.superentityNumber.map { layout.entity(number: $0) }
             if let superclass = superentity?.objectClass {
-                // Whatever is wrong has been said of that.
+                // Already checked for the superentity.
                 if superclass == objectClass { continue }
                 if !superclass.isSuperclass(of: objectClass) {
                     failures.append(
@@ -61,7 +61,7 @@ enum ClassBinding {
             .invalidModel, message, subject: .init(entity: entity.name, property: property))
     }
 
-    /// What is wrong, and what to do about it.
+    /// The error message for a mismatch, with its remedy.
     private static func misfit(
         of property: EntityDeclaration.Property, in entity: ResolvedEntity, _ layout: ResolvedModel
     ) -> String? {
@@ -121,14 +121,14 @@ enum ClassBinding {
 // MARK: - Classes of a model
 
 extension ManagedObjectModel {
-    /// Makes the model that classes declare, and binds it to them.
+    /// Makes the model declared by classes, and binds it to them.
     ///
     /// ```swift
-    /// let model = try ManagedObjectModel(classes: [Book.self])      // Author too, which Book leads to.
+    /// let model = try ManagedObjectModel(classes: [Book.self])      // Includes Author, Book's destination.
     /// ```
     ///
-    /// Superclasses that declare entities come along, and so do the classes that relationships lead to. A relationship
-    /// that names no inverse has the one that names it.
+    /// Superclasses that declare entities are included, and so are the destinations of relationships. A relationship without
+    /// a named inverse gets the one that names it as its inverse.
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`, naming class and property; with ``QuireError/failures`` if
     ///   there are several.
@@ -138,13 +138,11 @@ extension ManagedObjectModel {
         try validate()
     }
 
-    /// Makes objects of an entity, and of those of its sub-entities that have no class of their own, instances of a
-    /// class.
+    /// Makes objects of an entity, and of its sub-entities without a class binding, instances of a class.
     ///
-    /// Whether the class fits the entity is checked by ``layout()``, hence by every store that is opened with the
-    /// model.
+    /// ``layout()``, hence every store opened with the model, checks that the class fits the entity.
     ///
-    /// - Throws: ``QuireError`` with code `unknownEntity`, naming the entities there are.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, listing the existing entities.
     public mutating func bind(_ objectClass: any EntityClass.Type, to entityName: String) throws {
         guard let index = entities.firstIndex(where: { $0.name == entityName }) else {
             let names = entities.map(\.name).sorted().joined(separator: ", ")
@@ -156,11 +154,11 @@ extension ManagedObjectModel {
         entities[index].objectClass = objectClass
     }
 
-    /// Makes objects instances of classes. Each class is bound to the entity that has its name as a class name (if
-    /// several have, to the one of these that it declares), else to the one it declares, else to the one that is
-    /// called like it.
+    /// Makes objects instances of classes. Each class is bound to the entity with its name as class name (if there are
+    /// several, to the one among them that it declares), else to the entity it declares, else to the entity of the same
+    /// name.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if there is no such entity for a class; then nothing is bound.
+    /// - Throws: ``QuireError`` with code `invalidModel` if a class matches no entity; then nothing is bound.
     public mutating func bind(classes: [any EntityClass.Type]) throws {
         let indexes = try classes.map { try index(ofEntityFor: $0) }
         for (objectClass, index) in zip(classes, indexes) {
@@ -198,7 +196,7 @@ extension ManagedObjectModel {
     }
 }
 
-/// Puts a model together from what classes declare.
+/// Assembles a model from class declarations.
 private struct ModelAssembly {
     /// An entity and the class it is bound to, which may be a subclass of the one that declares it.
     private struct Member {
@@ -248,7 +246,7 @@ private struct ModelAssembly {
         }
     }
 
-    /// Adds the superclass and the destinations, unless a subclass stands for them already.
+    /// Adds the superclass and the destinations, unless a subclass already replaces them.
     private mutating func addNeighbours(of declaration: EntityDeclaration) {
         var neighbours = declaration.properties.compactMap(\.destination)
         if let superentity = declaration.superentity { neighbours.append(superentity.objectClass) }
@@ -286,7 +284,7 @@ private struct ModelAssembly {
         return entity
     }
 
-    /// The model's names of properties that the class calls so.
+    /// The model's names of properties, by their names in the class.
     private mutating func keys(_ names: [String], in declaration: EntityDeclaration) -> [String] {
         names.map { name in
             if let property = declaration.allProperties.first(where: { $0.name == name }) {
@@ -323,7 +321,7 @@ private struct ModelAssembly {
         _ target: EntityDeclaration
     ) -> EntityDeclaration.Property? {
         guard let name = property.inverse else {
-            // Those of the destination that name this one as theirs.
+            // Relationships of the destination that name this one as their inverse.
             let candidates = target.allProperties.filter { candidate in
                 candidate.inverse == property.name
                     && candidate.destination.map {

@@ -1,12 +1,12 @@
 package import Foundation
 
-/// Dates as ISO 8601 texts, exactly: a date written and read back is the same `Double`.
+/// Dates as ISO 8601 texts, lossless: a date round-trips to the same `Double`.
 ///
-/// Years are those of the proleptic Gregorian calendar; the year before 0001 is 0000. A year outside
-/// 0000–9999 has a sign and at least six digits. Leap seconds are not known, as Core Data does not know them.
+/// Years are proleptic Gregorian; the year before 0001 is 0000. A year outside 0000–9999 has a sign and at least six digits.
+/// Leap seconds are not supported, as in Core Data.
 @usableFromInline
 package enum DateText {
-    /// Dates further from 2001 than this many seconds (some 285 million years) are not whole to the second.
+    /// Beyond this distance from 2001 in seconds (some 285 million years), dates are not exact to the second.
     @inlinable static var maximumInterval: Double { 9_007_199_254_740_992.0 }
 
     /// Days from 0000-03-01 to 2001-01-01.
@@ -14,8 +14,8 @@ package enum DateText {
 
     // MARK: - Writing
 
-    /// The text in UTC, `2026-11-21T09:15:00Z`, with as many digits of the fraction as are needed; `nil` if the
-    /// date is not a number or beyond ``maximumInterval``.
+    /// The text in UTC, `2026-11-21T09:15:00Z`, with as many fraction digits as needed; `nil` if the date is NaN or beyond
+    /// ``maximumInterval``.
     package static func text(of date: Date) -> String? {
         let interval = date.timeIntervalSinceReferenceDate
         guard abs(interval) < maximumInterval else { return nil }
@@ -31,10 +31,9 @@ package enum DateText {
         return text(seconds: whole, fraction: digits)
     }
 
-    /// The whole part and the digits of the fraction that name a number that has one. They are as few as name
-    /// it among all numbers.
+    /// The whole part and the fraction digits of a number with a fraction: the fewest digits that identify it.
     private static func decimalDigits(of number: Double) -> (whole: Int64, fraction: [UInt8]) {
-        // Mostly there are microseconds at the most: then whole numbers do.
+        // Fast path: at most microseconds, computed with integers.
         let micros = (number * 1e6).rounded()
         if micros < maximumInterval, micros / 1e6 == number {
             let all = Int64(micros)
@@ -122,8 +121,8 @@ package enum DateText {
 
     // MARK: - Reading
 
-    /// The date of a text: a day, or a day and a time with hours and minutes, seconds and a fraction if wanted,
-    /// and `Z` or an offset from UTC if wanted. Without an offset, UTC is meant. `nil` if the text is none.
+    /// Parses a date: a day, or a day and a time with hours and minutes, optional seconds and fraction, and optional `Z` or
+    /// UTC offset; the default is UTC. `nil` if the text is not a valid date.
     package static func date(of text: String) -> Date? {
         var text = text
         return text.withUTF8 { bytes in
@@ -138,7 +137,7 @@ package enum DateText {
 
         var next: UInt8? { position < bytes.count ? bytes[position] : nil }
 
-        /// Takes the next character if it is one of two.
+        /// Consumes the next character if it is one of two.
         mutating func take(_ one: Unicode.Scalar, _ other: Unicode.Scalar? = nil) -> UInt8? {
             guard let next, next == UInt8(ascii: one) || next == UInt8(ascii: other ?? one) else {
                 return nil
@@ -147,7 +146,7 @@ package enum DateText {
             return next
         }
 
-        /// A number of at least and at most so many digits.
+        /// A number with a minimum and maximum number of digits.
         mutating func number(_ least: Int, _ most: Int) -> Int64? {
             var value: Int64 = 0
             var count = 0
@@ -193,7 +192,7 @@ package enum DateText {
                 seconds: seconds - offset, fraction: bytes[fraction].map { $0 - UInt8(ascii: "0") })
         }
 
-        /// Seconds east of UTC: none, `Z`, `+hh:mm`, `+hhmm` or `+hh`, after a space if wanted.
+        /// Seconds east of UTC: empty, `Z`, `+hh:mm`, `+hhmm` or `+hh`, after an optional space.
         mutating func offset() -> Int64? {
             if position == bytes.count { return 0 }
             _ = take(" ")

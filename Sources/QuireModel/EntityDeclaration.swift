@@ -1,9 +1,8 @@
-/// What a class says of its entity: enough to make the entity's description of it, and to check that an entity
-/// described elsewhere fits the class.
+/// A class's declaration of its entity: enough to generate the entity description, and to check a separately described
+/// entity against the class.
 ///
-/// A class numbers its properties by their place in ``allProperties``, those of superclasses first. Its accessors
-/// know these ordinals when they are compiled; ``ResolvedEntity`` finds out, once, which slot or relationship each
-/// is.
+/// A class numbers its properties by their place in ``allProperties``, superclasses first. Accessors have these ordinals as
+/// compile-time constants; ``ResolvedEntity`` maps each to a slot or relationship once.
 public struct EntityDeclaration: Sendable {
     /// The class that declares the entity.
     public let objectClass: any EntityClass.Type
@@ -13,9 +12,9 @@ public struct EntityDeclaration: Sendable {
     public let properties: [Property]
     /// The entity's description without inheritance and properties, which ``ManagedObjectModel/init(classes:)`` adds.
     let description: EntityDescription
-    /// Names of properties, as the class has them, whose values together no two objects may share.
+    /// Uniqueness constraints, with the property names of the class.
     let uniquenessConstraints: [[String]]
-    /// Names of properties, as the class has them, that are indexed together.
+    /// Compound indexes, with the property names of the class.
     let indexes: [[String]]
 
     /// Declares an entity. For the macro `@Entity`.
@@ -24,10 +23,10 @@ public struct EntityDeclaration: Sendable {
     ///   - name: The entity's name.
     ///   - objectClass: The class that declares it.
     ///   - superclass: The class it inherits from.
-    ///   - isAbstract: Whether there are objects of sub-entities only.
+    ///   - isAbstract: Whether only sub-entities have objects.
     ///   - renamingIdentifier: The name the entity had in an earlier version of the model.
-    ///   - unique: Sets of names of properties whose values together no two objects may share.
-    ///   - indexes: Sets of names of properties to index together.
+    ///   - unique: Uniqueness constraints: sets of property names.
+    ///   - indexes: Compound indexes: sets of property names.
     ///   - properties: The class's own properties.
     public init(
         _ name: String, of objectClass: any EntityClass.Type,
@@ -62,7 +61,7 @@ extension EntityDeclaration {
     /// A property as a class declares it.
     public struct Property: Sendable {
         package enum Form: Sendable {
-            /// An attribute of one of these types, the first of which a model made of the class gives it.
+            /// An attribute of one of these types, the first of which is used in a model made from the class.
             case attribute([AttributeType])
             case toOne(any EntityClass.Type)
             case toMany(any EntityClass.Type, isOrdered: Bool)
@@ -73,9 +72,9 @@ extension EntityDeclaration {
         /// The property's name in the model.
         public let key: String
         package let form: Form
-        /// For a model made of the class. A relationship's names no destination and no inverse yet.
+        /// For a model made from the class. A relationship's destination and inverse are not set yet.
         let description: PropertyDescription
-        /// The name that the inverse has in the destination's class.
+        /// The inverse's name in the destination's class.
         let inverse: String?
         let isUnique: Bool
         let isIndexed: Bool
@@ -110,7 +109,7 @@ extension EntityDeclaration {
             self.isIndexed = isIndexed
         }
 
-        /// The class that a relationship leads to.
+        /// The relationship's destination class.
         package var destination: (any EntityClass.Type)? {
             switch form {
             case .attribute: nil
@@ -121,8 +120,7 @@ extension EntityDeclaration {
 }
 
 extension EntityDeclaration.Property {
-    /// Declares a relationship to at most one object. For the macro `@Entity`; the parameters are those of
-    /// `@Relationship`.
+    /// Declares a to-one relationship. For the macro `@Entity`; the parameters are those of `@Relationship`.
     public static func toOne(
         _ name: String, key: String? = nil, _ destination: any EntityClass.Type,
         inverse: String? = nil, deleteRule: DeleteRule = .nullify,
@@ -138,8 +136,7 @@ extension EntityDeclaration.Property {
             isIndexed: options.contains(.indexed))
     }
 
-    /// Declares a relationship to any number of objects. For the macro `@Entity`; the parameters are those of
-    /// `@Relationship`.
+    /// Declares a to-many relationship. For the macro `@Entity`; the parameters are those of `@Relationship`.
     public static func toMany(
         _ name: String, key: String? = nil, _ destination: any EntityClass.Type,
         isOrdered: Bool = false, inverse: String? = nil, deleteRule: DeleteRule = .nullify,
@@ -162,17 +159,17 @@ extension EntityDeclaration.Property {
 
 // MARK: - Options
 
-/// What the macro `@Attribute` can say of an attribute in one word.
+/// The flags of the macro `@Attribute`.
 public struct AttributeOptions: OptionSet, Sendable {
     /// The bits.
     public let rawValue: Int
     /// Makes a set of its bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
-    /// No two objects may have the same value.
+    /// Values are unique.
     public static let unique = Self(rawValue: 1)
     /// The value lives in memory only.
     public static let transient = Self(rawValue: 2)
-    /// Large values are kept in files of their own beside the store.
+    /// Large values are kept in separate files beside the store.
     public static let externalStorage = Self(rawValue: 4)
     /// The store indexes the value.
     public static let indexed = Self(rawValue: 8)
@@ -182,29 +179,29 @@ public struct AttributeOptions: OptionSet, Sendable {
     public static let preservesValueInHistoryOnDeletion = Self(rawValue: 32)
 }
 
-/// What the macro `@Relationship` can say of a relationship in one word.
+/// The flags of the macro `@Relationship`.
 public struct RelationshipOptions: OptionSet, Sendable {
     /// The bits.
     public let rawValue: Int
     /// Makes a set of its bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
-    /// There must be an object when the relationship's owner is saved.
+    /// The relationship is required when its owner is saved.
     public static let required = Self(rawValue: 1)
     /// The relationship lives in memory only.
     public static let transient = Self(rawValue: 2)
-    /// The store indexes it, if it leads to one object.
+    /// The store indexes it, if it is to-one.
     public static let indexed = Self(rawValue: 4)
 }
 
 // MARK: - Classes
 
-/// A class whose instances are the objects of an entity. ``ManagedObject`` is the only direct conformer; its
-/// subclasses are what entities name. Models refer to classes through this, because the graph lies below them.
+/// A class whose instances are the objects of an entity. ``ManagedObject`` is the only direct conformer; entities are bound
+/// to its subclasses. Models refer to classes through this, because the graph is a higher layer.
 public protocol EntityClass: AnyObject, SendableMetatype {
-    /// What the class, or the nearest of its superclasses that does, says of its entity; `nil` for a class that
-    /// only reads values by key. The macro `@Entity` writes it.
+    /// The entity declaration of the class or its nearest declaring superclass; `nil` for a class that only reads values by
+    /// key. The macro `@Entity` writes it.
     static var entityDeclaration: EntityDeclaration? { get }
-    /// The class of the objects of an entity to which none is bound.
+    /// The class for entities without a class binding.
     static var plainClass: any EntityClass.Type { get }
 }
 

@@ -1,6 +1,6 @@
 public import QuireSystem
 
-/// Describes a kind of object: its properties, its place among the entities and the rules for its objects.
+/// Describes a kind of object: its properties, superentity and constraints.
 ///
 /// ``properties`` are the entity's own; ``ManagedObjectModel/layout()`` resolves those it inherits.
 public struct EntityDescription: Sendable, Hashable {
@@ -8,28 +8,27 @@ public struct EntityDescription: Sendable, Hashable {
     public var name: String
     /// The class of its objects, for generated code.
     public var managedObjectClassName: String?
-    /// The class of its objects in this program, if they are not plain `ManagedObject`s. It is how a program
-    /// sees the objects and no part of what the model says: models that differ in nothing else are equal.
+    /// The class of its objects in this program, if they are not plain `ManagedObject`s. A runtime binding, ignored when
+    /// models are compared.
     public var objectClass: (any EntityClass.Type)? {
         get { boundClass.type }
         set { boundClass.type = newValue }
     }
     private var boundClass = BoundClass()
-    /// The names of indexes and derived attributes whose definitions the reader of a model file has left out; an empty one
-    /// stands for indexes whose names are not known. What stores have for them stays as it is. As remarks, they are no part
-    /// of what the model says.
+    /// The names of indexes and derived attributes whose definitions were dropped when a model file was read; an empty name
+    /// denotes indexes of unknown names. Stores keep the existing ones. Ignored when models are compared, like remarks.
     package var leftOutNames: Set<String> {
         get { leftOut.names }
         set { leftOut.names = newValue }
     }
     private var leftOut = LeftOutNames()
-    /// Whether there are objects of its sub-entities only.
+    /// Whether only its sub-entities have objects.
     public var isAbstract = false
     /// The name of the entity whose properties it inherits.
     public var superentityName: String?
     /// Its own properties, in the order of the model.
     public var properties: [PropertyDescription] = []
-    /// Sets of properties whose values, taken together, no two objects may share.
+    /// Uniqueness constraints: sets of properties whose combined values are unique.
     public var uniquenessConstraints: [[String]] = []
     /// Its indexes.
     public var indexes: [FetchIndexDescription] = []
@@ -37,13 +36,13 @@ public struct EntityDescription: Sendable, Hashable {
     public var compoundIndexes: [[String]] = []
     /// The name the entity had in an earlier version of the model.
     public var renamingIdentifier: String?
-    /// A text that makes the version hash differ where nothing else does.
+    /// The version hash modifier, which distinguishes otherwise equal version hashes.
     public var versionHashModifier: String?
-    /// Free keys and values of the model's author.
+    /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
     /// Whether sync services transfer it (of old models).
     public var isSyncable = true
-    /// How Xcode generates code for it: `class`, `category` or `none`.
+    /// Xcode's code generation: `class`, `category` or `none`.
     public var codeGenerationType: String?
     /// The expression that names an object in Spotlight on Apple's systems.
     public var coreSpotlightDisplayNameExpression: String?
@@ -87,14 +86,14 @@ public struct EntityDescription: Sendable, Hashable {
     }
 }
 
-// MARK: - Names that are left out
+// MARK: - Dropped names
 
-/// Model files have no place for the names of what was left out but the free keys and values of an entity: `quire.leftOut`,
-/// a list. So who reads the file, or the model that a store carries, knows them too.
+/// Model files can keep the names of dropped definitions only in an entity's user info: `quire.leftOut`, a list. This way
+/// readers of the file, or of a store's cached model, get them too.
 extension EntityDescription {
     private static var leftOutKey: String { "quire.leftOut" }
 
-    /// The free keys and values as a model file has them.
+    /// The user info as stored in a model file.
     package var userInfoInFile: [String: PropertyListValue] {
         if leftOutNames.isEmpty { return userInfo }
         var entries = userInfo
@@ -102,7 +101,7 @@ extension EntityDescription {
         return entries
     }
 
-    /// Takes the names of what was left out from the free keys and values of a model file.
+    /// Moves the names of dropped definitions out of the user info of a model file.
     package mutating func takeLeftOutNames() {
         guard case .array(let names)? = userInfo.removeValue(forKey: Self.leftOutKey) else {
             return

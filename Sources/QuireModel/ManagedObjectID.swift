@@ -1,17 +1,16 @@
 import Foundation
 internal import QuireSystem
 
-/// Identifies an object of a store, or one that has not been saved yet.
+/// Identifies an object of a store, or an unsaved one.
 ///
-/// An identifier is a value: keep it, compare it, send it to another context and ask that for the object. A
-/// new object's identifier ``isTemporary``; saving gives it a permanent one, which never changes and is never
-/// given to another object of the store. ``uriRepresentation`` has Core Data's form,
-/// `x-coredata://STORE-UUID/Entity/p12`.
+/// Identifiers are values, valid in all contexts: pass one to another context to get its object. The identifier of a new
+/// object ``isTemporary``; saving replaces it by a permanent one, which never changes and is never reused in the store.
+/// ``uriRepresentation`` has Core Data's form, `x-coredata://STORE-UUID/Entity/p12`.
 public struct ManagedObjectID: Sendable {
-    /// Bit 63: temporary. Bits 48–62: the entity's number. Bits 40–47: the number of the store among those of its
-    /// coordinator. Bits 0–39: the primary key.
+    /// Bit 63: temporary. Bits 48–62: entity number. Bits 40–47: store number within the coordinator. Bits 0–39: primary
+    /// key.
     @usableFromInline package let bits: UInt64
-    /// Where the object lives.
+    /// The identity of the object's store.
     @usableFromInline package let store: StoreIdentity
 
     @inlinable package init(bits: UInt64, store: StoreIdentity) {
@@ -19,19 +18,19 @@ public struct ManagedObjectID: Sendable {
         self.store = store
     }
 
-    /// The largest primary key an identifier holds.
+    /// The maximum primary key.
     @inlinable package static var maximumPrimaryKey: Int64 { (1 << 40) - 1 }
-    /// The largest number of a store.
+    /// The maximum store number.
     static let maximumStoreNumber = (1 << 8) - 1
     @inlinable package static var storeNumberShift: UInt64 { 40 }
     @inlinable package static var storeNumberMask: UInt64 { 0xFF << storeNumberShift }
-    /// The largest entity number an identifier holds.
+    /// The maximum entity number.
     @inlinable package static var maximumEntityNumber: Int { (1 << 15) - 1 }
 
     /// Makes the identifier of a stored object.
     ///
-    /// - Precondition: The number and the key are within the bounds above and not negative. Stores check what
-    ///   they read before they call this.
+    /// - Precondition: The number and the key are within the bounds above and not negative. Stores check the values they
+    ///   read before calling this.
     package init(entityNumber: Int, primaryKey: Int64, store: StoreIdentity) {
         precondition(
             entityNumber >= 0 && entityNumber <= Self.maximumEntityNumber
@@ -48,7 +47,7 @@ public struct ManagedObjectID: Sendable {
         self.store = model
     }
 
-    /// Whether the object has not been saved yet.
+    /// Whether the object is unsaved.
     @inlinable public var isTemporary: Bool { bits >> 63 == 1 }
 
     /// The number of the object's entity in the model, from 1.
@@ -57,7 +56,7 @@ public struct ManagedObjectID: Sendable {
     /// The object's primary key in its table.
     @inlinable package var primaryKey: Int64 { Int64(bits & 0xFF_FFFF_FFFF) }
 
-    /// The number of the store that bits say they are of.
+    /// The store number encoded in an identifier's bits.
     @inlinable @inline(__always)
     package static func storeNumber(of bits: UInt64) -> Int {
         Int((bits & storeNumberMask) >> storeNumberShift)
@@ -80,14 +79,14 @@ public struct ManagedObjectID: Sendable {
 }
 
 extension ManagedObjectID: Hashable, CustomStringConvertible {
-    /// Whether both identify the same object. Identifiers read from the same store opened twice are equal.
-    /// Temporary ones are unique in the process.
+    /// Whether both identify the same object. Identifiers read from the same store opened twice are equal. Temporary ones
+    /// are unique in the process.
     @inlinable public static func == (left: ManagedObjectID, right: ManagedObjectID) -> Bool {
         if left.store === right.store || left.isTemporary { return left.bits == right.bits }
         return left.isSameElsewhere(right)
     }
 
-    /// Compares with an identifier that another store's identity, or another coordinator, has made.
+    /// Compares with an identifier of another store identity or coordinator.
     @usableFromInline
     func isSameElsewhere(_ other: ManagedObjectID) -> Bool {
         (bits ^ other.bits) & ~Self.storeNumberMask == 0
@@ -107,14 +106,13 @@ extension ManagedObjectID: Hashable, CustomStringConvertible {
 // MARK: - Texts
 
 extension ManagedObjectID {
-    /// What URIs begin with.
+    /// The scheme of URIs.
     package static let scheme = "x-coredata://"
 
-    /// The identifier that a text stands for: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`. The
-    /// object need not exist.
+    /// Parses an identifier: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`. The object need not exist.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if it is neither, `unknownEntity` if the model has no
-    ///   such entity, or `notFound` if the URI is of no store that belongs to the same coordinator.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the text has neither form, `unknownEntity` if the model has no
+    /// such entity, or `notFound` if the URI's store does not belong to the same coordinator.
     package init(parsing text: String, in layout: ResolvedModel, store: StoreIdentity) throws {
         var rest = Substring(text)
         var place = store.numberBits
@@ -148,13 +146,13 @@ extension ManagedObjectID {
 
 // MARK: - Coding
 
-/// Knows the objects that texts name.
+/// A resolver of identifiers from their texts.
 package protocol ObjectIDReading {
     func objectID(for text: String) throws -> ManagedObjectID
 }
 
 extension CodingUserInfoKey {
-    /// Where a decoder finds the `PersistentStoreCoordinator` that knows the objects whose identifiers it decodes.
+    /// The decoder's `PersistentStoreCoordinator` that resolves the identifiers it decodes.
     public static let persistentStoreCoordinator: CodingUserInfoKey = {
         guard let key = CodingUserInfoKey(rawValue: "de.quire.persistentStoreCoordinator") else {
             preconditionFailure("Foundation has made keys of all texts so far.")
@@ -163,7 +161,7 @@ extension CodingUserInfoKey {
     }()
 }
 
-/// Identifiers are encoded as their URIs. Foundation's predicates capture nothing that cannot be encoded.
+/// Identifiers are encoded as their URIs. Foundation's predicates can capture only encodable values.
 ///
 /// ```swift
 /// let decoder = JSONDecoder()
@@ -173,7 +171,7 @@ extension CodingUserInfoKey {
 extension ManagedObjectID: Codable {
     /// Encodes the URI.
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if the identifier is temporary, because it means nothing
+    /// - Throws: ``QuireError`` with code `invalidState` if the identifier is temporary, because it is meaningless
     ///   elsewhere.
     public func encode(to encoder: any Encoder) throws {
         guard !isTemporary else {
@@ -189,7 +187,7 @@ extension ManagedObjectID: Codable {
     /// Decodes a URI.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the decoder has no coordinator under
-    ///   `CodingUserInfoKey.persistentStoreCoordinator`, or what the coordinator throws for the URI.
+    ///   `CodingUserInfoKey.persistentStoreCoordinator`, or the coordinator's error for the URI.
     public init(from decoder: any Decoder) throws {
         guard let source = decoder.userInfo[.persistentStoreCoordinator] as? any ObjectIDReading
         else {
@@ -204,8 +202,8 @@ extension ManagedObjectID: Codable {
 
 // MARK: - Runs of identifiers
 
-/// Identifiers in the order in which they were added: those that follow each other, as those of objects that are saved
-/// together do, take the room of one.
+/// Identifiers in insertion order, run-length encoded: consecutive ones, as of objects saved together, take the space of
+/// one.
 package struct ObjectIDRuns: Sequence, Sendable {
     fileprivate struct Run {
         var first: ManagedObjectID
@@ -221,7 +219,7 @@ package struct ObjectIDRuns: Sequence, Sendable {
         for objectID in objectIDs { append(objectID) }
     }
 
-    /// How many runs there are, for tests.
+    /// The number of runs, for tests.
     package var runCount: Int { runs.count }
 
     /// Adds an identifier at the end.
@@ -236,7 +234,7 @@ package struct ObjectIDRuns: Sequence, Sendable {
         }
     }
 
-    /// How many objects there are of each entity, by its name.
+    /// The number of objects of each entity, by its name.
     package var countsByEntity: [String: Int] {
         var counts: [String: Int] = [:]
         for run in runs { counts[run.first.entityName, default: 0] += Int(run.count) }

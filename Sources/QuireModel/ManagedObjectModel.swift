@@ -3,9 +3,8 @@ internal import QuireSystem
 
 /// Describes the objects of a document: their entities, properties and relationships.
 ///
-/// A model is a value: a coordinator keeps the one it was given, so nothing can change it under a store.
-/// Build one with ``init(versionIdentifiers:_:)`` or read one from an Xcode model with
-/// ``init(contentsOf:)``.
+/// A model is a value: a coordinator keeps its copy, so it cannot change under a store. Build one with
+/// ``init(versionIdentifiers:_:)`` or read one from an Xcode model with ``init(contentsOf:)``.
 public struct ManagedObjectModel: Sendable, Hashable {
     /// The entities, in the order of the model.
     public var entities: [EntityDescription]
@@ -15,23 +14,23 @@ public struct ManagedObjectModel: Sendable, Hashable {
     public var fetchRequestTemplates: [FetchRequestTemplate] = []
     /// The composites that attributes refer to.
     public var composites: [CompositeDescription] = []
-    /// Texts that tell versions of the model apart.
+    /// The version identifiers.
     public var versionIdentifiers: [String] = []
     /// Whether CloudKit mirrors the stores of the whole model on Apple's systems.
     public var usedWithCloudKit = false
-    /// Whether the model is SwiftData's too on Apple's systems.
+    /// Whether the model is also used with SwiftData on Apple's systems.
     public var usedWithSwiftData = false
-    /// Behind ``knownVersionHashes``.
+    /// The storage of ``knownVersionHashes``.
     var knownHashes = KnownVersionHashes()
-    /// What the file that the model was read from has, and what the model does not take over or has no meaning for:
-    /// sentences. They are no part of what the model says: models that differ in nothing else are equal.
+    /// Messages about parts of the model file that the model drops or that have no meaning. Ignored when models are
+    /// compared.
     package var remarks: [String] {
         get { readingRemarks.sentences }
         set { readingRemarks.sentences = newValue }
     }
     private var readingRemarks = ModelRemarks()
 
-    /// A named subset of a model's entities, for a store that keeps only these.
+    /// A named subset of a model's entities, for a store with only these.
     public struct Configuration: Sendable, Hashable {
         /// The configuration's name.
         public var name: String
@@ -47,18 +46,18 @@ public struct ManagedObjectModel: Sendable, Hashable {
         }
     }
 
-    /// Makes a model of entities.
+    /// Makes a model from entities.
     public init(entities: [EntityDescription] = []) {
         self.entities = entities
     }
 
-    /// The entity of a name. O(*n*) in entities; ask ``layout()`` where it matters.
+    /// The entity with a name. O(*n*) in entities; use ``layout()`` for repeated lookups.
     public func entity(named name: String) -> EntityDescription? {
         entities.first { $0.name == name }
     }
 }
 
-/// Sentences on the file that a model was read from. All are equal.
+/// Remarks about a model's file. All are equal, so that comparison ignores them.
 private struct ModelRemarks: Sendable, Hashable {
     var sentences: [String] = []
 
@@ -70,18 +69,18 @@ private struct ModelRemarks: Sendable, Hashable {
 // MARK: - Merging
 
 extension ManagedObjectModel {
-    /// One model of several: all their entities, templates, composites and configurations.
+    /// Merges models: all their entities, templates, composites and configurations.
     ///
-    /// What several models have under one name must be the same in all of them; a configuration gets the entities that
-    /// any of them gives it. Relationships may lead from the entities of one model to those of another.
+    /// Parts of the same name must be equal in all models; a configuration gets the union of its entities. Relationships may
+    /// cross from one model to another.
     ///
     /// ```swift
     /// let model = try ManagedObjectModel.merging([library, loans])
     /// try model.validate()
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` that names every entity, template and composite of which there
-    ///   are different ones; several are in ``QuireError/failures``.
+    /// - Throws: ``QuireError`` with code `invalidModel`, naming every entity, template and composite with conflicting
+    ///   definitions; several are in ``QuireError/failures``.
     public static func merging(_ models: [ManagedObjectModel]) throws -> ManagedObjectModel {
         var merged = ManagedObjectModel()
         var failures: [QuireError] = []
@@ -97,7 +96,7 @@ extension ManagedObjectModel {
                     merged.entities.append(entity)
                     continue
                 }
-                // What only generated code and editors see makes no difference.
+                // Differences that only generated code and editors see are ignored.
                 let changes = ModelDifference(
                     from: ManagedObjectModel(entities: [other]),
                     to: ManagedObjectModel(entities: [entity])
@@ -156,7 +155,7 @@ extension ManagedObjectModel {
         )
     }
 
-    /// The hashes that all of the models know together.
+    /// Merges the models' known hashes.
     private mutating func mergeKnownHashes(of models: [ManagedObjectModel]) {
         let known = models.compactMap(\.knownVersionHashes)
         if known.isEmpty { return }
@@ -167,20 +166,19 @@ extension ManagedObjectModel {
 
     // MARK: - Hashes
 
-    /// Whether a store with these hashes is of this model: the same entities, each with the hash that is known or
-    /// computed.
+    /// Whether a store's hashes match the model: the same entities, each with its known or computed hash.
     public func matches(versionHashes hashes: [String: Data]) -> Bool {
         if hashes.count != entities.count { return false }
         return knownVersionHashes == hashes || entityVersionHashes() == hashes
     }
 
-    /// The model of a store among several, as Core Data finds it: one of them, or the entities of several of them that
-    /// the store has, with the hashes that the store has.
+    /// The model of a store among several, as Core Data finds it: one of them, or a merge of those of their entities that
+    /// the store has, by hash.
     ///
     /// - Parameters:
-    ///   - models: The models to look among; of those that match, the first is taken.
+    ///   - models: The candidates; the first match is used.
     ///   - hashes: The store's hashes, as ``StoreMetadata/entityVersionHashes``.
-    /// - Returns: The model; `nil` if there is an entity in the store that none of them has with that hash.
+    /// - Returns: The model; `nil` if no candidate has one of the store's entities with its hash.
     /// - Throws: As ``merging(_:)``.
     public static func model(
         among models: [ManagedObjectModel], matching hashes: [String: Data]
@@ -202,7 +200,7 @@ extension ManagedObjectModel {
         return merged
     }
 
-    /// The model with some of its entities only.
+    /// The model reduced to some of its entities.
     private func keeping(entities names: Set<String>) -> ManagedObjectModel {
         var model = self
         model.entities.removeAll { !names.contains($0.name) }

@@ -1,44 +1,44 @@
 import Foundation
 
-/// What differs between two models, or two versions of one.
+/// The differences between two models, or two versions of one.
 ///
 /// ```swift
 /// let difference = ModelDifference(from: old, to: new)
 /// for change in difference.changes { print(change) }
 /// ```
 ///
-/// An entity or a property is the same one under another name if its renaming identifier says so.
+/// Entities and properties are matched by renaming identifier, else by name.
 public struct ModelDifference: Sendable, Hashable {
-    /// What happened to a part of a model.
+    /// The kind of a difference.
     public enum Kind: String, Sendable, Hashable {
-        /// It is in the second model only.
+        /// Present in the second model only.
         case added
-        /// It is in the first model only.
+        /// Present in the first model only.
         case removed
-        /// It is in both, and not the same.
+        /// Present in both, with differences.
         case changed
     }
 
-    /// A part of a model that differs.
+    /// A differing part of a model.
     public struct Change: Sendable, Hashable {
-        /// What happened.
+        /// The kind of the change.
         public var kind: Kind
-        /// The entity's name in the second model, or in the first if it is removed; `nil` for what is no part of one.
+        /// The entity's name in the second model, or in the first if it is removed; `nil` for parts outside entities.
         public var entity: String?
-        /// The property's name, likewise; `nil` if the entity itself is meant.
+        /// The property's name, likewise; `nil` for the entity itself.
         public var property: String?
-        /// What the part is: `entity`, `attribute`, `relationship`, `fetched property`, `fetch request`,
+        /// The kind of the part: `entity`, `attribute`, `relationship`, `fetched property`, `fetch request`,
         /// `configuration`, `composite` or `model`.
         public var noun: String
-        /// The name it had in the first model, if it has another one.
+        /// The name in the first model, if it differs.
         public var formerName: String?
-        /// What differs, each as `what: before → after`.
+        /// The differences, each as `what: before → after`.
         public var details: [String]
     }
 
-    /// The differences: entity by entity in the order of their names, the entity itself first.
+    /// The differences, sorted by entity name, the entity itself first.
     public let changes: [Change]
-    /// Whether what stores keep differs, so that a store of the first model must be migrated to the second.
+    /// Whether the stored data differ, so that a store of the first model must be migrated to the second.
     public let changesStores: Bool
 
     /// Compares two models.
@@ -50,7 +50,7 @@ public struct ModelDifference: Sendable, Hashable {
 }
 
 extension ModelDifference.Change: CustomStringConvertible {
-    /// The change in a line, as `~ attribute Book.title (was name): type string → integer16`.
+    /// The change in one line, as `~ attribute Book.title (was name): type string → integer16`.
     public var description: String {
         let sign =
             switch kind {
@@ -97,7 +97,7 @@ private struct ModelComparison {
 
     // MARK: - Pairs
 
-    /// The old part for each new one: of the same renaming identifier, or of the same name.
+    /// The old part for each new one, by renaming identifier or name.
     private func pairs<Part>(
         _ old: [Part], _ new: [Part], name: (Part) -> String, renaming: (Part) -> String?
     ) -> (pairs: [(old: Part?, new: Part)], removed: [Part]) {
@@ -106,7 +106,7 @@ private struct ModelComparison {
             old.map { (renaming($0) ?? name($0), name($0)) },
             uniquingKeysWith: { first, _ in first })
         var found: [String: Part] = [:]
-        // Who says what it was goes first.
+        // Explicit renaming identifiers take precedence.
         for part in new where renaming(part) != nil {
             let key = renaming(part) ?? ""
             let former = formerNames[key] ?? key
@@ -272,7 +272,7 @@ private struct ModelComparison {
     }
 }
 
-/// Lines about what differs.
+/// The details of a change.
 private struct Details {
     private(set) var lines: [String] = []
 
@@ -324,11 +324,11 @@ extension PropertyDescription {
 
 // MARK: - Parts that may differ
 
-/// A part of a model that no data depends on: without it the same stores hold the same objects.
+/// A part of a model that stored data do not depend on: without it the same stores hold the same objects.
 ///
-/// Apple's tools take models in which such parts contradict the rest, left over from what was renamed, removed or given
-/// another type. In a program's own model that is a mistake to be told of, and ``ManagedObjectModel/validate()`` does; from
-/// a file it is left out, with a remark.
+/// Apple's tools accept models in which such parts contradict the rest, left over from renamed, removed or retyped
+/// properties. In a program's own model ``ManagedObjectModel/validate()`` reports them as errors; when read from a file they
+/// are dropped with a remark.
 enum ExpendablePart: Hashable {
     case defaultValue(ModelValidation.Place)
     case range(ModelValidation.Place)
@@ -340,7 +340,7 @@ enum ExpendablePart: Hashable {
     case template(position: Int)
     case member(configuration: String, entity: String)
 
-    /// The sentence that says that it is left out.
+    /// The remark about its omission.
     var omission: String {
         switch self {
         case .defaultValue: "The default value is left out."
@@ -356,10 +356,9 @@ enum ExpendablePart: Hashable {
 }
 
 extension ManagedObjectModel {
-    /// Leaves out the parts that the validation objects to and no data depends on, and adds a remark on each objection to
-    /// those there are.
+    /// Drops the parts that fail validation and that stored data do not depend on, and appends a remark for each failure.
     ///
-    /// Call it when the model has been read from a file.
+    /// Called after the model has been read from a file.
     package mutating func leaveOutContradictoryParts() {
         var validation = ModelValidation(self)
         validation.checkModel()

@@ -19,7 +19,7 @@ extension ModelValidation {
         }
     }
 
-    /// Where an attribute is: in an entity, or as an element in a composite.
+    /// The owner of an attribute: an entity, or a composite as its element.
     struct Place: Hashable {
         var entity: String?
         var composite: String?
@@ -107,9 +107,9 @@ extension ModelValidation {
             checkTexts(
                 [text], of: "The default value of attribute \(place.title)", entity: place.entity,
                 property: place.property)
-            return  // A default that is too short asks the user for a text; that is meant.
+            return  // Deliberate: a too short default makes the user enter a text.
         }
-        // So may a number or date that is out of range, and Core Data lets it pass; or it is a mistake.
+        // The same may hold for an out-of-range number or date, which Core Data accepts; or it is a mistake.
         if attribute.isLess(value, than: attribute.minimum)
             || attribute.isLess(attribute.maximum, than: value)
         {
@@ -149,7 +149,7 @@ extension ModelValidation {
         }
     }
 
-    /// Whether a value has the form in which the graph keeps it, so that it needs no conversion.
+    /// Whether a value is in the graph's form for the attribute and needs no conversion.
     private func isInOwnForm(_ value: AttributeValue, of attribute: AttributeDescription) -> Bool {
         guard let coerced = try? attribute.coerce(value) else { return false }
         return coerced == value
@@ -218,7 +218,7 @@ extension ModelValidation {
 
     // MARK: - Counting
 
-    /// The number of places a property takes in an entity's layout.
+    /// The number of slots of a property in an entity's layout.
     mutating func slotCount(of property: PropertyDescription) -> Int {
         switch property {
         case .attribute(let attribute) where attribute.type == .composite:
@@ -229,8 +229,8 @@ extension ModelValidation {
 
     /// The number of values in a composite; `nil` if it contains itself or is nested too deeply.
     ///
-    /// Composites in composites multiply, so the sum stops at a bound. Each composite is measured once, and
-    /// an empty one counts as 1: else a small file could say something that takes for ever to lay out.
+    /// Nested composites multiply, so the sum stops at a bound. Each composite is measured once, and an empty one counts as
+    /// 1: otherwise a small file could take exponential time to lay out.
     private mutating func slotCount(ofComposite name: String, depth: Int) -> Int? {
         switch compositeMeasures[name] {
         case .measured(let count, let nesting)?:

@@ -86,7 +86,7 @@ extension ModelValidation {
         }
         if pointsBack(inverse, to: name, of: entity) { return }
         // Xcode lets a to-one relationship name a to-one inverse that is paired with another relationship.
-        // Its objects refer to others as if it had no inverse, and so the layout takes it.
+        // The layout treats it as a relationship without an inverse.
         if !relationship.isToMany, !inverse.isToMany, let paired = inverse.inverseName,
             let partner = self.relationship(named: paired, of: back),
             pointsBack(partner.relationship, to: inverseName, of: found.owner)
@@ -98,7 +98,7 @@ extension ModelValidation {
                 + (inverse.inverseName.map { "“\(back).\($0)”." } ?? "missing."))
     }
 
-    /// Whether a relationship's inverse is the one of a name that an entity declares.
+    /// Whether a relationship's inverse is the given relationship of the declaring entity.
     private func pointsBack(
         _ relationship: RelationshipDescription, to name: String, of owner: String
     ) -> Bool {
@@ -170,8 +170,8 @@ extension ModelValidation {
         }
     }
 
-    /// Checks a name in an index. That of a property of another entity is let pass, as stores of Core Data may have such an
-    /// index; none is made here.
+    /// Checks a name in an index. A property of another entity is accepted, as Core Data's stores may have such an index;
+    /// none is created here.
     private mutating func check(_ name: String, in title: String, of entity: String) {
         if name == FetchIndexDescription.objectItself || resolve(name, of: entity) != .missing {
             return
@@ -188,7 +188,7 @@ extension ModelValidation {
         }
     }
 
-    /// Checks that an R-tree or a full-text index is one of attributes of the right types, and nothing else.
+    /// Checks that all elements of an R-tree or full-text index are attributes of suitable types.
     private mutating func check(
         _ index: FetchIndexDescription, of entity: EntityDescription, title: String
     ) {
@@ -238,7 +238,7 @@ extension ModelValidation {
         }
     }
 
-    /// The type of an attribute, or of the element of a composite that a dotted name stands for.
+    /// The type of an attribute, or of a composite's element by dotted name.
     private func type(of name: String, in entity: String) -> AttributeType? {
         let parts = name.split(separator: ".").map(String.init)
         guard let first = parts.first, let found = property(named: first, of: entity),
@@ -263,7 +263,7 @@ extension ModelValidation {
         case missing
     }
 
-    /// What a property's name, or the dotted name of a composite's element, stands for.
+    /// Resolves a property's name, or the dotted name of a composite's element.
     private func resolve(_ name: String, of entity: String) -> Resolution {
         let parts = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard let first = parts.first, let found = property(named: first, of: entity) else {
@@ -352,7 +352,7 @@ extension ModelValidation {
 
     // MARK: - Texts
 
-    /// Complains about texts that a model file, which is XML, cannot hold.
+    /// Reports texts that XML, and so a model file, cannot represent.
     mutating func checkTexts(
         _ texts: [String], of title: String, entity: String? = nil, property: String? = nil
     ) {

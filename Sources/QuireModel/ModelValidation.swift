@@ -1,16 +1,15 @@
 internal import QuireSystem
 
 extension ManagedObjectModel {
-    /// Checks that the model does not contradict itself, so that it can be used.
+    /// Validates the model's consistency.
     ///
-    /// ``layout()`` calls it, and relies on what it has checked. Every contradiction is found, not only the
-    /// first. A model read from a file is not checked until then, so that a faulty one can be shown and
-    /// mended.
+    /// ``layout()`` calls it and relies on it. Every contradiction is reported, not only the first. A model read from a file
+    /// is not validated until then, so that a faulty one can be shown and repaired.
     ///
-    /// What Xcode and Core Data let pass is let pass here: relationships without an inverse, optional
-    /// relationships with a smallest count, a to-one relationship whose named inverse, itself to-one, is
-    /// paired with another relationship (it is treated as one without an inverse), a to-one relationship that is
-    /// ordered (which has no meaning), a default value that is out of range (an object cannot be saved with it).
+    /// Allowed, as in Xcode and Core Data: relationships without an inverse, optional relationships with a minimum count, a
+    /// to-one relationship whose named to-one inverse is paired with another relationship (it is treated as having no
+    /// inverse), an ordered to-one relationship (which has no meaning), an out-of-range default value (an object cannot be
+    /// saved with it).
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`, naming entity and property; with ``QuireError/failures``
     ///   if there are several.
@@ -21,41 +20,40 @@ extension ManagedObjectModel {
     }
 }
 
-/// Finds the contradictions in a model.
+/// Collects the contradictions in a model.
 ///
-/// The checks of single attributes, relationships and references are in extensions, a file each.
+/// Checks of attributes, relationships and references are in extensions in separate files.
 package struct ModelValidation {
-    /// The greatest depth of inheritance, and of composites in composites. Real models stay below ten; a file
-    /// made to harm must not exhaust the stack.
+    /// The maximum depth of inheritance and of nested composites. Real models stay below ten; a malicious file must not
+    /// exhaust the stack.
     package static let maximumDepth = 100
-    /// The greatest number of properties of an entity, inherited ones included: SQLite's default bound for
-    /// the columns of a table.
+    /// The maximum number of properties of an entity, inherited ones included: SQLite's default limit of columns in a table.
     static let maximumSlotCount = 2_000
-    /// The greatest number of properties of all entities together.
+    /// The maximum number of properties of all entities together.
     static let maximumTotalSlotCount = 1_000_000
 
     let model: ManagedObjectModel
-    /// The entities by name; of several with one name, the first.
+    /// The entities by name; the first of duplicates.
     let entities: [String: EntityDescription]
     /// The entities' own properties by name.
     let properties: [String: [String: PropertyDescription]]
     let composites: [String: CompositeDescription]
     /// The contradictions found so far.
     var failures: [QuireError] = []
-    /// Those of them that are about a part which no data depends on, in the same order.
+    /// The errors about parts that stored data do not depend on, in the same order.
     private(set) var objections: [(part: ExpendablePart, message: String)] = []
-    /// What is let pass although it has no meaning: sentences.
+    /// Messages about accepted but meaningless parts.
     var remarks: [String] = []
-    /// The part that is being checked, if no data depends on it.
+    /// The part being checked, if stored data do not depend on it.
     private var part: ExpendablePart?
-    /// What is known of the composites' sizes.
+    /// The composite sizes measured so far.
     var compositeMeasures: [String: CompositeMeasure] = [:]
 
     enum CompositeMeasure {
         case beingMeasured
-        /// It contains itself, or is nested too deeply.
+        /// Recursive, or nested too deeply.
         case unbounded
-        /// The number of values, and how many composites are within each other below this one.
+        /// The number of values, and the depth of nested composites.
         case measured(count: Int, nesting: Int)
     }
 
@@ -88,7 +86,7 @@ package struct ModelValidation {
         checkTemplates()
     }
 
-    /// Checks a part that no data depends on.
+    /// Checks a part that stored data do not depend on.
     mutating func checking(_ part: ExpendablePart, _ check: (inout Self) -> Void) {
         self.part = part
         check(&self)
@@ -134,7 +132,7 @@ package struct ModelValidation {
         }
     }
 
-    /// Walks the entities from those without superentity downwards, and complains about those it misses.
+    /// Walks the entities from the root entities downwards, and reports the unreachable ones.
     private mutating func checkInheritance() {
         var children: [String: [EntityDescription]] = [:]
         var roots: [EntityDescription] = []
@@ -147,7 +145,7 @@ package struct ModelValidation {
                 fail(
                     "Entity “\(entity.name)” inherits from “\(superentity)”, which does not exist.",
                     entity: entity.name)
-                // Its own properties are checked as if it were a root, to report them in the same go.
+                // Its own properties are checked as if it were a root, to report them in the same pass.
                 roots.append(entity)
             } else {
                 children[superentity, default: []].append(entity)
@@ -169,7 +167,7 @@ package struct ModelValidation {
 
     private struct InheritanceWalk {
         var visited: Set<String> = []
-        /// The property names in force at the current entity, with the entity that declares each.
+        /// The property names visible in the current entity, with the declaring entity of each.
         var scope: [String: String] = [:]
         var totalSlots = 0
     }
@@ -178,7 +176,7 @@ package struct ModelValidation {
         _ entity: EntityDescription, children: [String: [EntityDescription]], depth: Int,
         slots inherited: Int, walk: inout InheritanceWalk
     ) {
-        guard walk.visited.insert(entity.name).inserted else { return }  // Two of one name.
+        guard walk.visited.insert(entity.name).inserted else { return }  // Duplicate entity name.
         var added: [String] = []
         var slots = inherited
         for property in entity.properties {
@@ -218,7 +216,7 @@ package struct ModelValidation {
         for name in added { walk.scope[name] = nil }
     }
 
-    /// Takes entities that are too deep out of the search for cycles.
+    /// Excludes entities that are too deep from the search for cycles.
     private func markVisited(
         _ entities: [EntityDescription], children: [String: [EntityDescription]],
         walk: inout InheritanceWalk
@@ -231,7 +229,7 @@ package struct ModelValidation {
         }
     }
 
-    /// The superentities of an entity that lead into a cycle, as a sentence shows them.
+    /// The cycle of superentities of an entity, formatted for a message.
     private func cycle(from name: String) -> String {
         var names = [name]
         while let next = entities[names[names.count - 1]]?.superentityName, names.count < 10 {
@@ -243,7 +241,7 @@ package struct ModelValidation {
 
     // MARK: - Looking up
 
-    /// The entity's superentities, nearest first, with itself at the beginning.
+    /// The entity and its superentities, nearest first.
     func lineage(of name: String) -> [String] {
         var names: [String] = []
         var next: String? = name
@@ -254,7 +252,7 @@ package struct ModelValidation {
         return names
     }
 
-    /// The entity's own or inherited property of a name, with the entity that declares it.
+    /// The entity's own or inherited property with a name, and its declaring entity.
     func property(
         named name: String, of entity: String
     ) -> (owner: String, property: PropertyDescription)? {
@@ -264,7 +262,7 @@ package struct ModelValidation {
         return nil
     }
 
-    /// The entity's own or inherited relationship of a name, with the entity that declares it.
+    /// The entity's own or inherited relationship with a name, and its declaring entity.
     func relationship(
         named name: String, of entity: String
     ) -> (owner: String, relationship: RelationshipDescription)? {
@@ -280,7 +278,7 @@ package struct ModelValidation {
 // MARK: - Derived attributes
 
 extension ModelValidation {
-    /// Checks that what an attribute is derived from is there, and of types that go together.
+    /// Checks that the source of a derived attribute exists and has a compatible type.
     mutating func checkSource(
         of attribute: AttributeDescription, _ expression: String, entity: String
     ) {
@@ -301,7 +299,7 @@ extension ModelValidation {
     }
 }
 
-/// What a derivation gives.
+/// The result type of a derivation.
 private enum DerivedType {
     case integer, date
     /// Exactly the values of an attribute.
@@ -339,7 +337,7 @@ private enum DerivedType {
     static func isFloating(_ type: AttributeType) -> Bool { type == .double || type == .float }
 }
 
-/// Looks up what a derivation names.
+/// Resolves the properties in a derivation.
 private struct DerivationCheck {
     let validation: ModelValidation
     let entity: String
@@ -397,7 +395,7 @@ private struct DerivationCheck {
         return relationship
     }
 
-    /// The attribute of the object itself, or of the one that a to-one relationship leads to.
+    /// The attribute of the object itself, or of a to-one relationship's destination.
     private func source(at keys: [String]) throws -> AttributeDescription {
         guard let found = validation.property(named: keys[0], of: entity),
             case .relationship(let relationship) = found.property

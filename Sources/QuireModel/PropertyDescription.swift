@@ -6,7 +6,7 @@ public enum PropertyDescription: Sendable, Hashable {
     case attribute(AttributeDescription)
     /// One or more objects.
     case relationship(RelationshipDescription)
-    /// The objects that a fetch request finds.
+    /// The results of a fetch request.
     case fetched(FetchedPropertyDescription)
 
     /// The property's name.
@@ -19,17 +19,17 @@ public enum PropertyDescription: Sendable, Hashable {
     }
 }
 
-/// Describes a property whose value is what a fetch request finds.
+/// Describes a property whose value is the result of a fetch request.
 public struct FetchedPropertyDescription: Sendable, Hashable {
     /// The property's name, unique among the entity's properties and those it inherits.
     public var name: String
     /// Whether it may be empty.
     public var isOptional = true
-    /// The request. It may use the variable `$FETCH_SOURCE` for the object that owns the property.
+    /// The request. It may use the variable `$FETCH_SOURCE`, the owning object.
     public var fetchRequest: FetchRequestTemplate
     /// Whether sync services transfer it (of old models).
     public var isSyncable = true
-    /// Free keys and values of the model's author.
+    /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
 
     /// Describes a fetched property.
@@ -39,17 +39,17 @@ public struct FetchedPropertyDescription: Sendable, Hashable {
     }
 }
 
-/// A fetch request that a model carries under a name. Its predicate may hold `$VARIABLES`.
+/// A named fetch request of a model. Its predicate may contain `$VARIABLES`.
 public struct FetchRequestTemplate: Sendable, Hashable {
     /// The template's name.
     public var name: String
-    /// The entity whose objects it finds.
+    /// The entity of the fetched objects.
     public var entityName: String
-    /// The predicate in the predicate format language; `nil` finds every object.
+    /// The predicate in the predicate format language; `nil` matches every object.
     public var predicateFormat: String?
-    /// The greatest number of objects to find; 0 for no bound.
+    /// The fetch limit; 0 for none.
     public var fetchLimit = 0
-    /// The number of objects to read at a time; 0 for all at once.
+    /// The fetch batch size; 0 for no batching.
     public var fetchBatchSize = 0
     /// Whether objects of sub-entities are found too.
     public var includesSubentities = true
@@ -57,14 +57,14 @@ public struct FetchRequestTemplate: Sendable, Hashable {
     public var includesPropertyValues = true
     /// Whether unsaved changes are taken into account.
     public var includesPendingChanges = true
-    /// Whether the objects found are faults.
+    /// Whether fetched objects are returned as faults.
     public var returnsObjectsAsFaults = true
-    /// Whether equal results are found once only.
+    /// Whether duplicate results are removed.
     public var returnsDistinctResults = false
-    /// The name of the result type in the model file, if it names one.
+    /// The name of the result type in the model file, if any.
     public var resultType: String?
 
-    /// Describes a template that finds every object of an entity.
+    /// Describes a template that fetches every object of an entity.
     public init(name: String, entityName: String) {
         self.name = name
         self.entityName = entityName
@@ -73,50 +73,50 @@ public struct FetchRequestTemplate: Sendable, Hashable {
 
 /// Describes an index that speeds up fetches.
 public struct FetchIndexDescription: Sendable, Hashable {
-    /// How the elements are indexed, with Core Data's codes as raw values.
+    /// The index type of the elements, with Core Data's codes as raw values.
     public enum Kind: Int, Sendable, Hashable {
         /// A sorted index.
         case binary = 0
-        /// An index of ranges in several dimensions.
+        /// An R-tree.
         case rtree = 1
-        /// An index of the words of texts: an extension, which Core Data does not know.
+        /// A full-text index, an extension to Core Data.
         case fullText = 1001
     }
 
-    /// A property, or an expression, that is part of an index.
+    /// A property or expression in an index.
     public struct Element: Sendable, Hashable {
-        /// The name of the property, if it is one; `self` stands for the object itself.
+        /// The name of the property; `nil` for an expression; `self` is the object itself.
         public var propertyName: String?
-        /// The expression, if it is none; `entity` stands for the object's entity.
+        /// The expression; `nil` for a property; `entity` is the object's entity.
         public var expression: String?
-        /// The type the expression has in the model file.
+        /// The expression's type in the model file.
         public var expressionType: String?
-        /// How it is indexed.
+        /// The index type.
         public var kind: Kind = .binary
-        /// Whether small values come first.
+        /// Whether the order is ascending.
         public var isAscending = true
 
-        /// Describes a property's place in an index.
+        /// Describes a property in an index.
         public init(propertyName: String, isAscending: Bool = true) {
             self.propertyName = propertyName
             self.isAscending = isAscending
         }
 
-        /// Describes an expression's place in an index.
+        /// Describes an expression in an index.
         public init(expression: String, isAscending: Bool = true) {
             self.expression = expression
             self.isAscending = isAscending
         }
     }
 
-    /// What the object itself is called in indexes.
+    /// The name of the object itself in indexes.
     package static let objectItself = "self"
 
     /// The index's name, unique within its entity.
     public var name: String
-    /// What is indexed, most significant first.
+    /// The indexed elements, most significant first.
     public var elements: [Element]
-    /// A predicate: only objects that satisfy it are indexed.
+    /// The predicate of a partial index: only objects that satisfy it are indexed.
     public var partialIndexPredicate: String?
 
     /// Describes an index.
@@ -128,15 +128,15 @@ public struct FetchIndexDescription: Sendable, Hashable {
 
 // MARK: - Relationships
 
-/// What happens to related objects when an object is deleted, with Core Data's codes as raw values.
+/// The effect of a deletion on related objects, with Core Data's codes as raw values.
 public enum DeleteRule: Int, Sendable, Hashable, CaseIterable {
-    /// Nothing: the other side keeps a reference to an object that is gone.
+    /// No action: the inverse keeps a dangling reference to the deleted object.
     case noAction = 0
-    /// The other side's reference is removed.
+    /// The inverse reference is removed.
     case nullify = 1
     /// The related objects are deleted too.
     case cascade = 2
-    /// The deletion fails when the context is saved as long as there is a related object.
+    /// Saving fails while there is a related object.
     case deny = 3
 }
 
@@ -144,15 +144,14 @@ public enum DeleteRule: Int, Sendable, Hashable, CaseIterable {
 public struct RelationshipDescription: Sendable, Hashable {
     /// The relationship's name, unique among the entity's properties and those it inherits.
     public var name: String
-    /// The name of the entity that the relationship leads to.
+    /// The name of the destination entity.
     public var destinationEntityName: String
-    /// The name of the destination's relationship that leads back. A to-many relationship without one is kept, as in
-    /// Core Data's stores, with the objects it leads to: of several owners to which one object is added, the last to be
-    /// saved has it when it is read again.
+    /// The name of the inverse relationship. A to-many relationship without one is stored, as in Core Data's stores, with
+    /// its destination objects: of several owners with the same member, the last one saved has it when it is read again.
     public var inverseName: String?
-    /// The entity that the model file names as the inverse's, usually the destination.
+    /// The inverse's entity as named in the model file, usually the destination.
     public var inverseEntityName: String?
-    /// Whether it may lead to any number of objects. Changing it sets ``maximumCount`` to 0 or 1.
+    /// Whether it is to-many. Changing it sets ``maximumCount`` to 0 or 1.
     public var isToMany = false {
         didSet { if isToMany != oldValue { maximumCount = isToMany ? 0 : 1 } }
     }
@@ -162,11 +161,11 @@ public struct RelationshipDescription: Sendable, Hashable {
     public var isOptional = true
     /// Whether it lives in memory only.
     public var isTransient = false
-    /// The smallest number of objects that is valid; 0 for no bound.
+    /// The minimum number of objects; 0 for no bound.
     public var minimumCount = 0
-    /// The greatest number of objects that is valid; 0 for no bound, 1 for a to-one relationship.
+    /// The maximum number of objects; 0 for no bound, 1 for a to-one relationship.
     public var maximumCount = 1
-    /// What a deletion does to the related objects.
+    /// The effect of a deletion on the related objects.
     public var deleteRule: DeleteRule = .nullify
     /// Whether the store should index it (of old models).
     public var isIndexed = false
@@ -176,9 +175,9 @@ public struct RelationshipDescription: Sendable, Hashable {
     public var isSyncable = true
     /// The name the relationship had in an earlier version of the model.
     public var renamingIdentifier: String?
-    /// A text that makes the version hash differ where nothing else does.
+    /// The version hash modifier, which distinguishes otherwise equal version hashes.
     public var versionHashModifier: String?
-    /// Free keys and values of the model's author.
+    /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
 
     /// Describes a to-one relationship; set what differs from the defaults afterwards.
@@ -192,12 +191,12 @@ public struct RelationshipDescription: Sendable, Hashable {
 
 // MARK: - Full-text indexes
 
-/// Model files have no place for full-text indexes but the free keys and values of an entity: `quire.fullText.NAME`, with
-/// the names of the attributes, separated by commas.
+/// Model files can keep full-text indexes only in an entity's user info: `quire.fullText.NAME`, with the names of the
+/// attributes, separated by commas.
 extension [FetchIndexDescription] {
     private static var keyPrefix: String { "quire.fullText." }
 
-    /// The entries that say the same in a model file.
+    /// The equivalent entries in a model file.
     package var fullTextEntries: [String: String] {
         var entries: [String: String] = [:]
         for index in self where index.isFullText {
@@ -207,7 +206,7 @@ extension [FetchIndexDescription] {
         return entries
     }
 
-    /// Takes the full-text indexes out of the entries of a model file.
+    /// Moves the full-text indexes out of the user info entries of a model file.
     package init(takingFullTextFrom userInfo: inout [String: String]) {
         self.init()
         for key in userInfo.keys.sorted() where key.hasPrefix(Self.keyPrefix) {
@@ -225,6 +224,6 @@ extension [FetchIndexDescription] {
 }
 
 extension FetchIndexDescription {
-    /// Whether it is an index of words.
+    /// Whether it is a full-text index.
     package var isFullText: Bool { elements.first?.kind == .fullText }
 }

@@ -1,26 +1,25 @@
 public import Foundation
 internal import QuireSystem
 
-/// An entity with all it inherits resolved, and a number for everything: what the graph and the stores work
-/// with.
+/// An entity with inheritance resolved and all parts numbered, as used by the graph and the stores.
 ///
-/// An entity's properties begin with its superentity's, at the same positions. So a slot or relationship
-/// number found in an entity holds in all its sub-entities.
+/// An entity's properties begin with its superentity's, at the same positions, so a slot or relationship number of an entity
+/// is valid in all its sub-entities.
 public final class ResolvedEntity: Sendable {
-    /// Where a name leads.
+    /// The resolution of a property name.
     public enum Property: Sendable {
         /// An attribute, or an element of a composite.
         case attribute(slot: Int)
         /// A relationship of either kind.
         case relationship(index: Int)
-        /// A composite attribute as a whole: the slots of its leaves.
+        /// A composite attribute: the slots of its leaves.
         case composite(slots: Range<Int>)
-        /// A fetched property; indirect, so that the others are copied without a look at it.
+        /// A fetched property; indirect, so that the other cases are trivial to copy.
         indirect case fetched(FetchedPropertyDescription)
     }
 
-    /// The entity's number, from 1: its place in a walk of all entities, parents before children and siblings
-    /// by name without regard to case, which is how Core Data numbers them (`Z_ENT`).
+    /// The entity's number, from 1: its position in a pre-order walk of all entities, siblings sorted by name ignoring case,
+    /// as Core Data numbers them (`Z_ENT`).
     public let number: Int
     /// The model's description, with the entity's own properties.
     public let description: EntityDescription
@@ -30,49 +29,48 @@ public final class ResolvedEntity: Sendable {
     public var isAbstract: Bool { description.isAbstract }
     /// The number of the superentity.
     public let superentityNumber: Int?
-    /// The number of the topmost superentity, whose table holds the objects.
+    /// The number of the root entity, whose table holds the objects.
     public let rootNumber: Int
     /// The numbers of this entity and of all its sub-entities.
     public let subtree: ClosedRange<Int>
     /// Whether there are sub-entities.
     public var hasSubentities: Bool { subtree.count > 1 }
-    /// The places for single values, inherited ones first.
+    /// The slots for single values, inherited ones first.
     public let slots: [Slot]
-    /// The storage forms of ``slots``, close together for speed.
+    /// The storage forms of ``slots``, contiguous for speed.
     @usableFromInline package let storages: ContiguousArray<Slot.Storage>
-    /// The slots that can hold identifiers of objects.
+    /// The slots that can hold object identifiers.
     package let identifierSlots: [Int]
-    /// The slots that stores do not keep.
+    /// The slots that are not stored.
     package let transientSlots: SlotMask
-    /// The slots whose values are derived from others.
+    /// The slots of derived attributes.
     package let derivedSlots: SlotMask
-    /// Whether there are any.
+    /// Whether there are derived slots.
     package let hasDerivedSlots: Bool
-    /// The slots whose values can break a rule of the model; see ``Slot/hasRules``.
+    /// The slots with validation rules; see ``Slot/hasRules``.
     package let ruledSlots: [Slot]
-    /// The values of a new object.
+    /// The initial values of a new object.
     package let defaultValues: ContiguousArray<AttributeValue>
-    /// The slots that have a value in ``defaultValues``.
+    /// The slots with a non-null default value.
     package let defaultSlots: [Int]
     /// The relationships, inherited ones first.
     public let relationships: [Relationship]
     /// The positions in ``relationships`` of the to-many relationships.
     public let toManyRelationships: [Int]
-    /// The to-many relationships that can have too few or too many objects.
+    /// The to-many relationships with a minimum or maximum count.
     package let countedRelationships: [Relationship]
-    /// Whether an object whose values are of the right types can break a rule of the model.
+    /// Whether an object with values of the right types can violate a rule of the model.
     package let hasRules: Bool
     /// Uniqueness constraints, inherited ones first, with the number of the entity that declares each.
     public let uniquenessConstraints: [(ownerNumber: Int, properties: [String])]
     /// All properties by name; composite elements by their dotted names too.
     public let properties: [String: Property]
-    /// The names of all properties (composite elements not apart), sorted.
+    /// The names of all properties, without composite elements, sorted.
     public let propertyNames: [String]
 
-    /// The class of the entity's objects: the one its description gives, else that of the nearest superentity
-    /// that has one.
+    /// The bound class of the entity, or of its nearest superentity with one.
     public let objectClass: (any EntityClass.Type)?
-    /// Where the properties of the class are, by their ordinals; see ``ClassBinding``.
+    /// The positions of the class's properties, by ordinal; see ``ClassBinding``.
     package let classTable: ContiguousArray<Int>
 
     package init(
@@ -128,11 +126,11 @@ public final class ResolvedEntity: Sendable {
 // MARK: - Slots
 
 extension ResolvedEntity {
-    /// A place for one value: an attribute, an element of a composite attribute, or a to-one relationship.
+    /// A single value of an object: an attribute, an element of a composite attribute, or a to-one relationship.
     ///
-    /// A class, because a description has many parts that a copy of a structure would count references to.
+    /// A class, because copying a structure of so many parts would cost many retains.
     public final class Slot: Sendable {
-        /// The form in which rows keep a value.
+        /// The storage form of a value in rows.
         public enum Storage: UInt8, Sendable {
             case integer, double, boolean, decimal, string, date, binary, uuid, uri, reference
             /// In memory only, of any type.
@@ -151,15 +149,15 @@ extension ResolvedEntity {
         public let relationshipIndex: Int?
         /// The number of the entity that declares the property.
         public let ownerNumber: Int
-        /// Whether stores keep the value.
+        /// Whether the value is stored.
         public let isStored: Bool
-        /// Whether the binary value may be kept in a file of its own.
+        /// Whether the binary value may be kept in a separate file.
         public let isExternalCapable: Bool
-        /// Whether the value is derived from others, so that it cannot be set.
+        /// Whether the value is derived, so that it cannot be set.
         public let isDerived: Bool
         /// The attribute's type; `nil` if it cannot be set.
         @usableFromInline let type: AttributeType?
-        /// Whether a value of the attribute's type, or none, can break a rule of the attribute.
+        /// Whether null or a value of the attribute's type can violate a rule of the attribute.
         package let hasRules: Bool
 
         init(
@@ -183,11 +181,11 @@ extension ResolvedEntity {
                 } ?? false
         }
 
-        /// The value in the form that the attribute keeps; see ``AttributeDescription/coerce(_:entity:)``,
-        /// which is asked only about what is not plainly so already.
+        /// The value in the attribute's storage form; ``AttributeDescription/coerce(_:entity:)`` is called only if it is not
+        /// already in that form.
         ///
-        /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type, or the slot is
-        ///   derived or a relationship's.
+        /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type, or the slot is derived or a
+        ///   relationship.
         @inlinable @inline(__always)
         package func coerce(_ value: AttributeValue, in entity: ResolvedEntity) throws
             -> AttributeValue
@@ -244,7 +242,7 @@ extension ResolvedEntity.Slot {
 // MARK: - Relationships
 
 extension ResolvedEntity {
-    /// A relationship with its other end resolved.
+    /// A relationship with its inverse resolved.
     public final class Relationship: Sendable {
         /// The position in ``ResolvedEntity/relationships``.
         public let index: Int
@@ -254,7 +252,7 @@ extension ResolvedEntity {
         public let description: RelationshipDescription
         /// The number of the entity that declares it.
         public let ownerNumber: Int
-        /// The number of the entity it leads to.
+        /// The number of the destination entity.
         public let destinationNumber: Int
         /// The position of the inverse in the destination's relationships.
         public let inverseIndex: Int?
@@ -262,11 +260,11 @@ extension ResolvedEntity {
         public let slot: Int?
         /// The position among the to-many relationships.
         public let toManyIndex: Int?
-        /// Whether it leads to any number of objects.
+        /// Whether it is to-many.
         public let isToMany: Bool
         /// Whether its objects have an order.
         public let isOrdered: Bool
-        /// Whether it leads to any number of objects, but not to every number.
+        /// Whether it is to-many with a minimum or maximum count.
         package let hasCountRules: Bool
 
         init(
@@ -293,15 +291,15 @@ extension ResolvedEntity {
 // MARK: - Derived attributes
 
 extension ResolvedEntity {
-    /// A derived attribute, with what it is derived from looked up.
+    /// A derived attribute with its source resolved.
     package struct Derivation: Sendable {
-        /// Where the values come from.
+        /// The source of the values.
         package enum Form: Sendable {
             /// The number of objects in a relationship, by its position.
             case count(relationship: Int)
-            /// The sum of what the objects in a relationship have in a slot.
+            /// The sum of a slot over the objects in a relationship.
             case sum(relationship: Int, slot: Int)
-            /// What is in a slot: of the object, or of the one that a to-one relationship leads to.
+            /// The value of a slot of the object, or of a to-one relationship's destination.
             case copy(through: Int?, slot: Int)
             /// A function of the text in a slot.
             case text(AttributeDerivation.TextFunction, through: Int?, slot: Int)
@@ -313,7 +311,7 @@ extension ResolvedEntity {
         package let slot: Int
         package let form: Form
 
-        /// The position of the relationship that leads to what is derived from.
+        /// The position of the relationship to the source objects.
         package var relationshipIndex: Int? {
             switch form {
             case .count(let index), .sum(let index, _): index
@@ -322,8 +320,8 @@ extension ResolvedEntity {
             }
         }
 
-        /// Whether changes of the objects that a relationship leads to matter, and not only which objects these are.
-        /// Deleting an object does not always take it out of the relationship.
+        /// Whether changes to members of a relationship matter, and not only its membership. Deleting an object does not
+        /// always remove it from the relationship.
         package func looksAtMembers(
             in layout: ResolvedModel, _ relationship: ResolvedEntity.Relationship
         ) -> Bool {
@@ -332,7 +330,7 @@ extension ResolvedEntity {
             return inverse.description.deleteRule == .noAction
         }
 
-        /// Looks up what an expression names. Validation has found it all.
+        /// Resolves the expression. Validation has ensured that everything exists.
         init?(_ slot: ResolvedEntity.Slot, of entity: ResolvedEntity, in entities: [ResolvedEntity])
         {
             guard let expression = slot.attribute?.derivationExpression,
@@ -378,14 +376,14 @@ extension ResolvedEntity {
     }
 }
 
-/// What of a model is derived, by the numbers of entities.
+/// The derived attributes of a model, by entity number.
 package struct ModelDerivations: Sendable {
     /// The derivations of each entity, inherited ones included, by the entity's number less one.
     private let byEntity: [[ResolvedEntity.Derivation]]
-    /// The numbers of the entities whose objects others are derived from.
+    /// The numbers of the source entities of derived attributes.
     package let sources: Set<Int>
 
-    /// Whether nothing is derived.
+    /// Whether there are no derived attributes.
     package var isEmpty: Bool { byEntity.isEmpty }
 
     init(_ entities: [ResolvedEntity]) {

@@ -6,14 +6,14 @@ public final class ResolvedModel: Sendable {
     public let model: ManagedObjectModel
     /// The entities by their numbers less one.
     public let entities: [ResolvedEntity]
-    /// Whether any entity's objects are of a class of its own.
+    /// Whether any entity is bound to a class.
     package let hasSubclasses: Bool
-    /// What is derived from what.
+    /// The dependencies between derived attributes and their sources.
     package let derivations: ModelDerivations
-    /// Whether any relationship has no inverse.
+    /// Whether the model has relationships without an inverse.
     package let hasRelationshipsWithoutInverse: Bool
     private let numbers: [String: Int]
-    /// The numbers of entities by the classes their descriptions name; 0 for a class of several entities.
+    /// Entity numbers by bound class; 0 for a class of several entities.
     private let classNumbers: [ObjectIdentifier: Int]
 
     /// The entity of a name.
@@ -21,7 +21,7 @@ public final class ResolvedModel: Sendable {
         numbers[name].map { entities[$0 - 1] }
     }
 
-    /// The entity whose objects are of a class; `nil` if none is, or more than one.
+    /// The entity bound to a class; `nil` if there is none, or more than one.
     public func entity(of objectClass: any EntityClass.Type) -> ResolvedEntity? {
         guard let number = classNumbers[ObjectIdentifier(objectClass)], number > 0 else {
             return nil
@@ -31,15 +31,15 @@ public final class ResolvedModel: Sendable {
 
     /// The entity of a number.
     ///
-    /// - Precondition: There is one.
+    /// - Precondition: It exists.
     @inlinable public func entity(number: Int) -> ResolvedEntity { entities[number - 1] }
 
-    /// The entity that a relationship leads to.
+    /// The destination entity of a relationship.
     public func destination(of relationship: ResolvedEntity.Relationship) -> ResolvedEntity {
         entities[relationship.destinationNumber - 1]
     }
 
-    /// The relationship that leads back.
+    /// The inverse relationship.
     public func inverse(of relationship: ResolvedEntity.Relationship) -> ResolvedEntity
         .Relationship?
     {
@@ -48,7 +48,7 @@ public final class ResolvedModel: Sendable {
 
     /// The entity of a name.
     ///
-    /// - Throws: ``QuireError`` with code `unknownEntity`, naming the entities there are.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, listing the existing entities.
     public func requireEntity(named name: String) throws -> ResolvedEntity {
         if let entity = entity(named: name) { return entity }
         let names = entities.map(\.name).sorted().joined(separator: ", ")
@@ -59,8 +59,8 @@ public final class ResolvedModel: Sendable {
 
     /// Resolves a model.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` finds anything, or a class
-    ///   does not fit the entity it is bound to.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` fails, or a class does not fit
+    ///   its bound entity.
     public init(_ model: ManagedObjectModel) throws {
         try model.validate()
         self.model = model
@@ -77,7 +77,7 @@ public final class ResolvedModel: Sendable {
                 ends[relationship.name] = RelationshipEnd(
                     index: ends.count, ownerNumber: offset + 1,
                     inverseName: relationship.inverseName,
-                    // Validation has found every destination.
+                    // Validation has ensured that the destination exists.
                     destinationNumber: numbers[relationship.destinationEntityName] ?? 0)
             }
             relationshipEnds.append(ends)
@@ -112,7 +112,7 @@ public final class ResolvedModel: Sendable {
         try ClassBinding.check(self)
     }
 
-    /// An entity's place in the walk that numbers entities.
+    /// An entity in the numbering walk.
     private struct Node {
         var description: EntityDescription
         /// The position of the superentity in the walk.
@@ -121,7 +121,7 @@ public final class ResolvedModel: Sendable {
         var subtreeEnd: Int
     }
 
-    /// What the other end needs to know of a relationship.
+    /// The properties of a relationship that its inverse needs.
     private struct RelationshipEnd {
         var index: Int
         var ownerNumber: Int
@@ -205,7 +205,7 @@ public final class ResolvedModel: Sendable {
         }
 
         mutating func add(_ description: RelationshipDescription) {
-            // Both are there: the ends were made from the same relationships, in the same order.
+            // Both exist: the ends were made from the same relationships, in the same order.
             let destination = relationshipEnds[number - 1][description.name]?.destinationNumber ?? 0
             let index = relationships.count
             properties[description.name] = .relationship(index: index)
@@ -227,8 +227,8 @@ public final class ResolvedModel: Sendable {
             }
         }
 
-        /// The position of the inverse, if it leads back to this very relationship. Xcode lets two to-one
-        /// relationships name the same inverse; the one that is not its partner has none here.
+        /// The position of the inverse, if its own inverse is this relationship. Xcode lets two to-one relationships name
+        /// the same inverse; the unpaired one has no inverse here.
         func inverseIndex(of description: RelationshipDescription, destination: Int) -> Int? {
             guard let name = description.inverseName,
                 let inverse = relationshipEnds[destination - 1][name],
@@ -259,19 +259,18 @@ public final class ResolvedModel: Sendable {
 extension ManagedObjectModel {
     /// Resolves inheritance and inverses.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything, or a class does not fit the
-    ///   entity it is bound to.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails, or a class does not fit its bound entity.
     public func layout() throws -> ResolvedModel { try ResolvedModel(self) }
 }
 
 // MARK: - Configurations
 
 extension ResolvedModel {
-    /// The numbers of the entities whose objects a store of a configuration keeps: those that the configuration names,
-    /// and the hierarchies they belong to, which share a table. All for `nil`.
+    /// The numbers of the entities stored in a configuration: the named entities, and their hierarchies, which share a
+    /// table. All entities for `nil`.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if the model has no such configuration, or a relationship leads
-    ///   out of it: an object and what it refers to are in one store.
+    /// - Throws: ``QuireError`` with code `invalidModel` if the configuration does not exist, or a relationship crosses its
+    ///   boundary: an object and its related objects are in one store.
     package func entityNumbers(ofConfiguration name: String?) throws -> Set<Int> {
         guard let name else { return Set(entities.map(\.number)) }
         guard let configuration = model.configurations.first(where: { $0.name == name }) else {
@@ -304,9 +303,9 @@ extension ResolvedModel {
 
 // MARK: - Names
 
-/// Which names entities and properties may have.
+/// The rules for names of entities and properties.
 package enum ModelNames {
-    /// Names that Core Data forbids for properties, because its objects have methods of these names.
+    /// Property names that Core Data reserves, because its objects have methods of these names.
     package static let reservedPropertyNames: Set<String> = [
         "alloc", "autorelease", "class", "copy", "dealloc", "debugDescription", "description",
         "entity",
@@ -315,22 +314,22 @@ package enum ModelNames {
         "release", "retain", "retainCount", "self", "superclass", "zone",
     ]
 
-    /// What is wrong with an entity's name, to follow the name in a sentence.
+    /// The reason an entity's name is invalid, to follow the name in a sentence.
     package static func objection(toEntityName name: String) -> String? {
         if let reason = objection(toName: name) { return reason }
-        // Core Data's own tables are called Z_…, and an entity's table is “Z” and its name.
+        // Core Data's own tables are named Z_…, and an entity's table is “Z” and its name.
         return name.hasPrefix("_") ? "begins with an underscore" : nil
     }
 
-    /// What is wrong with a property's name, to follow the name in a sentence.
+    /// The reason a property's name is invalid, to follow the name in a sentence.
     package static func objection(toPropertyName name: String) -> String? {
         if let reason = objection(toName: name) { return reason }
         return reservedPropertyNames.contains(name)
             ? "is reserved: Core Data's objects have a method of that name" : nil
     }
 
-    /// What is wrong with a name of any kind: it must be a letter or underscore and then letters, digits and
-    /// underscores, because names become parts of key paths, predicates and column names.
+    /// The reason a name of any kind is invalid: it must be a letter or underscore and then letters, digits and underscores,
+    /// because names become parts of key paths, predicates and column names.
     static func objection(toName name: String) -> String? {
         guard let first = name.unicodeScalars.first else { return "is empty" }
         guard first == "_" || first.properties.isXIDStart else {
@@ -342,12 +341,12 @@ package enum ModelNames {
         return name.utf8.count > 255 ? "is longer than 255 bytes" : nil
     }
 
-    /// Whether a model file can hold a text: XML has no way to write most control characters.
+    /// Whether a model file can represent a text: XML excludes most control characters.
     package static func isWritable(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy(isWritable)
     }
 
-    /// Whether a model file can hold a character.
+    /// Whether a model file can represent a character.
     package static func isWritable(_ character: Unicode.Scalar) -> Bool {
         switch character.value {
         case 0x09, 0x0A, 0x0D: true

@@ -20,7 +20,7 @@ public struct SlotMask: Sendable, Hashable {
         }
     }
 
-    /// Whether no slot is in the set.
+    /// Whether the set is empty.
     @inlinable public var isEmpty: Bool { low == 0 && high.allSatisfy { $0 == 0 } }
 
     /// Whether a slot is in the set.
@@ -34,7 +34,7 @@ public struct SlotMask: Sendable, Hashable {
         return word < high.count && high[word] >> UInt64(slot % 64) & 1 == 1
     }
 
-    /// Puts a slot into the set.
+    /// Inserts a slot.
     @inlinable @inline(__always) public mutating func insert(_ slot: Int) {
         if slot < 64 { low |= 1 &<< UInt64(truncatingIfNeeded: slot) } else { insertHigh(slot) }
     }
@@ -45,7 +45,7 @@ public struct SlotMask: Sendable, Hashable {
         high[word] |= 1 << UInt64(slot % 64)
     }
 
-    /// Takes a slot out of the set.
+    /// Removes a slot.
     @inlinable public mutating func remove(_ slot: Int) {
         if slot < 64 {
             low &= ~(1 << UInt64(slot))
@@ -54,7 +54,7 @@ public struct SlotMask: Sendable, Hashable {
         }
     }
 
-    /// The slots that are not in another set.
+    /// The difference of two sets.
     @inlinable public func subtracting(_ other: SlotMask) -> SlotMask {
         var result = self
         result.low &= ~other.low
@@ -64,7 +64,7 @@ public struct SlotMask: Sendable, Hashable {
         return result
     }
 
-    /// Adds the slots of another set.
+    /// Forms the union with another set.
     @inlinable public mutating func formUnion(_ other: SlotMask) {
         low |= other.low
         for word in other.high.indices {

@@ -1,29 +1,28 @@
 internal import QuireSystem
 internal import Synchronization
 
-/// What the identifiers of a store's objects share: the store's UUID and the names of its entities, and, if a
-/// coordinator has several stores, the place of this one among them.
+/// The shared part of a store's object identifiers: the store's UUID, its entity names, and, if a coordinator has several
+/// stores, its number among them.
 ///
-/// Identifiers of one coordinator differ in their bits if they are of different stores, so that what is kept by
-/// bits alone needs nothing else to tell their objects apart. Whichever of the stores' identities an identifier
-/// holds, its bits say which store it is of.
+/// Within a coordinator the bits of an identifier include the store number, so bits alone are a unique key across stores.
+/// The number is authoritative, whichever store's identity an identifier holds.
 public final class StoreIdentity: Sendable {
     /// The store's UUID in upper case.
     public let uuid: String
     /// The names of the model's entities by their numbers less one.
     let entityNames: [String]
-    /// The store's number among those of its coordinator, where identifiers have it.
+    /// The store's number within its coordinator, at its position in an identifier's bits.
     private let number = Atomic<UInt64>(0)
     private let family: Lock<StoreFamily>
 
-    /// Describes a store that belongs to no coordinator yet.
+    /// Describes a store without a coordinator.
     public init(uuid: String, entityNames: [String]) {
         self.uuid = uuid
         self.entityNames = entityNames
         family = Lock(StoreFamily(uuid))
     }
 
-    /// What the bits of this store's identifiers have besides entity and primary key.
+    /// The bits of this store's identifiers besides entity and primary key.
     @inline(__always)
     package var numberBits: UInt64 { number.load(ordering: .relaxed) }
 
@@ -34,7 +33,7 @@ public final class StoreIdentity: Sendable {
     /// The stores that belong to the same coordinator.
     package var stores: StoreFamily { family.withLock { $0 } }
 
-    /// Whether an identifier is of an object of this store.
+    /// Whether an identifier belongs to an object of this store.
     package func owns(_ id: ManagedObjectID) -> Bool {
         if id.isTemporary { return false }
         if id.store === self, id.bits & ManagedObjectID.storeNumberMask == numberBits {
@@ -46,9 +45,9 @@ public final class StoreIdentity: Sendable {
     /// Whether it is the only store that its coordinator has had.
     package var isAlone: Bool { stores.count == 1 }
 
-    /// Makes the store one of several. None of its objects has been read yet.
+    /// Adds the store to a coordinator's family. None of its objects may have been read yet.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if there have been too many.
+    /// - Throws: ``QuireError`` with code `unsupported` if the store numbers are exhausted.
     package func join(_ other: StoreIdentity) throws {
         let stores = other.stores
         let place = try stores.number(adding: uuid)
@@ -56,11 +55,10 @@ public final class StoreIdentity: Sendable {
         number.store(UInt64(place) << ManagedObjectID.storeNumberShift, ordering: .relaxed)
     }
 
-    /// The UUID of the store that an identifier's bits say it is of.
+    /// The UUID of the store encoded in an identifier's bits.
     func uuid(of bits: UInt64) -> String { stores.uuid(of: ManagedObjectID.storeNumber(of: bits)) }
 
-    /// An identifier as the stores of this coordinator have it, however another coordinator counts them; `nil` if it
-    /// is of none of them.
+    /// An identifier with this coordinator's store number; `nil` if it belongs to none of its stores.
     package func adopting(_ id: ManagedObjectID) -> ManagedObjectID? {
         if id.store === self || id.isTemporary { return id }
         guard let place = stores.number(of: id.store.uuid(of: id.bits)) else { return nil }
@@ -70,8 +68,8 @@ public final class StoreIdentity: Sendable {
     }
 }
 
-/// The stores that a coordinator has had, by their numbers. A number is not given to another store when its store
-/// is removed: identifiers may outlive it.
+/// All stores that a coordinator has had, by number. Numbers are not reused after a store is removed, because identifiers
+/// may outlive it.
 package final class StoreFamily: Sendable {
     private let uuids: Lock<[String]>
 
@@ -85,7 +83,7 @@ package final class StoreFamily: Sendable {
 
     package func number(of uuid: String) -> Int? { uuids.withLock { $0.firstIndex(of: uuid) } }
 
-    /// The number of a store, which may have been there before.
+    /// The number of a store, possibly one added before.
     func number(adding uuid: String) throws -> Int {
         try uuids.withLock { uuids in
             if let known = uuids.firstIndex(of: uuid) { return known }

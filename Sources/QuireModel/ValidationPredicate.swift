@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 internal import QuireSystem
 
-/// A condition that an attribute's value must satisfy, beyond its range and form.
+/// A condition on an attribute's value, beyond its range and form.
 ///
 /// ```swift
 /// year.validationPredicates = [
@@ -10,10 +10,10 @@ internal import QuireSystem
 /// ]
 /// ```
 public struct ValidationPredicate: Sendable, Hashable {
-    /// The condition in the predicate format language. `SELF` is the value, and `length` or `SELF.length` the
-    /// length of a text in UTF-16 code units; other keys are properties of the object.
+    /// The condition in the predicate format language. `SELF` is the value, and `length` or `SELF.length` the length of a
+    /// text in UTF-16 code units; other keys are properties of the object.
     public var format: String
-    /// What an error says of a value that does not satisfy it; it follows the attribute's name.
+    /// The error message for a value that does not satisfy it; it follows the attribute's name.
     public var message: String?
 
     /// Makes a condition.
@@ -23,7 +23,7 @@ public struct ValidationPredicate: Sendable, Hashable {
     }
 }
 
-/// Model files have no place for such conditions but the free keys and values of an attribute.
+/// Model files can keep such conditions only in an attribute's user info.
 extension [ValidationPredicate] {
     private static var predicateKey: String { "quire.validationPredicate" }
     private static var messageKey: String { "quire.validationMessage" }
@@ -32,7 +32,7 @@ extension [ValidationPredicate] {
         index == 0 ? base : "\(base).\(index + 1)"
     }
 
-    /// The entries that say the same in a model file.
+    /// The equivalent entries in a model file.
     package var userInfoEntries: [String: String] {
         var entries: [String: String] = [:]
         for (index, predicate) in enumerated() {
@@ -44,7 +44,7 @@ extension [ValidationPredicate] {
         return entries
     }
 
-    /// Takes the conditions out of the entries of a model file.
+    /// Moves the conditions out of the user info entries of a model file.
     package init(takingFrom userInfo: inout [String: String]) {
         self.init()
         while let format = userInfo.removeValue(forKey: Self.key(Self.predicateKey, count)) {
@@ -56,28 +56,27 @@ extension [ValidationPredicate] {
 
 // MARK: - Regular expressions
 
-/// A regular expression in ICU's syntax, as Core Data takes it, that texts match as a whole.
+/// A regular expression in ICU's syntax, as used by Core Data, that matches whole texts.
 ///
-/// Patterns such as `(a+)+b` can take time that grows exponentially with the text. A match that takes longer than
-/// ``timeLimit`` ends in an error, so that no pattern stops a program; many texts that each take a little less are not
-/// guarded against.
+/// Patterns such as `(a+)+b` can take exponential time. A match that exceeds ``timeLimit`` throws, so that no pattern hangs
+/// a program; there is no limit on the total time of many matches.
 package struct WholeTextExpression: Sendable {
-    /// Finding out whether a text matches takes longer than ``WholeTextExpression/timeLimit``.
+    /// A match exceeded ``WholeTextExpression/timeLimit``.
     package struct TimeLimitExceeded: Error {}
 
-    /// The longest time in seconds that one match may take.
+    /// The maximum time of a match in seconds.
     static let timeLimit = 1.0
-    /// How often the engine may report progress. After about 3,400 to 4,200 reports it gives up by itself and
-    /// says that there is no match, which may be wrong.
+    /// The limit of progress callbacks. After about 3,400 to 4,200 the engine aborts by itself and reports no match, which
+    /// may be wrong.
     private static let maximumReportCount = 2_500
 
     private let expression: NSRegularExpression
 
-    /// - Throws: What `NSRegularExpression` throws if the pattern is malformed.
+    /// - Throws: The error of `NSRegularExpression` if the pattern is malformed.
     package init(_ pattern: String, ignoresCase: Bool = false) throws {
         let options: NSRegularExpression.Options = ignoresCase ? .caseInsensitive : []
-        // By itself first: “a)(b” is malformed, but would not be in parentheses. An empty pattern is malformed to ICU
-        // by itself only.
+        // Compiled unwrapped first: “a)(b” is malformed, but valid in parentheses. ICU rejects an empty pattern only
+        // unwrapped.
         if !pattern.isEmpty { _ = try NSRegularExpression(pattern: pattern, options: options) }
         // The second form is for a pattern that ends with a comment.
         expression =
@@ -115,7 +114,7 @@ package struct WholeTextExpression: Sendable {
 
 /// The compiled regular expressions of attributes: compiling one takes much longer than matching.
 enum RegularExpressionCache {
-    /// By bytes: patterns that are equal to Swift may match other texts.
+    /// Keyed by bytes: patterns equal to Swift may match differently.
     private static let expressions = BoundedCache<[UInt8], WholeTextExpression>(
         maximumCount: 1_000)
 
@@ -123,7 +122,7 @@ enum RegularExpressionCache {
     static func expression(for pattern: String) throws -> WholeTextExpression {
         try expressions.value(for: Array(pattern.utf8)) {
             do {
-                // ICU's sentence about it.
+                // Throws ICU's own error.
                 if pattern.isEmpty { _ = try NSRegularExpression(pattern: pattern) }
                 return try WholeTextExpression(pattern)
             } catch {

@@ -1,11 +1,11 @@
 import Crypto
 public import Foundation
 
-/// Hashes that tell whether a store's data fit a model.
+/// Hashes that determine whether a store's data fit a model.
 ///
-/// A store keeps a hash of 32 bytes for each entity (`NSStoreModelVersionHashes`), and opens with a model whose
-/// entities have the same. Core Data's own way to compute them is not public. So a store that Core Data made
-/// keeps the hashes it has, and these are Quire's own, for stores that Quire makes.
+/// A store keeps a hash of 32 bytes for each entity (`NSStoreModelVersionHashes`), and opens with a model with the same
+/// hashes. Core Data's algorithm is not public, so stores made by Core Data keep their hashes, and these are Quire's, for
+/// stores made by Quire.
 ///
 /// The hash of an entity is the SHA-256 of what follows, in this order. A *text* is its number of bytes in
 /// UTF-8 as 4 bytes, most significant first, and these bytes; a text that may be missing is a byte 0, or a byte
@@ -15,22 +15,20 @@ public import Foundation
 /// 1. The text `quire-entity/1`.
 /// 2. The entity's name; whether it is abstract; its version hash modifier, which may be missing.
 /// 3. A truth value, whether there is a superentity; then its hash (32 bytes).
-/// 4. The number of its own stored properties, and these, sorted by the bytes of their names. Transient and
-///    fetched properties are not stored.
+/// 4. The number of the entity's stored properties, inherited ones excluded, and these, sorted by the bytes of their names.
+/// Transient and fetched properties are not stored.
 ///     - An attribute: the text `a`; name; version hash modifier, which may be missing; whether it is optional;
 ///       the code of its type as a number; whether values may be kept outside; its derivation expression, which
 ///       may be missing. A composite attribute then has the SHA-256 of the text `quire-composite/1`, the number of
 ///       the composite's elements and these, as attributes, in the order of the composite.
 ///     - A relationship: the text `r`; name; version hash modifier, which may be missing; whether it is optional;
 ///       the name of the destination; the name of the inverse, which may be missing; whether it is to-many;
-///       whether it is ordered; the smallest and the greatest count and the code of the delete rule as numbers.
+///       whether it is ordered; the minimum and maximum count and the code of the delete rule as numbers.
 ///
-/// So, as with Core Data, classes, default values, validation, indexes, user info and renaming identifiers make
-/// no difference. Beyond what Core Data's documentation lists for its own hashes, external storage, order and
-/// derivation make one: they change what is stored.
+/// As with Core Data, classes, default values, validation, indexes, user info and renaming identifiers do not affect the
+/// hash. Unlike Core Data's documented hashes, external storage, order and derivation do: they change the stored data.
 extension ManagedObjectModel {
-    /// The hash of every entity by name. Of several entities with one name, which no valid model has, the first
-    /// counts.
+    /// The hash of every entity by name. Of duplicate names, which no valid model has, the first is used.
     public func entityVersionHashes() -> [String: Data] {
         let entities = Dictionary(
             self.entities.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
@@ -39,7 +37,7 @@ extension ManagedObjectModel {
         var hashes: [String: Data] = [:]
         var hasher = VersionHasher(composites: composites)
         for entity in self.entities {
-            // From the topmost superentity that is not hashed yet downwards.
+            // From the topmost unhashed superentity downwards.
             var pending: [EntityDescription] = []
             var names: Set<String> = []
             var next: EntityDescription? = entities[entity.name]
@@ -57,8 +55,8 @@ extension ManagedObjectModel {
         return hashes
     }
 
-    /// The digest of a model's hashes that stores keep (`NSStoreModelVersionHashesDigest`): the SHA-512 of each
-    /// entity's name and hash, sorted by the bytes of the names, in base64.
+    /// The digest of a model's hashes in store metadata (`NSStoreModelVersionHashesDigest`): the SHA-512 of each entity's
+    /// name and hash, sorted by the bytes of the names, in base64.
     public static func versionHashesDigest(of hashes: [String: Data]) -> String {
         var function = SHA512()
         for (name, hash) in sorted(hashes) {
@@ -68,8 +66,8 @@ extension ManagedObjectModel {
         return Data(function.finalize()).base64EncodedString()
     }
 
-    /// The checksum of a model's hashes that stores keep (`NSStoreModelVersionChecksumKey`): the SHA-256 of the
-    /// hashes, sorted by the bytes of the entities' names, in base64.
+    /// The checksum of a model's hashes in store metadata (`NSStoreModelVersionChecksumKey`): the SHA-256 of the hashes,
+    /// sorted by the bytes of the entities' names, in base64.
     public static func versionChecksum(of hashes: [String: Data]) -> String {
         var function = SHA256()
         for (_, hash) in sorted(hashes) { function.update(data: hash) }
@@ -91,7 +89,7 @@ private struct VersionHasher {
     init(composites: [String: CompositeDescription]) { self.composites = composites }
 
     mutating func hash(of entity: EntityDescription, superentityHash: Data?) -> Data {
-        // Composites are hashed by themselves, so they come first.
+        // Composites are hashed separately, so they come first.
         for attribute in entity.attributes { hashComposite(of: attribute, depth: 1) }
         bytes.removeAll(keepingCapacity: true)
         add("quire-entity/1")
@@ -118,7 +116,7 @@ private struct VersionHasher {
         guard attribute.type == .composite, let name = attribute.compositeName,
             compositeHashes[name] == nil
         else { return }
-        // Ends a cycle, which a model that was not validated may have.
+        // Ends a cycle, which an unvalidated model may have.
         compositeHashes[name] = Data()
         guard depth <= ModelValidation.maximumDepth else { return }
         let elements = composites[name]?.elements ?? []
@@ -192,14 +190,14 @@ private struct VersionHasher {
 // MARK: - Hashes of models that cannot be read again
 
 extension ManagedObjectModel {
-    /// The hashes by which stores of Core Data's know the model's entities, if they are known.
+    /// The entity hashes that Core Data's stores use for the model, if available.
     ///
-    /// Core Data's way to compute hashes is not public, so they are known only of a model that comes with them: read
-    /// from a `.momd` folder or taken from a store of Core Data's. A store made for such a model has them for its own,
-    /// so that Core Data opens it with the same model.
+    /// Core Data's hash algorithm is not public, so they are available only if the model came with them: read from a `.momd`
+    /// folder or from a store made by Core Data. A new store for such a model gets them, so that Core Data opens it with the
+    /// same model.
     ///
-    /// They are no part of what the model says: models that differ in nothing else are equal. They are forgotten when
-    /// anything changes that ``entityVersionHashes()`` depends on, and must be of exactly the model's entities.
+    /// Ignored when models are compared. Reset when a change affects ``entityVersionHashes()``; they must cover exactly the
+    /// model's entities.
     public var knownVersionHashes: [String: Data]? {
         get {
             guard let hashes = knownHashes.known, Set(hashes.keys) == Set(entities.map(\.name)),
@@ -213,18 +211,18 @@ extension ManagedObjectModel {
         }
     }
 
-    /// The hashes that a new store of the model gets: ``knownVersionHashes``, or else ``entityVersionHashes()``.
+    /// The hashes of a new store of the model: ``knownVersionHashes``, or else ``entityVersionHashes()``.
     public var versionHashesForNewStores: [String: Data] {
         knownVersionHashes ?? entityVersionHashes()
     }
 
-    /// Takes the hashes that came with the model, unless they are those that are computed anyway.
+    /// Adopts the hashes that came with the model, unless they equal the computed ones.
     package mutating func take(versionHashes hashes: [String: Data]) {
         knownVersionHashes = hashes == entityVersionHashes() ? nil : hashes
     }
 }
 
-/// Hashes that came with a model, and the computed ones of the model they came with. All are equal.
+/// Hashes that came with a model, and the computed hashes at that time. All are equal, so that comparison ignores them.
 struct KnownVersionHashes: Sendable, Hashable {
     var known: [String: Data]?
     var own: [String: Data] = [:]

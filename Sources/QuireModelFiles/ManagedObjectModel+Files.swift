@@ -3,27 +3,27 @@ public import QuireModel
 internal import QuireSystem
 
 extension ManagedObjectModel {
-    /// Reads a model that Xcode made.
+    /// Reads a model made by Xcode.
     ///
-    /// - Parameter path: A `.xcdatamodeld` or `.momd` folder, of which the current version is read (see
-    ///   ``ModelVersions`` for the others), a `.xcdatamodel` folder, the file `contents` or `elements` in it, or a
-    ///   `.mom` file.
+    /// - Parameter path: A `.xcdatamodeld` or `.momd` folder, of which the current version is read (see ``ModelVersions``
+    ///   for the others), a `.xcdatamodel` folder, the file `contents` or `elements` in it, or a `.mom` file.
     /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat`, naming the file and, if it is one of XML,
     ///   the line.
     ///
-    /// The model is not checked; ``validate()`` does. ``reading(contentsOf:)`` says too what was left out.
+    /// The model is not validated; ``validate()`` does that. ``reading(contentsOf:)`` also returns remarks about dropped
+    /// parts.
     public init(contentsOf path: String) throws {
         self = try Self.reading(contentsOf: path).model
     }
 
-    /// Reads a model that Xcode made, and says what is odd about its file.
+    /// Reads a model made by Xcode, with remarks about its file.
     ///
-    /// What Apple's tools take is taken: a file is refused only if objects could not be read by its model. What models here
-    /// have no place for, and what contradicts the rest but no data depends on, such as an index of a property that is
-    /// not there, is left out.
+    /// Models accepted by Apple's tools are accepted: reading fails only if objects could not be read with the model.
+    /// Unsupported parts, and contradictory ones that stored data do not depend on, such as an index of a missing property,
+    /// are dropped.
     ///
     /// - Parameter path: As for ``init(contentsOf:)``.
-    /// - Returns: The model, and a sentence for each thing that was left out, or is kept although it has no meaning.
+    /// - Returns: The model, and a remark for each part that was dropped, or is kept although it has no meaning.
     /// - Throws: As ``init(contentsOf:)``.
     public static func reading(
         contentsOf path: String
@@ -37,11 +37,11 @@ extension ManagedObjectModel {
         return try versions.reading(named: versions.currentName)
     }
 
-    /// Reads a model from the XML that ``modelXML()`` or Xcode wrote.
+    /// Reads a model from XML written by ``modelXML()`` or Xcode.
     ///
     /// - Parameters:
     ///   - data: The content of the file `contents` in a `.xcdatamodel` folder.
-    ///   - name: Where it comes from, for the errors.
+    ///   - name: The source's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`, naming the line.
     public init(modelXML data: Data, name: String) throws {
         let source = ModelXMLSource(name: name)
@@ -53,18 +53,18 @@ extension ManagedObjectModel {
         leaveOutContradictoryParts()
     }
 
-    /// The model as XML, in Xcode's format. It holds everything that a valid model says.
+    /// The model as XML, in Xcode's format. It is complete for a valid model.
     public func modelXML() -> Data {
         ModelXMLWriter.data(of: ModelXMLEncoder.root(of: self))
     }
 
-    /// Writes the model as a `.xcdatamodel` folder, which Xcode can open.
+    /// Writes the model as a `.xcdatamodel` folder, for use in Xcode.
     ///
-    /// If there is a model at the path it is replaced; until the new one is complete the old one stays.
+    /// An existing model at the path is replaced atomically, once the new one is complete.
     ///
-    /// - Parameter path: The folder. It is made if it is missing; the one it is in must be there.
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything; `invalidState` if there
-    ///   is something other than a model; `inputOutput`, `outOfSpace` and others if it cannot be written.
+    /// - Parameter path: The folder. It is created if missing; its parent must exist.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails; `invalidState` if the path holds something
+    ///   other than a model; `inputOutput`, `outOfSpace` and others if it cannot be written.
     public func write(to path: String) throws {
         try validate()
         let data = modelXML()
@@ -95,25 +95,24 @@ extension ManagedObjectModel {
 // MARK: - Compiled models
 
 extension ManagedObjectModel {
-    /// Reads a compiled model: the content of a `.mom` file, as Xcode and ``compiledModel()`` make it.
+    /// Reads a compiled model: the content of a `.mom` file made by Xcode or ``compiledModel()``.
     ///
-    /// Compiled models do not keep the order of entities and properties, what generated code looks like, whether
-    /// sync services transfer them, and the names of composites.
+    /// Compiled models do not keep the order of entities and properties, code generation settings, syncability, and the
+    /// names of composites.
     ///
     /// - Parameters:
     ///   - data: The content of the file.
-    ///   - name: Where it comes from, for the errors.
+    ///   - name: The source's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     public init(compiledModel data: Data, name: String) throws {
         self = try CompiledModelDecoder.read(data, name: name).model
     }
 
-    /// Reads a model out of an archive of any kind: compiled, or of Xcode's modelling tool, such as the models within
-    /// a `.xcmappingmodel`.
+    /// Reads a model from an archive: compiled, or of Xcode's modelling tool, as in a `.xcmappingmodel`.
     ///
     /// - Parameters:
     ///   - data: The archive.
-    ///   - name: Where it comes from, for the errors.
+    ///   - name: The source's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     public init(archivedModel data: Data, name: String) throws {
         let archive = try KeyedArchive(data, name: name)
@@ -124,22 +123,21 @@ extension ManagedObjectModel {
             : try CompiledModelDecoder.read(data, name: name).model
     }
 
-    /// The model compiled: the content of a `.mom` file, as Core Data loads it.
+    /// The compiled model: the content of a `.mom` file, as loaded by Core Data.
     ///
     /// ```swift
     /// let (data, omissions) = try model.compiledModel()
     /// for omission in omissions { print(omission) }
     /// ```
     ///
-    /// - Returns: The file's content, and a sentence for each thing that compiled models have no place for: indexes of
-    ///   words, and conditions that use what only Quire's predicates can say.
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything.
+    /// - Returns: The file's content, and a message for each part that compiled models do not support: full-text indexes,
+    ///   and conditions that only Quire's predicates can express.
     public func compiledModel() throws -> (data: Data, omissions: [String]) {
         try validate()
         return CompiledModelEncoder.archive(of: self, for: .file)
     }
 
-    /// Reads the model that a store of Core Data's carries in `Z_MODELCACHE`.
+    /// Reads the model cached in a Core Data store's `Z_MODELCACHE`.
     package init(modelCache data: Data, name: String) throws {
         guard let archive = RawDeflate.decompressed(data) else {
             throw QuireError(
@@ -149,12 +147,12 @@ extension ManagedObjectModel {
         try self.init(compiledModel: archive, name: name)
     }
 
-    /// Whether what a store carries in `Z_MODELCACHE` is a sound archive, of whatever it may be.
+    /// Whether a store's `Z_MODELCACHE` is a well-formed archive, whatever its content.
     package static func isArchive(modelCache data: Data, name: String) -> Bool {
         RawDeflate.decompressed(data).map { (try? KeyedArchive($0, name: name)) != nil } ?? false
     }
 
-    /// The model as Core Data's stores carry it in `Z_MODELCACHE`; `nil` if it is far too large for that.
+    /// The model in the form of Core Data's `Z_MODELCACHE`; `nil` if it exceeds the size limit.
     package var modelCache: Data? {
         RawDeflate.compressed(CompiledModelEncoder.archive(of: self, for: .store).data)
     }
@@ -162,18 +160,18 @@ extension ManagedObjectModel {
 
 // MARK: - Files
 
-/// The files of models.
+/// Model files.
 enum ModelFile {
     /// The file in a `.xcdatamodel` folder.
     static let contentsName = "contents"
-    /// The file that Xcode 3 had in its place.
+    /// The file of Xcode 3's models.
     static let legacyName = "elements"
     static let versionExtension = ".xcdatamodel"
     static let versionsExtension = ".xcdatamodeld"
     static let compiledExtension = ".mom"
     static let compiledVersionsExtension = ".momd"
 
-    /// A model with sentences about what is odd in its file.
+    /// A model with remarks about its file.
     typealias Reading = (model: ManagedObjectModel, remarks: [String])
 
     /// The model in a `.xcdatamodel` folder.
@@ -188,7 +186,7 @@ enum ModelFile {
             subject: .init(file: path))
     }
 
-    /// The model in a file, whatever its name: XML, compiled, or of Xcode 3.
+    /// The model in a file of any name: XML, compiled, or of Xcode 3.
     static func read(file path: String) throws -> Reading {
         if let size = try FileSystem.information(at: path)?.size,
             size > ModelXMLReader.maximumSize
@@ -207,7 +205,7 @@ enum ModelFile {
             return try LegacyModelDecoder.read(data, name: path)
         }
         var reading = try CompiledModelDecoder.read(data, name: path)
-        // Beside the compiled versions of a model there is a list of their hashes.
+        // The folder of compiled versions has a list of their hashes.
         let folder = FileSystem.folder(of: path)
         if folder.hasSuffix(compiledVersionsExtension),
             let list = try? CompiledVersionList(inFolder: folder),

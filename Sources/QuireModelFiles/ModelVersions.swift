@@ -16,7 +16,7 @@ public struct ModelVersions: Sendable, Hashable {
     public let path: String
     /// The names of the versions, sorted.
     public let names: [String]
-    /// The name of the version that new documents are made with.
+    /// The name of the version for new documents.
     public let currentName: String
     private let form: Form
     /// The hashes of the entities of compiled versions.
@@ -31,7 +31,7 @@ public struct ModelVersions: Sendable, Hashable {
         case compiled
     }
 
-    /// Finds the versions. None is read yet.
+    /// Lists the versions, without reading them.
     ///
     /// - Parameter path: A `.xcdatamodeld` or `.momd` folder, or a `.xcdatamodel` folder, which is its only version.
     /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat`.
@@ -70,7 +70,7 @@ public struct ModelVersions: Sendable, Hashable {
         currentName = try Self.currentName(named, among: names, in: path)
     }
 
-    /// The name of the current version: the one that is named, or the only one, or the one called like the folder.
+    /// The name of the current version: the named one, else the only one, else the one with the folder's name.
     private static func currentName(
         _ named: String?, among names: [String], in path: String
     ) throws -> String {
@@ -103,13 +103,13 @@ public struct ModelVersions: Sendable, Hashable {
 
     /// Reads a version.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is none of that name; else as
+    /// - Throws: ``QuireError`` with code `notFound` if the version does not exist; else as
     ///   ``ManagedObjectModel/init(contentsOf:)``.
     public func model(named name: String) throws -> ManagedObjectModel {
         try reading(named: name).model
     }
 
-    /// Reads a version, and says what is odd about its file.
+    /// Reads a version, with remarks about its file.
     ///
     /// - Returns: As ``ManagedObjectModel/reading(contentsOf:)``.
     /// - Throws: As ``model(named:)``.
@@ -133,13 +133,13 @@ public struct ModelVersions: Sendable, Hashable {
         }
     }
 
-    /// The hashes by which stores of Core Data's know the entities of a version, if the folder has them: see
+    /// The entity hashes that Core Data's stores use for a version, if the folder has them: see
     /// ``ManagedObjectModel/knownVersionHashes``.
     public func knownVersionHashes(named name: String) -> [String: Data]? { hashes[name] }
 
     /// Reads every version.
     ///
-    /// - Throws: As ``ManagedObjectModel/init(contentsOf:)``, for the first that cannot be read.
+    /// - Throws: As ``ManagedObjectModel/init(contentsOf:)``, for the first version that fails.
     public func models() throws -> [String: ManagedObjectModel] {
         var models: [String: ManagedObjectModel] = [:]
         for name in names { models[name] = try model(named: name) }
@@ -150,7 +150,7 @@ public struct ModelVersions: Sendable, Hashable {
 
     private static let currentFileName = ".xccurrentversion"
 
-    /// The name in the file that names the current version; `nil` if the file is one and names none.
+    /// The current version's name in the file; `nil` if a valid file names none.
     private static func currentName(in path: String) throws -> String? {
         let file = FileSystem.path(path, currentFileName)
         func damaged(_ underlying: (any Error)?) -> QuireError {
@@ -177,11 +177,11 @@ public struct ModelVersions: Sendable, Hashable {
 extension ModelVersions {
     /// Compiles every version into a new `.momd` folder, as Xcode does.
     ///
-    /// - Parameter path: The folder, which must not exist; the one it is in must.
-    /// - Returns: A sentence for each thing that was left out; see ``ManagedObjectModel/compiledModel()``.
+    /// - Parameter path: The folder, which must not exist; its parent must.
+    /// - Returns: A message for each dropped part; see ``ManagedObjectModel/compiledModel()``.
     /// - Throws: ``QuireError`` with code `invalidModel` or as ``ManagedObjectModel/init(contentsOf:)`` for the first
-    ///   version that cannot be compiled; `alreadyExists`; `inputOutput` and others if it cannot be written. Then
-    ///   nothing is left.
+    ///   version that cannot be compiled; `alreadyExists`; `inputOutput` and others if it cannot be written. On failure
+    ///   nothing remains on disk.
     public func compile(to path: String) throws -> [String] {
         if FileSystem.exists(path) {
             throw QuireError(
@@ -220,7 +220,7 @@ extension ModelVersions {
 struct CompiledVersionList: Sendable, Hashable {
     static let fileName = "VersionInfo.plist"
 
-    /// The name of the version that new stores are made with.
+    /// The name of the version for new stores.
     var currentName: String?
     /// The hashes of the entities of each version.
     var hashes: [String: [String: Data]] = [:]
@@ -236,7 +236,7 @@ struct CompiledVersionList: Sendable, Hashable {
         self.hashes = hashes
     }
 
-    /// Reads the list in a folder; it is empty if there is none.
+    /// Reads the list in a folder; empty if it is missing.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged.
     init(inFolder path: String) throws {

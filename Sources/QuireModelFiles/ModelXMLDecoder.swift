@@ -2,13 +2,13 @@ import Foundation
 internal import QuireModel
 internal import QuireSystem
 
-/// Makes a model of the elements of a model file.
+/// Decodes a model from the elements of a model file.
 ///
-/// Refuses what objects could not be read by: names that are missing, types that are not known. Anything else that is not
-/// understood is left out, with a remark.
+/// Fails only if objects could not be read with the model: for missing names and unknown types. Anything else that is not
+/// understood is dropped with a remark.
 struct ModelXMLDecoder {
     let source: ModelXMLSource
-    /// What is odd: sentences.
+    /// Messages about oddities of the file.
     var remarks: [String]
 
     mutating func model(from root: ModelXMLElement) throws -> ManagedObjectModel {
@@ -40,7 +40,7 @@ struct ModelXMLDecoder {
         return model
     }
 
-    /// Remarks on what is not in the vocabulary.
+    /// Adds remarks on elements and attributes outside the vocabulary.
     private mutating func checkVocabulary(of element: ModelXMLElement) {
         guard let known = ModelXMLVocabulary.elements[element.name] else { return }
         for (name, _) in element.attributes
@@ -71,7 +71,7 @@ struct ModelXMLDecoder {
         entity.managedObjectClassName = element.attribute("representedClassName")
         entity.isAbstract = boolean("isAbstract", of: element)
         entity.superentityName = unlessEmpty("parentEntity", of: element)
-        // Xcode calls the renaming identifier an element's identifier; stores of such models show it.
+        // Xcode uses the renaming identifier as an element's identifier, as stores of such models show.
         entity.renamingIdentifier =
             element.attribute("elementID") ?? element.attribute("renamingIdentifier")
         entity.versionHashModifier = element.attribute("versionHashModifier")
@@ -126,9 +126,9 @@ struct ModelXMLDecoder {
         return fetched
     }
 
-    /// A fetch request; `nil` if it does not say what it fetches.
+    /// A fetch request; `nil` if its entity is missing.
     ///
-    /// - Parameter subject: What a remark calls the request.
+    /// - Parameter subject: The request's name in remarks.
     private mutating func fetchRequest(
         from element: ModelXMLElement, of subject: String
     ) throws -> FetchRequestTemplate? {
@@ -141,7 +141,7 @@ struct ModelXMLDecoder {
         request.predicateFormat = unlessEmpty("predicateString", of: element)
         request.fetchLimit = integer("fetchLimit", of: element) ?? 0
         request.fetchBatchSize = integer("fetchBatchSize", of: element) ?? 0
-        // Unlike elsewhere, an absent attribute means what a new fetch request does: compiled models show it.
+        // Unlike elsewhere, an absent attribute means the default of a new fetch request, as compiled models show.
         request.includesSubentities = boolean("includeSubentities", of: element, absent: true)
         request.includesPropertyValues = boolean("includePropertyValues", of: element, absent: true)
         request.includesPendingChanges =
@@ -152,7 +152,7 @@ struct ModelXMLDecoder {
         return request
     }
 
-    /// An index; `nil` if it is not known how it is meant.
+    /// An index; `nil` if it is not understood.
     private mutating func index(from element: ModelXMLElement) -> FetchIndexDescription? {
         guard let name = unlessEmpty("name", of: element) else {
             remark("An index has no name and is left out.", on: element)
@@ -263,7 +263,7 @@ extension ModelXMLDecoder {
         attribute.isStoredInTruthFile = boolean("storedInTruthFile", of: element)
         attribute.derivationExpression = unlessEmpty("derivationExpression", of: element)
         if boolean("derived", of: element), attribute.derivationExpression == nil {
-            attribute.derivationExpression = ""  // For the model's validation to complain about.
+            attribute.derivationExpression = ""  // Reported by the model's validation.
         }
         attribute.compositeName = unlessEmpty("composite", of: element)
         attribute.renamingIdentifier =
@@ -273,7 +273,7 @@ extension ModelXMLDecoder {
         attribute.validationPredicates = [ValidationPredicate](takingFrom: &entries)
         attribute.userInfo = [String: PropertyListValue](modelXMLEntries: entries)
         attribute.defaultValue = value("default", of: element, type: type, owner: owner)
-        // Those of other types are left over from when the attribute had another one.
+        // Values of other types are left over from an earlier attribute type.
         if type.hasRange {
             let boundType = type == .string ? .integer64 : type
             attribute.minimum = value("min", of: element, type: boundType, owner: owner)
@@ -282,9 +282,8 @@ extension ModelXMLDecoder {
         return attribute
     }
 
-    /// The value that `defaultValueString`, `minValueString` or `maxValueString` gives, and for dates
-    /// `defaultDateTimeInterval` and so on: seconds since 2001. The text beside it is what the editor shows,
-    /// in the format of its user's country.
+    /// The value of `defaultValueString`, `minValueString` or `maxValueString`; for dates, of `defaultDateTimeInterval` and
+    /// so on: seconds since 2001. The text of a date is the editor's, in the format of its user's locale.
     private mutating func value(
         _ prefix: String, of element: ModelXMLElement, type: AttributeType, owner: String
     ) -> AttributeValue {
@@ -299,7 +298,7 @@ extension ModelXMLDecoder {
         switch type {
         case .undefined, .objectID, .composite: return .null  // Left over from another type.
         case .binary, .transformable:
-            // Xcode gives these no default values; ours are base64.
+            // Xcode has no default values for these; ours are base64.
             return (try? AttributeValue(parsing: text, as: type)) ?? .null
         case .string: return .string(text)
         default: break
@@ -351,7 +350,7 @@ extension ModelXMLDecoder {
         relationship.isOptional = boolean("optional", of: element)
         relationship.isTransient = boolean("transient", of: element)
         relationship.minimumCount = max(0, integer("minCount", of: element) ?? 0)
-        // There is a file with a greatest count of −1, which means none.
+        // A known file has a maximum count of −1, meaning none.
         let most = max(0, integer("maxCount", of: element) ?? 0)
         relationship.maximumCount = relationship.isToMany ? most : 1
         if let rule = element.attribute("deletionRule") {
@@ -415,7 +414,7 @@ extension ModelXMLDecoder {
 }
 
 extension AttributeType {
-    /// Whether an attribute may have a least and greatest value or length.
+    /// Whether an attribute may have a minimum and maximum value or length.
     var hasRange: Bool {
         switch self {
         case .integer16, .integer32, .integer64, .decimal, .double, .float, .date, .string: true

@@ -1,17 +1,17 @@
 import Foundation
 internal import QuireModel
 
-/// Makes the elements of a model file of a model: the contrary of ``ModelXMLDecoder``.
+/// Encodes a model as the elements of a model file: the inverse of ``ModelXMLDecoder``.
 ///
-/// What is at its default is left out, as Xcode does. Properties keep their order, so that what is read back is
-/// equal; Xcode sorts them when it saves.
+/// Defaults are omitted, as by Xcode. Properties keep their order, so that decoding gives an equal model; Xcode sorts them
+/// when it saves.
 struct ModelXMLEncoder {
-    /// Xcode's models have one version identifier. Of several, each is a line.
+    /// Xcode's models have one version identifier. Several are joined by newlines.
     static let identifierSeparator: Character = "\n"
 
     static func root(of model: ManagedObjectModel) -> ModelXMLElement {
         var root = element("model")
-        // Xcode wants these. The numbers are those of a version whose format this is.
+        // Required by Xcode. The numbers are those of a version that writes this format.
         root.set("type", "com.apple.IDECoreDataModeler.DataModel")
         root.set("documentVersion", "1.0")
         root.set("lastSavedToolsVersion", "22758")
@@ -208,7 +208,7 @@ extension ModelXMLElement {
         if value { attributes.append((name, "YES")) }
     }
 
-    /// `defaultValueString` and the like.
+    /// Sets `defaultValueString` and similar attributes.
     fileprivate mutating func set(
         _ prefix: String, _ value: AttributeValue, of type: AttributeType
     ) {

@@ -2,11 +2,10 @@ import CLibXML2
 import Foundation
 internal import QuireSystem
 
-/// Parses the XML of a model into elements.
+/// Parses a model's XML into elements.
 ///
-/// The text may come from anywhere. So nothing is fetched from the network or from other files, a document type
-/// declaration, which is where entities would come from, is refused, and so are texts that are much larger or
-/// deeper than any model.
+/// The text is untrusted: nothing is fetched from the network or from other files; document type declarations, which define
+/// entities, are rejected, and so are texts much larger or deeper than any model.
 struct ModelXMLReader {
     /// Real models stay below one megabyte.
     static let maximumSize = 64 << 20
@@ -15,12 +14,12 @@ struct ModelXMLReader {
 
     let source: ModelXMLSource
 
-    /// Several threads may read models at once, so libxml2 is made ready exactly once.
+    /// Initializes libxml2 exactly once, as several threads may read models.
     static let preparation: Void = xmlInitParser()
 
-    /// The root element.
+    /// Parses the root element.
     ///
-    /// - Parameter remarks: Gets a sentence for each text between elements, which says nothing.
+    /// - Parameter remarks: Gets a remark for each text between elements, which has no meaning.
     /// - Throws: ``QuireError`` with code `invalidFormat`, with name and line.
     func root(of data: Data, remarks: inout [String]) throws -> ModelXMLElement {
         if data.isEmpty { throw source.error("The file is empty.", line: nil) }
@@ -48,7 +47,7 @@ struct ModelXMLReader {
     private func root(
         from reader: xmlTextReaderPtr, remarks: inout [String]
     ) throws -> ModelXMLElement {
-        // The elements that are open, outermost first. The first one stands for the document.
+        // The open elements, outermost first. The first one represents the document.
         var open = [ModelXMLElement(name: "", attributes: [], line: 1)]
         func close() {
             let element = open.removeLast()
@@ -97,7 +96,7 @@ struct ModelXMLReader {
         return attributes
     }
 
-    /// The line of the current node; the parser itself may be further already.
+    /// The line of the current node; the parser may be further ahead.
     private func line(of reader: xmlTextReaderPtr) -> Int {
         guard let node = xmlTextReaderCurrentNode(reader) else {
             return Int(xmlTextReaderGetParserLineNumber(reader))
@@ -105,7 +104,7 @@ struct ModelXMLReader {
         return max(1, xmlGetLineNo(node))
     }
 
-    /// What libxml2 says of the last failure on this thread.
+    /// The error for libxml2's last failure on this thread.
     private func parsingError() -> QuireError {
         guard let error = xmlGetLastError(), let message = error.pointee.message else {
             return source.error("The text is not well-formed XML.", line: nil)
@@ -123,7 +122,7 @@ struct ModelXMLReader {
 
 // MARK: - Elements
 
-/// An element of a model file, as it was parsed.
+/// A parsed element of a model file.
 struct ModelXMLElement {
     var name: String
     /// The attributes, in the order of the file.
@@ -138,7 +137,7 @@ struct ModelXMLElement {
     }
 }
 
-/// A name for the text being read, and the errors about it.
+/// The name of the text being parsed, and errors about it.
 struct ModelXMLSource {
     /// The path or name of the text.
     var name: String

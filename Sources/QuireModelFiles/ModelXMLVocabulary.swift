@@ -4,17 +4,17 @@ internal import QuireSystem
 
 /// The elements and attributes of model files, as Xcode 4.3 and later write them.
 ///
-/// What is not listed here is remarked on: it is lost when the model is written again. What is listed as ignored says
-/// nothing about the model: the state of the editor, and which tools wrote the file or may read it.
+/// Anything not listed here gets a remark, because it is lost when the model is written again. Ignored ones do not affect
+/// the model: editor state, and the tools that wrote the file or may read it.
 enum ModelXMLVocabulary {
     struct Element {
-        /// The attributes that are read, and written.
+        /// The supported attributes.
         var attributes: Set<String>
-        /// The attributes that say nothing about the model.
+        /// The attributes that do not affect the model.
         var ignoredAttributes: Set<String> = []
-        /// The elements within that are read, and written.
+        /// The supported child elements.
         var children: Set<String> = []
-        /// The elements within that say nothing about the model, with all that is in them.
+        /// The child elements that do not affect the model, with their content.
         var ignoredChildren: Set<String> = []
     }
 
@@ -102,12 +102,13 @@ enum ModelXMLVocabulary {
 
 // MARK: - User info
 
-/// Model files have texts only in their free keys and values. Another value is kept under `quire.userInfo.KEY`: as a binary
+/// Model files support only texts in user info. Other values are stored under `quire.userInfo.KEY`, as a binary property
+/// list in base64.
 /// property list in base64.
 extension [String: PropertyListValue] {
     private static var keyPrefix: String { "quire.userInfo." }
 
-    /// The entries of a model file that say the same.
+    /// The equivalent entries of a model file.
     var modelXMLEntries: [String: String] {
         var entries: [String: String] = [:]
         for (key, value) in self {
@@ -121,7 +122,7 @@ extension [String: PropertyListValue] {
         return entries
     }
 
-    /// What the entries of a model file say.
+    /// Decodes the entries of a model file.
     init(modelXMLEntries entries: [String: String]) {
         self.init(minimumCapacity: entries.count)
         for (key, text) in entries {
@@ -145,8 +146,8 @@ extension [String: PropertyListValue] {
 // MARK: - Attribute types
 
 extension AttributeType {
-    /// The number that “YES” or “NO” stands for as a default value: a change of type in Xcode's editor leaves such texts
-    /// behind, and its compiler takes them for 1 and 0.
+    /// The number for “YES” or “NO” as a default value: Xcode's editor leaves such texts after a change of type, and its
+    /// compiler reads them as 1 and 0.
     func number(fromTruth text: String) -> AttributeValue? {
         let number: Int64
         switch text.lowercased() {
@@ -157,14 +158,14 @@ extension AttributeType {
         return self.number(number)
     }
 
-    /// The truth value that a number such as “0.0” stands for as a default value, which a change of type leaves behind as
-    /// well; `nil` if the type is not boolean or the text is no number.
+    /// The boolean for a number such as “0.0” as a default value, also left after a change of type; `nil` if the type is not
+    /// boolean or the text is not a number.
     func truth(fromNumber text: String) -> AttributeValue? {
         guard self == .boolean, let number = Double(text), number.isFinite else { return nil }
         return .boolean(number != 0)
     }
 
-    /// A small number as a value of the type; `nil` if the type is not one of numbers.
+    /// A small number as a value of the type; `nil` if the type is not numeric.
     func number(_ number: Int64) -> AttributeValue? {
         switch self {
         case .integer16, .integer32, .integer64: .integer(number)

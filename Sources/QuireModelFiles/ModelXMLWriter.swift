@@ -2,12 +2,12 @@ import CLibXML2
 import Foundation
 internal import QuireModel
 
-/// Writes elements as XML, laid out as Xcode does.
+/// Writes elements as XML, in Xcode's layout.
 struct ModelXMLWriter {
     /// The text of a document.
     static func data(of root: ModelXMLElement) -> Data {
         ModelXMLReader.preparation
-        // These fail only when the system has no memory left, which is nothing a caller could handle.
+        // These fail only when memory is exhausted, which callers cannot handle.
         guard let buffer = xmlBufferCreate() else { preconditionFailure("Out of memory.") }
         defer { xmlBufferFree(buffer) }
         guard let writer = xmlNewTextWriterMemory(buffer, 0) else {
@@ -32,7 +32,7 @@ struct ModelXMLWriter {
         _ = xmlTextWriterEndElement(writer)
     }
 
-    /// A text without the characters that XML cannot hold. The validation of models refuses these.
+    /// A text without the characters that XML excludes. Validation rejects these.
     private static func writable(_ text: String) -> String {
         if ModelNames.isWritable(text) { return text }
         var scalars = String.UnicodeScalarView()

@@ -1,15 +1,15 @@
 import CZLib
 import Foundation
 
-/// Data compressed by DEFLATE without a header, as the model in `Z_MODELCACHE` is.
+/// DEFLATE data without a header, as used in `Z_MODELCACHE`.
 enum RawDeflate {
-    /// The greatest size of what is decompressed.
+    /// The maximum decompressed size.
     static let maximumSize = 64 << 20
 
     private static let windowBits: Int32 = -15
     private static let chunkSize = 64 << 10
 
-    /// Decompresses; `nil` if the data is damaged or incomplete, or becomes more than a number of bytes.
+    /// Decompresses data; `nil` if it is damaged or incomplete, or the result exceeds a limit.
     static func decompressed(_ data: Data, limit: Int = maximumSize) -> Data? {
         var stream = z_stream()
         guard
@@ -20,7 +20,7 @@ enum RawDeflate {
         return run(&stream, on: data, limit: limit) { inflate(&$0, Z_NO_FLUSH) }
     }
 
-    /// Compresses.
+    /// Compresses data.
     static func compressed(_ data: Data) -> Data? {
         var stream = z_stream()
         guard
@@ -32,7 +32,7 @@ enum RawDeflate {
         return run(&stream, on: data, limit: 2 * maximumSize) { deflate(&$0, Z_FINISH) }
     }
 
-    /// Passes data through a stream, chunk by chunk.
+    /// Processes data by a stream, chunk by chunk.
     private static func run(
         _ stream: inout z_stream, on data: Data, limit: Int, step: (inout z_stream) -> Int32
     ) -> Data? {
@@ -55,7 +55,7 @@ enum RawDeflate {
                 }
                 if result.count > limit { return nil }
                 if status == Z_STREAM_END { return result }
-                // Z_BUF_ERROR: there is no more input.
+                // Z_BUF_ERROR: the input is exhausted.
                 if status != Z_OK { return nil }
             }
         }

@@ -1,7 +1,7 @@
 package import QuireSystem
 import Synchronization
 
-/// Says which objects to find, and in what order.
+/// Describes the objects to fetch, and their order.
 ///
 /// ```swift
 /// var request = FetchRequest("Book")
@@ -10,56 +10,55 @@ import Synchronization
 /// let books = try context.fetch(request)
 /// ```
 public struct FetchRequest: Sendable, Hashable {
-    /// The entity whose objects to find.
+    /// The entity of the fetched objects.
     public var entityName: String
-    /// The condition they satisfy; `nil` for none.
+    /// The condition; `nil` for all objects.
     public var predicate: QueryPredicate?
-    /// Their order, most significant first. Objects that are equal in it come by primary key, new ones last.
+    /// The order, most significant first. Ties are ordered by primary key, new objects last.
     public var sortOrderings: [SortOrdering]
-    /// The greatest number of objects to find; 0 for no bound.
+    /// The maximum number of results; 0 for no limit.
     public var fetchLimit = 0
     /// The number of objects to skip.
     public var fetchOffset = 0
-    /// How many objects to read at a time; 0 for all at once.
+    /// The number of objects in a fetch batch; 0 for no batching.
     ///
-    /// With a batch size a fetch reads only identifiers, and the results read the rows of so many neighbours when an
-    /// object is touched. They keep few batches, so that going through any number of objects takes little memory.
+    /// With a batch size a fetch reads only identifiers, and accessing an object reads the rows of its batch. Few batches
+    /// are kept, so that iterating over any number of objects takes little memory.
     public var fetchBatchSize = 0
-    /// Relationships to read ahead: key paths such as `author` or `tags.books`, through relationships of any kind.
-    /// Related objects are read with one query or two for each relationship on the way, not one for each object, and
-    /// are no faults while the results are held.
+    /// Relationships to prefetch: key paths such as `author` or `tags.books`, through relationships of any kind. Related
+    /// objects are read with one or two queries for each relationship in the path, not one for each object, and are not
+    /// faults while the results are retained.
     public var relationshipKeyPathsForPrefetching: [String] = []
-    /// Whether values are read along with the objects. If not, they are faults, and results hold no more than their
-    /// identifiers. Reading relationships ahead reads values.
+    /// Whether values are fetched. If not, the objects are faults, and results retain only their identifiers. Prefetching
+    /// reads values.
     public var includesPropertyValues = true
     /// Whether objects of sub-entities are found too.
     public var includesSubentities = true
-    /// Whether unsaved changes are taken into account. Those for dictionaries never are: what they give is what is
-    /// saved. Of objects this decides which are found; their values are those that the context has, or the parent it
-    /// reads from. A child does not find what its parent has deleted.
+    /// Whether unsaved changes are taken into account. Requests for dictionaries ignore them: they return saved values. For
+    /// objects this determines which are found; their values are those of the context, or of its parent. A child does not
+    /// find objects deleted in its parent.
     public var includesPendingChanges = true
-    /// What ``ManagedObjectContext/execute(_:)-(FetchRequest)`` gives.
+    /// The kind of result of ``ManagedObjectContext/execute(_:)-(FetchRequest)``.
     public var resultType = ResultType.objects
-    /// The columns of a request for dictionaries: key paths through to-one relationships, and expressions under a name.
-    /// Without any they are the attributes of the entity, or what the objects are grouped by.
+    /// The columns of a request for dictionaries: key paths through to-one relationships, and named expressions. Without any
+    /// they are the entity's attributes, or the grouping expressions.
     public var propertiesToFetch: [ExpressionDescription] = []
-    /// Whether equal dictionaries are given once only.
+    /// Whether duplicate dictionaries are removed.
     public var returnsDistinctResults = false
-    /// What the objects of a request for dictionaries have in common that make one dictionary: key paths, expressions
-    /// or names of columns.
+    /// The grouping of a request for dictionaries: key paths, expressions or column names.
     public var propertiesToGroupBy: [ExpressionDescription] = []
-    /// The condition that a group satisfies. It may be about what is computed of the group's objects, and name
-    /// columns, as `n > 3` or, if the entity has a property of the same name, as `$n > 3`.
+    /// The condition on groups. It may use aggregates of the group's objects and refer to columns, as `n > 3` or, if the
+    /// entity has a property of the same name, as `$n > 3`.
     public var havingPredicate: QueryPredicate?
-    /// The UUIDs of the stores to look into; `nil` for all.
+    /// The UUIDs of the stores to search; `nil` for all.
     public var affectedStores: [String]?
-    /// Whether objects that the context has already take over what the store has by now, unsaved changes kept, as by
+    /// Whether registered objects are refreshed from the store, keeping unsaved changes, as by
     /// ``ManagedObjectContext/refresh(_:mergeChanges:)``.
     public var shouldRefreshRefetchedObjects = false
-    /// What watches it while it runs on another thread.
+    /// Monitors and cancels it while it runs on another thread.
     package var watch = FetchWatch()
 
-    /// Finds the objects of an entity that satisfy a condition.
+    /// Fetches the objects of an entity that satisfy a condition.
     public init(
         _ entityName: String, predicate: QueryPredicate? = nil, sortOrderings: [SortOrdering] = []
     ) {
@@ -68,7 +67,7 @@ public struct FetchRequest: Sendable, Hashable {
         self.sortOrderings = sortOrderings
     }
 
-    /// What a request gives.
+    /// The kind of result.
     public enum ResultType: Sendable, Hashable, CaseIterable {
         /// The objects.
         case objects
@@ -76,25 +75,24 @@ public struct FetchRequest: Sendable, Hashable {
         case objectIDs
         /// Values of the objects, or of groups of them; see ``propertiesToFetch``.
         case dictionaries
-        /// How many objects there are.
+        /// The number of objects.
         case count
     }
 }
 
 // MARK: - Sort orders
 
-/// Says how to order objects: by the value at a key path, or by what an expression gives.
+/// An order of objects: by the value of a key path or an expression.
 public struct SortOrdering: Sendable, Hashable {
-    /// What is compared, as it is written: a key path with dots, which may lead through to-one relationships, or any
-    /// expression of the predicate format language that gives one value, such as `books.@count` or `length(title)`.
-    /// `SELF` is the object itself, which is ordered by primary key. In a request for dictionaries it may be the name
-    /// of a column.
+    /// The sort expression as written: a dotted key path, which may traverse to-one relationships, or any single-valued
+    /// expression of the predicate format language, such as `books.@count` or `length(title)`. `SELF` is the object itself,
+    /// which is ordered by primary key. In a request for dictionaries it may be a column name.
     public var keyPath: String { didSet { parsed = Self.parse(keyPath) } }
-    /// Whether small values come first. Missing values come before all others when ascending.
+    /// Whether the order is ascending. Missing values are the smallest.
     public var ascending: Bool
-    /// How texts are compared.
+    /// The text comparison options.
     public var options: QueryComparison.Options
-    /// What ``keyPath`` says; `nil` if it cannot be read.
+    /// The parsed ``keyPath``; `nil` if it cannot be parsed.
     private var parsed: QueryExpression?
 
     /// Orders by a key path, or by an expression of the predicate format language.
@@ -107,7 +105,7 @@ public struct SortOrdering: Sendable, Hashable {
         parsed = Self.parse(keyPath)
     }
 
-    /// Orders by what an expression gives.
+    /// Orders by an expression's value.
     public init(
         _ expression: QueryExpression, ascending: Bool = true,
         options: QueryComparison.Options = []
@@ -118,15 +116,15 @@ public struct SortOrdering: Sendable, Hashable {
         parsed = expression
     }
 
-    /// What is compared.
+    /// The sort expression.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` and the column in its subject if ``keyPath`` cannot be read.
+    /// - Throws: ``QuireError`` with code `invalidQuery` and the column in its subject if ``keyPath`` cannot be parsed.
     public var expression: QueryExpression {
         get throws { try parsed ?? QueryExpression(format: keyPath) }
     }
 
     private static func parse(_ text: String) -> QueryExpression? {
-        // What looks like a key path is one, even if a key is a word of the language.
+        // Anything with the form of a key path is one, even if a key is a reserved word.
         if text.utf8.allSatisfy(isOfKeyPath) {
             return text.uppercased() == "SELF" ? .evaluatedObject : .key(text)
         }
@@ -145,26 +143,26 @@ public struct SortOrdering: Sendable, Hashable {
 
 // MARK: - Cancellation and progress
 
-/// Watches a request that runs on another thread: counts the rows that it has read, and can stop it.
+/// Monitors a request on another thread: counts the rows read, and can cancel it.
 package final class FetchMonitor: Sendable {
     private let cancelled = Atomic(false)
     private let report: @Sendable (_ rows: Int) -> Void
 
-    /// After how many rows a report is made.
+    /// The number of rows between reports.
     package static let interval = 256
 
-    /// Watches a request.
+    /// Makes a monitor.
     ///
-    /// - Parameter report: Called now and then, on the request's thread, with the number of rows read.
+    /// - Parameter report: Called periodically, on the request's thread, with the number of rows read.
     package init(report: @escaping @Sendable (_ rows: Int) -> Void) { self.report = report }
 
-    /// Whether the request has been stopped; whoever carries it out asks now and then.
+    /// Whether the request has been cancelled; polled while it is executed.
     package var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
 
-    /// Stops the request, now or when it begins.
+    /// Cancels the request, now or when it begins.
     package func cancel() { cancelled.store(true, ordering: .relaxed) }
 
-    /// Throws if the request has been stopped.
+    /// Throws if the request has been cancelled.
     package func check() throws {
         if isCancelled { throw Self.cancelledError }
     }
@@ -177,7 +175,7 @@ package final class FetchMonitor: Sendable {
     }
 }
 
-/// A request's monitor, which is no part of what it asks for: requests that differ in nothing else are equal.
+/// A request's monitor. It does not take part in comparison of requests.
 package struct FetchWatch: Sendable, Hashable {
     package var monitor: FetchMonitor?
 

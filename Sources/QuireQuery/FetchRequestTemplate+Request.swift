@@ -4,7 +4,7 @@ internal import QuireSystem
 extension FetchRequestTemplate {
     /// The template's predicate, with its `$VARIABLES`; `nil` if it has none.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if it cannot be read.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if it cannot be parsed.
     public var predicate: QueryPredicate? {
         get throws { try predicateFormat.map { try QueryPredicate(format: $0) } }
     }
@@ -25,13 +25,13 @@ extension FetchRequestTemplate {
         }
     }
 
-    /// The request with values in the place of its variables.
+    /// The request with its variables substituted.
     ///
-    /// A value is read as the type of what it is compared with, as everywhere in predicates; lists do for `IN` and
+    /// A value is converted to the type of the other operand, as everywhere in predicates; lists are allowed for `IN` and
     /// `BETWEEN`.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` that names the variables without a value, or the values without
-    ///   a variable.
+    /// - Throws: ``QuireError`` with code `invalidQuery`, naming the variables without a value, or the values without a
+    ///   variable.
     public func request(
         substitutionVariables values: [String: any QueryArgument]
     ) throws -> FetchRequest {
@@ -66,7 +66,7 @@ extension FetchRequestTemplate {
         }
     }
 
-    /// The result type, which model files have as Core Data's number.
+    /// The result type, stored as Core Data's number in model files.
     private var fetchResultType: FetchRequest.ResultType {
         get throws {
             switch resultType {
@@ -95,21 +95,21 @@ extension FetchRequestTemplate {
 }
 
 extension ManagedObjectModel {
-    /// The request of a template, with the variables in its predicate; `nil` if there is no template of the name.
+    /// The request of a template, with the variables in its predicate; `nil` if the template does not exist.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` or `invalidModel` if the template cannot be read.
+    /// - Throws: ``QuireError`` with code `invalidQuery` or `invalidModel` if the template cannot be parsed.
     public func fetchRequestTemplate(forName name: String) throws -> FetchRequest? {
         try fetchRequestTemplates.first { $0.name == name }?.request
     }
 
-    /// The request of a template, with values in the place of its variables. It has no order; set one.
+    /// The request of a template, with its variables substituted. It has no order; set one.
     ///
     /// ```swift
     /// let request = try model.fetchRequestFromTemplate(
     ///     withName: "booksBy", substitutionVariables: ["NAME": "Jane Austen"])
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is no template of the name, otherwise as
+    /// - Throws: ``QuireError`` with code `notFound` if the template does not exist, otherwise as
     ///   ``FetchRequestTemplate/request(substitutionVariables:)``.
     public func fetchRequestFromTemplate(
         withName name: String, substitutionVariables: [String: any QueryArgument] = [:]

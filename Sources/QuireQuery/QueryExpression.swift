@@ -1,38 +1,37 @@
 import Foundation
 public import QuireModel
 
-/// A value in a predicate: a constant, something of the object tested, or what is computed of these.
+/// A value in a predicate: a constant, a value of the tested object, or a computation.
 public indirect enum QueryExpression: Sendable, Hashable {
     /// A constant.
     case constant(AttributeValue)
-    /// The value at a key path of the object tested; `["author", "name"]` for `author.name`.
+    /// The value at a key path of the tested object; `["author", "name"]` for `author.name`.
     case keyPath([String])
-    /// The object tested: `SELF`.
+    /// The tested object: `SELF`.
     case evaluatedObject
     /// A variable of a template or of a subquery: `$NAME`, or a key path of one, `$NAME.key`.
     case variable(String)
-    /// Several values: `{1, 2, 3}`, for `IN` and `BETWEEN`.
+    /// A collection: `{1, 2, 3}`, for `IN` and `BETWEEN`.
     case collection([QueryExpression])
-    /// What a function gives for its arguments: `price * 2`, `uppercase(name)`, `books.@sum.pages`.
+    /// A function call: `price * 2`, `uppercase(name)`, `books.@sum.pages`.
     case function(QueryFunction, [QueryExpression])
-    /// A value as another type: `CAST(published, "NSNumber")`.
+    /// A value converted to another type: `CAST(published, "NSNumber")`.
     case cast(QueryExpression, QueryCast)
-    /// The elements of a collection that satisfy a condition in which a variable stands for each:
-    /// `SUBQUERY(books, $book, $book.year < 1800)`.
+    /// The elements of a collection that satisfy a condition on a variable: `SUBQUERY(books, $book, $book.year < 1800)`.
     case subquery(QueryExpression, variable: String, QueryPredicate)
-    /// One of two values, as a condition says: `TERNARY(year < 1800, "old", "new")`.
+    /// One of two values, chosen by a condition: `TERNARY(year < 1800, "old", "new")`.
     case conditional(QueryPredicate, QueryExpression, QueryExpression)
-    /// What stands at a key path of what an expression gives: `SUBQUERY(…).title`, `authors[FIRST].name`.
+    /// A key path of an expression's value: `SUBQUERY(…).title`, `authors[FIRST].name`.
     case path(QueryExpression, [String])
 
-    /// The value at a key path written with dots.
+    /// The value at a dotted key path.
     public static func key(_ path: String) -> QueryExpression {
         .keyPath(path.split(separator: ".").map(String.init))
     }
 }
 
 extension QueryExpression {
-    /// The expression with others in the place of the expressions and predicates that it is made of.
+    /// The expression with its direct subexpressions and predicates transformed.
     package func mappingParts(
         _ transform: (QueryExpression) throws -> QueryExpression,
         _ predicate: (QueryPredicate) throws -> QueryPredicate
@@ -54,9 +53,9 @@ extension QueryExpression {
 
 // MARK: - Descriptions
 
-/// A column of a request for dictionaries: an expression under a name.
+/// A column of a request for dictionaries: a named expression.
 ///
-/// A text is the column of a key path, under that name.
+/// A string literal is a key path column of that name.
 ///
 /// ```swift
 /// request.propertiesToFetch = [
@@ -67,20 +66,20 @@ extension QueryExpression {
 public struct ExpressionDescription: Sendable, Hashable, ExpressibleByStringLiteral {
     /// The name of the column.
     public var name: String
-    /// What it holds.
+    /// The column's expression.
     public var expression: QueryExpression
-    /// The type of its values; `nil` for what they are by themselves: a date for the least of dates, a decimal number
-    /// for the sum of decimal numbers. A value that the type cannot hold is missing.
+    /// The type of its values; `nil` for the expression's natural type: a date for the minimum of dates, a decimal number
+    /// for the sum of decimal numbers. A value that cannot be converted is missing.
     public var resultType: AttributeType?
 
-    /// The column of what an expression gives.
+    /// A column with an expression.
     public init(_ name: String, _ expression: QueryExpression, resultType: AttributeType? = nil) {
         self.name = name
         self.expression = expression
         self.resultType = resultType
     }
 
-    /// The column of what an expression gives that is written in the predicate format language.
+    /// A column with an expression in the predicate format language.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery` and the column in its subject.
     public init(
@@ -91,22 +90,22 @@ public struct ExpressionDescription: Sendable, Hashable, ExpressibleByStringLite
             name, try QueryExpression(format: format, arguments: arguments), resultType: resultType)
     }
 
-    /// The column of a key path; of the object itself if it is `SELF`.
+    /// A key path column; `SELF` is the object itself.
     public init(_ keyPath: String) {
         self.init(keyPath, keyPath.uppercased() == "SELF" ? .evaluatedObject : .key(keyPath))
     }
 
-    /// The column of a key path.
+    /// A key path column.
     public init(stringLiteral keyPath: String) { self.init(keyPath) }
 }
 
 // MARK: - Columns
 
 extension QueryExpression {
-    /// The expression with what columns hold in the place of their names, `n` or `$n`. What is computed of the objects
-    /// of a group is left alone, because columns are computed after it.
+    /// The expression with column names, `n` or `$n`, replaced by their expressions. Aggregates of a group's objects are
+    /// left unchanged, because columns are computed after them.
     ///
-    /// - Parameter hidden: Names that mean something else unless there is a `$` before them.
+    /// - Parameter hidden: Names that have another meaning unless prefixed by `$`.
     func replacingColumns(
         _ columns: [String: QueryExpression], hidden: Set<String> = []
     ) -> QueryExpression {
@@ -132,7 +131,7 @@ extension QueryExpression {
         }
     }
 
-    /// The expression with constants in the place of some expressions in it.
+    /// The expression with some subexpressions replaced by constants.
     package func replacing(_ values: [QueryExpression: AttributeValue]) -> QueryExpression {
         if let value = values[self] { return .constant(value) }
         return mappingParts {
@@ -144,7 +143,7 @@ extension QueryExpression {
 }
 
 extension QueryPredicate {
-    /// Whether all expressions in it satisfy a condition.
+    /// Whether all subexpressions satisfy a condition.
     func allExpressions(_ satisfy: (QueryExpression) -> Bool) -> Bool {
         switch self {
         case .constant: true
@@ -157,10 +156,10 @@ extension QueryPredicate {
 
 // MARK: - Casts
 
-/// The types that `CAST(value, "type")` makes of a value, by Core Data's class names.
+/// The target types of `CAST(value, "type")`, by Core Data's class names.
 ///
-/// A value that cannot be read as the type is missing. Dates are written in ISO 8601, or as seconds since the first of
-/// January 2001, whatever the language of the system.
+/// A value that cannot be converted is missing. Dates are in ISO 8601, or seconds since 1 January 2001, independent of the
+/// locale.
 public enum QueryCast: String, Sendable, Hashable, CaseIterable {
     /// A date: of an ISO 8601 text or of seconds since 2001.
     case date = "NSDate"
@@ -174,14 +173,14 @@ public enum QueryCast: String, Sendable, Hashable, CaseIterable {
     case decimal = "NSDecimalNumber"
     /// A number: of a text, or the seconds since 2001 of a date.
     case number = "NSNumber"
-    /// A text: of any value that has a form as text.
+    /// A text: of any value with a text form.
     case string = "NSString"
     /// An object: of its URI.
     case objectID = "NSManagedObjectID"
 }
 
 extension QueryCast {
-    /// What the literal must be.
+    /// The expected form of the literal.
     var expectation: String {
         switch self {
         case .date: "an ISO 8601 date or seconds since 2001"
@@ -195,9 +194,9 @@ extension QueryCast {
         }
     }
 
-    /// What a value is as this type, or `nil` if it cannot be read so.
+    /// A literal converted to this type, or `nil` if it cannot be parsed.
     ///
-    /// The URI of an object stays a URI, because only a store knows its objects; ``ResolvedQuery`` replaces it.
+    /// The URI of an object stays a URI, because only a store can resolve it; ``ResolvedQuery`` replaces it.
     package func value(of literal: AttributeValue) -> AttributeValue? {
         switch (self, literal) {
         case (.date, .integer(let seconds)):
@@ -223,7 +222,7 @@ extension QueryCast {
         case (.number, .date(let date)): return .double(date.timeIntervalSinceReferenceDate)
         case (.string, .integer(let integer)): return .string(String(integer))
         case (.string, .boolean(let truth)): return .string(truth ? "1" : "0")
-        // Stores do not tell a negative zero from zero.
+        // Stores do not distinguish negative zero from zero.
         case (.string, .double(let number)): return .string(String(number == 0 ? 0 : number))
         case (.string, .decimal(let number)):
             return number.storedNumber.flatMap { value(of: $0) }

@@ -1,14 +1,12 @@
-/// The functions that expressions may call. The raw values are the names that Core Data's expressions have for them.
+/// The functions of expressions. The raw values are their names in Core Data's expressions.
 ///
-/// - A function of a missing value is missing, but for ``count``, which is 0 of no values, and ``sum``, which is 0
-///   of none.
-/// - Arithmetic goes by amount: integers stay integers (`7 / 2` is 3) until they outgrow 64 bits, and become
-///   floating-point numbers then or when one operand is one. Division by zero is missing. A date and a number of
-///   seconds make a date, two dates a number of seconds.
-/// - Functions of texts do not depend on a language.
-/// - What is computed of several values takes a to-many key path, a subquery or a collection. In the columns and
-///   the `HAVING` of a request for dictionaries it also takes what has one value in each object, and computes of the
-///   objects of each group.
+/// - A function of a missing value is missing, except that ``count`` and ``sum`` of no values are 0.
+/// - Arithmetic is by amount: integers stay integers (`7 / 2` is 3) until they overflow 64 bits, and become floating-point
+///   numbers then or when one operand is one. Division by zero is missing. A date and a number of seconds give a date, two
+///   dates a number of seconds.
+/// - Text functions are locale-independent.
+/// - Aggregates take a to-many key path, a subquery or a collection. In the columns and the `HAVING` of a request for
+///   dictionaries they also take an expression with one value per object, and aggregate over the objects of each group.
 public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     // MARK: Arithmetic
 
@@ -20,7 +18,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case multiply = "multiply:by:"
     /// `a / b`
     case divide = "divide:by:"
-    /// `modulus:by:(a, b)`: the rest of a division, with the sign of the first.
+    /// `modulus:by:(a, b)`: the remainder of a division, with the sign of the first operand.
     case modulus = "modulus:by:"
     /// `a ** b`: a power, always a floating-point number.
     case power = "raise:toPower:"
@@ -40,7 +38,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case floor = "floor:"
     /// `trunc(a)`: the number without its fraction.
     case truncate = "trunc:"
-    /// `random()`: a number from 0 up to 1, another one each time.
+    /// `random()`: a random number from 0 up to 1, different on each evaluation.
     case random = "random"
     /// `random(n)`: a whole number from 0 up to, not including, n.
     case randomBelow = "random:"
@@ -66,7 +64,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case uppercase = "uppercase:"
     /// `lowercase(a)`
     case lowercase = "lowercase:"
-    /// `canonical(a)`: the text without differences of case and diacritics, as `[cd]` compares it.
+    /// `canonical(a)`: the text folded for case and diacritics, as `[cd]` compares it.
     case canonical = "canonical:"
     /// `length(a)`: the number of UTF-16 units, as Foundation counts.
     case length = "length:"
@@ -80,7 +78,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
 
     // MARK: Several values
 
-    /// `a.@count`, `count(a)`: how many values there are that are not missing.
+    /// `a.@count`, `count(a)`: the number of non-missing values.
     case count = "count:"
     /// `a.@sum.b`, `sum(a.b)`
     case sum = "sum:"
@@ -96,7 +94,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case mode = "mode:"
     /// `stddev(a.b)`: the standard deviation of the whole population.
     case standardDeviation = "stddev:"
-    /// `a.@distinctUnionOfObjects.b`, `distinct(a.b)`: the values without repetition.
+    /// `a.@distinctUnionOfObjects.b`, `distinct(a.b)`: the values without duplicates.
     case distinct = "distinct:"
     /// `a UNION b`
     case union = "union:"
@@ -104,7 +102,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case intersection = "intersect:"
     /// `a MINUS b`
     case difference = "minus:"
-    /// `a[n]`: the value at a position, from 0.
+    /// `a[n]`: the value at an index, from 0.
     case element = "objectFrom:withIndex:"
     /// `a[FIRST]`
     case first = "first:"
@@ -118,7 +116,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
 }
 
 extension QueryFunction {
-    /// How many arguments it takes.
+    /// The number of arguments.
     public var argumentCount: Int {
         switch self {
         case .random, .now: 0
@@ -129,7 +127,7 @@ extension QueryFunction {
         }
     }
 
-    /// Whether it makes one value of several.
+    /// Whether it aggregates several values into one.
     public var isAggregate: Bool {
         switch self {
         case .count, .sum, .average, .minimum, .maximum, .median, .mode, .standardDeviation: true
@@ -141,7 +139,7 @@ extension QueryFunction {
 // MARK: - Format
 
 extension QueryFunction {
-    /// How it is written between its two values, and how tightly that binds.
+    /// The infix operator and its binding strength.
     var infix: (word: String, binding: Int)? {
         switch self {
         case .union: ("UNION", 1)
@@ -161,23 +159,23 @@ extension QueryFunction {
         }
     }
 
-    /// How tightly a sign before a value binds.
+    /// The binding strength of a prefix sign.
     static let prefixBinding = 8
-    /// How tightly `**` binds, which groups from the right, unlike the others.
+    /// The binding strength of `**`, the only right-associative operator.
     static let powerBinding = 9
 
-    /// The name it is printed with: Core Data's, without the colon if that is at the end only.
+    /// The printed name: Core Data's, without a single trailing colon.
     var callName: String {
         argumentCount == 1 && rawValue.hasSuffix(":") ? String(rawValue.dropLast()) : rawValue
     }
 
-    /// The function of a name: Core Data's, or one without colons; letters' case does not matter.
+    /// The function with a name: Core Data's, or one without colons; case-insensitive.
     static func named(_ name: String) -> QueryFunction? { byName[name.lowercased()] }
 
-    /// The names of functions, to suggest one.
+    /// The names of functions, for suggestions.
     static let names: [String] = allCases.map(\.callName) + shortNames.keys.sorted()
 
-    /// Names beside those that are printed.
+    /// Aliases that are parsed but not printed.
     private static let shortNames: [String: QueryFunction] = [
         "modulus": .modulus, "bitwiseAnd": .bitwiseAnd, "bitwiseOr": .bitwiseOr,
         "bitwiseXor": .bitwiseXor, "leftshift": .leftShift, "rightshift": .rightShift,
@@ -195,14 +193,14 @@ extension QueryFunction {
     }()
 }
 
-/// What `FUNCTION(value, "selector")` computes: the methods of Foundation's classes that have a counterpart here.
+/// The method in `FUNCTION(value, "selector")`: methods of Foundation's classes with an equivalent here.
 enum FunctionSelector {
     case function(QueryFunction)
     case cast(QueryCast)
-    /// What stands at the key path that is the argument.
+    /// The value of the key path given as argument.
     case keyPath
 
-    /// How many arguments there are behind the selector.
+    /// The number of arguments after the selector.
     var argumentCount: Int {
         switch self {
         case .function(let function): function.argumentCount - 1
@@ -211,7 +209,7 @@ enum FunctionSelector {
         }
     }
 
-    /// What a selector computes.
+    /// The known selectors.
     static let named: [String: FunctionSelector] = [
         "uppercaseString": .function(.uppercase), "lowercaseString": .function(.lowercase),
         "length": .function(.length), "lastPathComponent": .function(.lastPathComponent),

@@ -1,39 +1,39 @@
 public import QuireModel
 internal import QuireSystem
 
-/// A condition that objects satisfy or do not.
+/// A condition on objects.
 ///
-/// Write one in Core Data's predicate format language with ``init(format:_:)`` or build it from its parts.
-/// It means the same in a store and in memory:
+/// Parse one in Core Data's predicate format language with ``init(format:_:)`` or build it from its parts. Stores and memory
+/// evaluate it alike:
 ///
-/// - A comparison with a missing value is false, except that `!=` is true when exactly one side is missing and
-///   `==` when both are; so a predicate is always true or false, never unknown. A key path through a missing
-///   object leads to a missing value. "Not a number" is a missing value.
-/// - Numbers of all types compare by amount, without rounding; decimal numbers as stores keep them. `YES` is 1.
-/// - Texts compare by their UTF-8 bytes, so é and e with an accent differ. `[c]` folds case by Unicode's simple
-///   folding, `[d]` strips diacritics and composes what is left; neither depends on a language. URIs are texts here.
+/// - A comparison with a missing value is false, except that `!=` is true when exactly one side is missing and `==` when
+///   both are; so a predicate is always true or false, never unknown. A key path through a missing object evaluates to a
+///   missing value. NaN is a missing value.
+/// - Numbers of all types compare by amount, without rounding; decimal numbers in their stored form. `YES` is 1.
+/// - Texts compare by their UTF-8 bytes, so é and e with an accent differ. `[c]` applies Unicode's simple case folding,
+///   `[d]` strips diacritics and composes the rest; neither is locale-dependent. URIs are texts here.
 /// - Every text begins with, ends with and contains the empty text.
-/// - Binary data and UUIDs compare by their bytes. Objects are equal or not, and have no order.
-/// - A key path through a to-many relationship needs `ANY`, `ALL` or `NONE`, unless `IN` or `CONTAINS` asks
-///   whether an object is among its objects. `ALL` is true and `ANY` false if there are none.
-/// - A text compared with a date, number, UUID or object is read as one.
-/// - `entity` and `entity.name` are the name of an object's entity.
+/// - Binary data and UUIDs compare by their bytes. Objects compare for equality only.
+/// - A key path through a to-many relationship needs `ANY`, `ALL` or `NONE`, unless `IN` or `CONTAINS` tests an object's
+///   membership. `ALL` is true and `ANY` false for no objects.
+/// - A text compared with a date, number, UUID or object is parsed as one.
+/// - `entity` and `entity.name` are the name of the object's entity.
 public indirect enum QueryPredicate: Sendable, Hashable {
     /// True or false for every object: `TRUEPREDICATE`, `FALSEPREDICATE`.
     case constant(Bool)
     /// Compares two values.
     case comparison(QueryComparison)
-    /// All of several conditions. True if there are none.
+    /// The conjunction of conditions. True if empty.
     case and([QueryPredicate])
-    /// At least one of several conditions. False if there are none.
+    /// The disjunction of conditions. False if empty.
     case or([QueryPredicate])
-    /// The contrary of a condition.
+    /// The negation of a condition.
     case not(QueryPredicate)
 }
 
 /// Compares two values.
 public struct QueryComparison: Sendable, Hashable {
-    /// How two values are compared.
+    /// A comparison operator.
     public enum Operator: Sendable, Hashable, CaseIterable {
         /// `==`
         case equal
@@ -53,55 +53,54 @@ public struct QueryComparison: Sendable, Hashable {
         case endsWith
         /// `CONTAINS`: the left text contains the right one, or the left to-many relationship the right object.
         case contains
-        /// `LIKE`: the left text has the form of the right one, where `?` stands for any character and `*` for
-        /// any number of them.
+        /// `LIKE`: the left text matches the pattern on the right, where `?` matches any character and `*` any number of
+        /// characters.
         case like
-        /// `MATCHES`: the left text as a whole matches the right regular expression (ICU).
+        /// `MATCHES`: the right regular expression (ICU) matches the whole left text.
         case matches
-        /// `IN`: the left value is among the right ones, or the left text is contained in the right one.
+        /// `IN`: the left value is among the right ones, or the left text is a substring of the right one.
         case `in`
-        /// `BETWEEN`: the left value is not less than the first and not greater than the second right one.
+        /// `BETWEEN`: the left value is within the two right ones, inclusive.
         case between
         /// `MATCHES TEXT`: the words of the left text satisfy the right full-text query (an extension of Quire's).
         case matchesText
     }
 
-    /// How a to-many key path on the left is taken.
+    /// The quantifier of a to-many key path on the left.
     public enum Modifier: Sendable, Hashable {
-        /// As it is.
+        /// No quantifier.
         case direct
         /// `ANY`, `SOME`: at least one of its values satisfies the comparison.
         case any
-        /// `ALL`: every one of its values satisfies the comparison; true if there are none.
+        /// `ALL`: every value satisfies the comparison; true for no values.
         case all
     }
 
-    /// How texts are compared.
+    /// Text comparison options.
     public struct Options: OptionSet, Sendable, Hashable {
         /// The bits.
         public let rawValue: UInt8
         /// Makes a set of its bits.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
-        /// `[c]`: upper and lower case are the same.
+        /// `[c]`: case-insensitive.
         public static let caseInsensitive = Options(rawValue: 1)
-        /// `[d]`: letters with and without diacritics are the same.
+        /// `[d]`: diacritic-insensitive.
         public static let diacriticInsensitive = Options(rawValue: 2)
-        /// `[n]`: the texts are normalised already, so they compare by their bytes, whatever other options say.
+        /// `[n]`: the texts are already normalized, so they compare by their bytes, regardless of other options.
         public static let normalized = Options(rawValue: 4)
-        /// `[l]`: texts that Unicode has as canonically equivalent are equal. No language's rules are used, so that
-        /// the answer is the same on every system.
+        /// `[l]`: canonically equivalent texts are equal. No locale is used, so that results are the same on every system.
         public static let localized = Options(rawValue: 8)
     }
 
     /// The value on the left.
     public var left: QueryExpression
-    /// How the values are compared.
+    /// The comparison operator.
     public var `operator`: Operator
     /// The value on the right.
     public var right: QueryExpression
-    /// How a to-many key path on the left is taken.
+    /// The quantifier of a to-many key path on the left.
     public var modifier: Modifier
-    /// How texts are compared.
+    /// The text comparison options.
     public var options: Options
 
     /// Makes a comparison.
@@ -120,14 +119,14 @@ public struct QueryComparison: Sendable, Hashable {
 // MARK: - Variables
 
 extension QueryPredicate {
-    /// The predicate with constants in the place of its `$VARIABLES`.
+    /// The predicate with its `$VARIABLES` replaced by constants.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if there is no value for one of them.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if a variable has no value.
     public func substituting(variables: [String: AttributeValue]) throws -> QueryPredicate {
         try mappingExpressions { try $0.substituting(variables: variables) }
     }
 
-    /// The predicate with other expressions in its comparisons.
+    /// The predicate with the expressions of its comparisons transformed.
     package func mappingExpressions(
         _ transform: (QueryExpression) throws -> QueryExpression
     ) rethrows -> QueryPredicate {
@@ -145,9 +144,9 @@ extension QueryPredicate {
 }
 
 extension QueryExpression {
-    /// The expression with constants in the place of its `$VARIABLES`, other than those of its subqueries.
+    /// The expression with its `$VARIABLES`, except those of its subqueries, replaced by constants.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if there is no value for one of them.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if a variable has no value.
     public func substituting(variables: [String: AttributeValue]) throws -> QueryExpression {
         try replacingVariables { name in
             guard let value = variables[name] else {
@@ -157,7 +156,7 @@ extension QueryExpression {
         }
     }
 
-    /// The expression with others in the place of its `$VARIABLES`, other than those of its subqueries.
+    /// The expression with its `$VARIABLES`, except those of its subqueries, replaced by expressions.
     package func replacingVariables(
         _ bound: Set<String> = [], _ replacement: (String) throws -> QueryExpression
     ) rethrows -> QueryExpression {

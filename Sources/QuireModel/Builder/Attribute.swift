@@ -6,7 +6,7 @@ public import QuireSystem
 /// Attribute("pages", .integer32).required().default(0).minimum(0)
 /// ```
 public struct Attribute: Sendable {
-    /// The description that is built.
+    /// The resulting description.
     public var description: AttributeDescription
 
     /// Makes an attribute of a type.
@@ -20,10 +20,10 @@ public struct Attribute: Sendable {
         description.compositeName = composite
     }
 
-    /// Demands a value when an object is saved.
+    /// Makes the value required when an object is saved.
     public func required() -> Attribute { optional(false) }
 
-    /// Says whether there may be no value when an object is saved.
+    /// Sets whether the value may be null when an object is saved.
     public func optional(_ optional: Bool = true) -> Attribute {
         modified(self) { $0.description.isOptional = optional }
     }
@@ -33,18 +33,18 @@ public struct Attribute: Sendable {
         modified(self) { $0.description.isTransient = transient }
     }
 
-    /// Sets the value a new object gets. An integer is fine for a number of any type.
+    /// Sets the initial value of a new object. An integer is converted to any numeric type.
     public func `default`(_ value: AttributeValue) -> Attribute {
-        // A value that does not fit stays as it is, for the model's validation to complain about.
+        // A value that does not fit is kept, for the model's validation to report.
         modified(self) { $0.description.defaultValue = (try? description.coerce(value)) ?? value }
     }
 
-    /// Sets the smallest number or earliest date that is valid.
+    /// Sets the minimum number or earliest date.
     public func minimum(_ value: AttributeValue) -> Attribute {
         modified(self) { $0.description.minimum = bound(value) }
     }
 
-    /// Sets the greatest number or latest date that is valid.
+    /// Sets the maximum number or latest date.
     public func maximum(_ value: AttributeValue) -> Attribute {
         modified(self) { $0.description.maximum = bound(value) }
     }
@@ -57,12 +57,12 @@ public struct Attribute: Sendable {
         }
     }
 
-    /// Demands that a text as a whole matches a regular expression (ICU).
+    /// Requires a text as a whole to match a regular expression (ICU).
     public func matching(_ regularExpression: String) -> Attribute {
         modified(self) { $0.description.regularExpression = regularExpression }
     }
 
-    /// Keeps large binary values in files of their own beside the store.
+    /// Keeps large binary values in separate files beside the store.
     public func externalStorage(_ external: Bool = true) -> Attribute {
         modified(self) { $0.description.allowsExternalBinaryDataStorage = external }
     }
@@ -77,7 +77,7 @@ public struct Attribute: Sendable {
         modified(self) { $0.description.preservesValueInHistoryOnDeletion = preserved }
     }
 
-    /// Lets the store compute the value by an expression like `books.@count`.
+    /// Makes the attribute derived: the store computes it by an expression like `books.@count`.
     public func derived(_ expression: String) -> Attribute {
         modified(self) { $0.description.derivationExpression = expression }
     }
@@ -100,17 +100,17 @@ public struct Attribute: Sendable {
         modified(self) { $0.description.usesScalarValueType = scalar }
     }
 
-    /// Says what it was called in an earlier version of the model.
+    /// Sets the renaming identifier: the name in an earlier version of the model.
     public func renamed(from identifier: String) -> Attribute {
         modified(self) { $0.description.renamingIdentifier = identifier }
     }
 
-    /// Makes the version hash differ where nothing else does.
+    /// Sets the version hash modifier, which distinguishes otherwise equal version hashes.
     public func versionHashModifier(_ text: String) -> Attribute {
         modified(self) { $0.description.versionHashModifier = text }
     }
 
-    /// Adds keys and values of your own.
+    /// Adds entries to the user info.
     public func userInfo(_ entries: [String: PropertyListValue]) -> Attribute {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
@@ -125,7 +125,7 @@ public struct Attribute: Sendable {
         modified(self) { $0.description.isIndexed = indexed }
     }
 
-    /// Says whether sync services transfer the value (of old models).
+    /// Sets whether sync services transfer the value (of old models).
     public func syncable(_ syncable: Bool = true) -> Attribute {
         modified(self) { $0.description.isSyncable = syncable }
     }
@@ -135,7 +135,7 @@ public struct Attribute: Sendable {
         modified(self) { $0.description.isStoredInTruthFile = stored }
     }
 
-    /// A bound in the attribute's own form; that of a text is a length.
+    /// A bound in the attribute's storage form; for a text, its length.
     private func bound(_ value: AttributeValue) -> AttributeValue {
         description.type == .string ? value : (try? description.coerce(value)) ?? value
     }
@@ -149,7 +149,7 @@ public struct Attribute: Sendable {
 /// ToOne("author", "Author", inverse: "books").required()
 /// ```
 public struct ToOne: RelationshipPart {
-    /// The description that is built.
+    /// The resulting description.
     public var description: RelationshipDescription
 
     /// Makes a relationship to at most one object of an entity.
@@ -165,7 +165,7 @@ public struct ToOne: RelationshipPart {
 /// ToMany("books", "Book", inverse: "author").ordered().deleteRule(.cascade)
 /// ```
 public struct ToMany: RelationshipPart {
-    /// The description that is built.
+    /// The resulting description.
     public var description: RelationshipDescription
 
     /// Makes a relationship to any number of objects of an entity.
@@ -175,7 +175,7 @@ public struct ToMany: RelationshipPart {
         description.isToMany = true
     }
 
-    /// Keeps the objects in an order.
+    /// Makes the relationship ordered.
     public func ordered(_ ordered: Bool = true) -> ToMany {
         modified(self) { $0.description.isOrdered = ordered }
     }
@@ -189,22 +189,22 @@ public struct ToMany: RelationshipPart {
     }
 }
 
-/// What ``ToOne`` and ``ToMany`` have in common.
+/// The modifiers shared by ``ToOne`` and ``ToMany``.
 public protocol RelationshipPart: Sendable {
-    /// The description that is built.
+    /// The resulting description.
     var description: RelationshipDescription { get set }
 }
 
 extension RelationshipPart {
-    /// Demands an object when the relationship's owner is saved.
+    /// Makes the relationship required when its owner is saved.
     public func required() -> Self { optional(false) }
 
-    /// Says whether the relationship may be empty when its owner is saved.
+    /// Sets whether the relationship may be empty when its owner is saved.
     public func optional(_ optional: Bool = true) -> Self {
         modified(self) { $0.description.isOptional = optional }
     }
 
-    /// Sets what a deletion does to the related objects.
+    /// Sets the delete rule.
     public func deleteRule(_ rule: DeleteRule) -> Self {
         modified(self) { $0.description.deleteRule = rule }
     }
@@ -214,17 +214,17 @@ extension RelationshipPart {
         modified(self) { $0.description.isTransient = transient }
     }
 
-    /// Says what it was called in an earlier version of the model.
+    /// Sets the renaming identifier: the name in an earlier version of the model.
     public func renamed(from identifier: String) -> Self {
         modified(self) { $0.description.renamingIdentifier = identifier }
     }
 
-    /// Makes the version hash differ where nothing else does.
+    /// Sets the version hash modifier, which distinguishes otherwise equal version hashes.
     public func versionHashModifier(_ text: String) -> Self {
         modified(self) { $0.description.versionHashModifier = text }
     }
 
-    /// Adds keys and values of your own.
+    /// Adds entries to the user info.
     public func userInfo(_ entries: [String: PropertyListValue]) -> Self {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
@@ -239,7 +239,7 @@ extension RelationshipPart {
         modified(self) { $0.description.isIndexed = indexed }
     }
 
-    /// Says whether sync services transfer it (of old models).
+    /// Sets whether sync services transfer it (of old models).
     public func syncable(_ syncable: Bool = true) -> Self {
         modified(self) { $0.description.isSyncable = syncable }
     }

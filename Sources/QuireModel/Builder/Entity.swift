@@ -3,10 +3,10 @@ public import QuireSystem
 /// An entity in a ``ModelBuilder``, made of ``Attribute``, ``ToOne``, ``ToMany``, ``FetchedProperty``, ``Index``,
 /// ``CompoundIndex`` and ``Unique``.
 public struct Entity: Sendable {
-    /// The description that is built.
+    /// The resulting description.
     public var description: EntityDescription
 
-    /// Makes an entity of what a closure lists.
+    /// Makes an entity from the parts listed in a closure.
     ///
     /// - Parameters:
     ///   - name: The entity's name.
@@ -28,7 +28,7 @@ public struct Entity: Sendable {
         }
     }
 
-    /// Lets only its sub-entities have objects.
+    /// Makes the entity abstract: only its sub-entities have objects.
     public func abstract(_ abstract: Bool = true) -> Entity {
         modified(self) { $0.description.isAbstract = abstract }
     }
@@ -38,22 +38,22 @@ public struct Entity: Sendable {
         modified(self) { $0.description.managedObjectClassName = name }
     }
 
-    /// Says what it was called in an earlier version of the model.
+    /// Sets the renaming identifier: the name in an earlier version of the model.
     public func renamed(from identifier: String) -> Entity {
         modified(self) { $0.description.renamingIdentifier = identifier }
     }
 
-    /// Makes the version hash differ where nothing else does.
+    /// Sets the version hash modifier, which distinguishes otherwise equal version hashes.
     public func versionHashModifier(_ text: String) -> Entity {
         modified(self) { $0.description.versionHashModifier = text }
     }
 
-    /// Adds keys and values of your own.
+    /// Adds entries to the user info.
     public func userInfo(_ entries: [String: PropertyListValue]) -> Entity {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
 
-    /// Says how Xcode generates code for it: `class`, `category` or `none`.
+    /// Sets Xcode's code generation: `class`, `category` or `none`.
     public func codeGeneration(_ type: String) -> Entity {
         modified(self) { $0.description.codeGenerationType = type }
     }
@@ -63,16 +63,16 @@ public struct Entity: Sendable {
         modified(self) { $0.description.coreSpotlightDisplayNameExpression = expression }
     }
 
-    /// Says whether sync services transfer it (of old models).
+    /// Sets whether sync services transfer it (of old models).
     public func syncable(_ syncable: Bool = true) -> Entity {
         modified(self) { $0.description.isSyncable = syncable }
     }
 }
 
-/// Lists what an ``Entity`` is made of.
+/// Collects the parts of an ``Entity``.
 @resultBuilder
 public enum EntityBuilder: PartBuilder {
-    /// Something that is part of an entity.
+    /// A part of an entity.
     public struct Part: Sendable {
         enum Content: Sendable {
             case property(PropertyDescription)
@@ -103,7 +103,7 @@ public enum EntityBuilder: PartBuilder {
         [Part(content: .property(.fetched(fetched.description)))]
     }
 
-    /// A property that was described elsewhere.
+    /// A property described elsewhere.
     public static func buildExpression(_ property: PropertyDescription) -> [Part] {
         [Part(content: .property(property))]
     }
@@ -132,7 +132,7 @@ public enum EntityBuilder: PartBuilder {
 /// Index("byAuthorAndYear", on: "author", .descending("year"))
 /// ```
 public struct Index: Sendable {
-    /// The description that is built.
+    /// The resulting description.
     public var description: FetchIndexDescription
 
     /// Makes an index of properties, most significant first.
@@ -140,18 +140,17 @@ public struct Index: Sendable {
         description = FetchIndexDescription(name: name, elements: elements)
     }
 
-    /// Indexes only objects that satisfy a predicate.
+    /// Makes a partial index, of objects that satisfy a predicate.
     public func `where`(_ predicate: String) -> Index {
         modified(self) { $0.description.partialIndexPredicate = predicate }
     }
 
-    /// Indexes ranges in several dimensions, instead of sorting. For up to five attributes that are numbers or dates.
+    /// Makes an R-tree, which indexes ranges in several dimensions. For up to five numeric or date attributes.
     public func rtree() -> Index { of(.rtree) }
 
-    /// Indexes the words of texts, for `MATCHES TEXT`; see ``TextSearch``. For attributes of type string.
+    /// Makes a full-text index for `MATCHES TEXT`; see ``TextSearch``. For attributes of type string.
     ///
-    /// This is an extension: Core Data does not know it. A model file keeps it in the entity's user info, after all
-    /// other indexes.
+    /// This is an extension to Core Data. A model file keeps it in the entity's user info, after all other indexes.
     ///
     /// ```swift
     /// Index("byText", on: "title", "summary").fullText()
@@ -168,20 +167,20 @@ public struct Index: Sendable {
 }
 
 extension FetchIndexDescription.Element: ExpressibleByStringLiteral {
-    /// A property, small values first.
+    /// A property in ascending order.
     public init(stringLiteral propertyName: String) { self.init(propertyName: propertyName) }
 
-    /// A property, small values first.
+    /// A property in ascending order.
     public static func ascending(_ propertyName: String) -> Self {
         Self(propertyName: propertyName)
     }
 
-    /// A property, great values first.
+    /// A property in descending order.
     public static func descending(_ propertyName: String) -> Self {
         Self(propertyName: propertyName, isAscending: false)
     }
 
-    /// An expression, small values first; `entity` stands for the object's entity.
+    /// An expression in ascending order; `entity` is the object's entity.
     ///
     /// - Parameters:
     ///   - text: The expression.
@@ -200,7 +199,7 @@ public struct CompoundIndex: Sendable {
     public init(_ propertyNames: String...) { self.propertyNames = propertyNames }
 }
 
-/// A uniqueness constraint in an ``Entity``: no two objects share the values of the properties, taken together.
+/// A uniqueness constraint in an ``Entity``: the combination of the properties' values is unique.
 ///
 /// ```swift
 /// Unique("firstName", "lastName")
@@ -215,18 +214,17 @@ public struct Unique: Sendable {
 
 // MARK: - The builder of parts
 
-/// What the result builders of models and of entities have in common: they collect parts, in a row, under
-/// conditions and in loops.
+/// The shared base of the model and entity result builders: collects parts from sequences, conditions and loops.
 public protocol PartBuilder {
-    /// What the builder collects.
+    /// The collected type.
     associatedtype Part
 }
 
 extension PartBuilder {
-    /// Parts that a function made.
+    /// Parts returned by a function.
     public static func buildExpression(_ parts: [Part]) -> [Part] { parts }
 
-    /// Parts in a row.
+    /// A sequence of parts.
     public static func buildBlock(_ parts: [Part]...) -> [Part] { parts.flatMap { $0 } }
 
     /// The parts of an `if` without `else`.

@@ -1,10 +1,9 @@
 public import QuireSystem
 
-/// Puts a model together from what a closure lists: ``Entity``, ``Composite``, ``ModelConfiguration``,
-/// ``FetchTemplate``.
+/// Builds a model from the parts listed in a closure: ``Entity``, ``Composite``, ``ModelConfiguration``, ``FetchTemplate``.
 @resultBuilder
 public enum ModelBuilder: PartBuilder {
-    /// Something that is part of a model.
+    /// A part of a model.
     public struct Part: Sendable {
         fileprivate enum Content: Sendable {
             case entity(EntityDescription)
@@ -20,7 +19,7 @@ public enum ModelBuilder: PartBuilder {
         [Part(content: .entity(entity.description))]
     }
 
-    /// An entity that was described elsewhere.
+    /// An entity described elsewhere.
     public static func buildExpression(_ entity: EntityDescription) -> [Part] {
         [Part(content: .entity(entity))]
     }
@@ -42,7 +41,7 @@ public enum ModelBuilder: PartBuilder {
 }
 
 extension ManagedObjectModel {
-    /// Makes a model of what a closure lists.
+    /// Makes a model from the parts listed in a closure.
     ///
     /// ```swift
     /// let model = ManagedObjectModel {
@@ -61,7 +60,7 @@ extension ManagedObjectModel {
     /// }
     /// ```
     ///
-    /// Nothing is checked here; ``validate()`` does, and every store and ``layout()`` call it.
+    /// The model is not validated here; ``validate()`` does that, and every store and ``layout()`` call it.
     public init(
         versionIdentifiers: [String] = [], @ModelBuilder _ content: () -> [ModelBuilder.Part]
     ) {
@@ -78,7 +77,7 @@ extension ManagedObjectModel {
     }
 }
 
-/// A composite in a ``ModelBuilder``: named values that attributes hold together.
+/// A composite in a ``ModelBuilder``: a group of named values in one attribute.
 ///
 /// ```swift
 /// Composite("Point") {
@@ -87,16 +86,16 @@ extension ManagedObjectModel {
 /// }
 /// ```
 public struct Composite: Sendable {
-    /// The description that is built.
+    /// The resulting description.
     public var description: CompositeDescription
 
-    /// Makes a composite of the attributes that a closure lists.
+    /// Makes a composite from the attributes listed in a closure.
     public init(_ name: String, @CompositeBuilder _ elements: () -> [AttributeDescription]) {
         description = CompositeDescription(name: name, elements: elements())
     }
 }
 
-/// Lists the elements of a ``Composite``.
+/// Collects the elements of a ``Composite``.
 @resultBuilder
 public enum CompositeBuilder {
     /// An element.
@@ -104,15 +103,15 @@ public enum CompositeBuilder {
         attribute.description
     }
 
-    /// Elements in a row.
+    /// A sequence of elements.
     public static func buildBlock(_ attributes: AttributeDescription...) -> [AttributeDescription] {
         attributes
     }
 }
 
-/// A configuration in a ``ModelBuilder``: a named subset of the entities, for a store that keeps only these.
+/// A configuration in a ``ModelBuilder``: a named subset of the entities, for a store with only these.
 public struct ModelConfiguration: Sendable {
-    /// The description that is built.
+    /// The resulting description.
     public var description: ManagedObjectModel.Configuration
 
     /// Names a subset of the entities.
@@ -135,13 +134,13 @@ func modified<Value>(_ value: Value, _ change: (inout Value) -> Void) -> Value {
 
 // MARK: - Request templates
 
-/// A named fetch request in a ``ModelBuilder``. Its predicate may hold `$VARIABLES`.
+/// A named fetch request in a ``ModelBuilder``. Its predicate may contain `$VARIABLES`.
 ///
 /// ```swift
 /// FetchTemplate("booksBy", of: "Book", where: "author.name == $NAME").limit(100)
 /// ```
 public struct FetchTemplate: FetchRequestPart {
-    /// The request that is built.
+    /// The resulting request.
     public var request: FetchRequestTemplate
 
     /// Makes a request for the objects of an entity that satisfy a predicate.
@@ -151,16 +150,16 @@ public struct FetchTemplate: FetchRequestPart {
     }
 }
 
-/// A fetched property in an ``Entity``. Its predicate may hold `$FETCH_SOURCE` for the object that owns it.
+/// A fetched property in an ``Entity``. Its predicate may contain `$FETCH_SOURCE`, the owning object.
 ///
 /// ```swift
 /// FetchedProperty("contemporaries", of: "Author", where: "born == $FETCH_SOURCE.born")
 /// ```
 public struct FetchedProperty: FetchRequestPart {
-    /// The description that is built.
+    /// The resulting description.
     public var description: FetchedPropertyDescription
 
-    /// The request that is built.
+    /// The resulting request.
     public var request: FetchRequestTemplate {
         get { description.fetchRequest }
         set { description.fetchRequest = newValue }
@@ -175,58 +174,58 @@ public struct FetchedProperty: FetchRequestPart {
         description = FetchedPropertyDescription(name: name, fetchRequest: request)
     }
 
-    /// Says whether it may be empty.
+    /// Sets whether it may be empty.
     public func optional(_ optional: Bool = true) -> FetchedProperty {
         modified(self) { $0.description.isOptional = optional }
     }
 
-    /// Adds keys and values of your own.
+    /// Adds entries to the user info.
     public func userInfo(_ entries: [String: PropertyListValue]) -> FetchedProperty {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
 
-    /// Says whether sync services transfer it (of old models).
+    /// Sets whether sync services transfer it (of old models).
     public func syncable(_ syncable: Bool = true) -> FetchedProperty {
         modified(self) { $0.description.isSyncable = syncable }
     }
 }
 
-/// What ``FetchTemplate`` and ``FetchedProperty`` have in common.
+/// The modifiers shared by ``FetchTemplate`` and ``FetchedProperty``.
 public protocol FetchRequestPart: Sendable {
-    /// The request that is built.
+    /// The resulting request.
     var request: FetchRequestTemplate { get set }
 }
 
 extension FetchRequestPart {
-    /// Bounds the number of objects found; 0 for no bound.
+    /// Sets the fetch limit; 0 for none.
     public func limit(_ limit: Int) -> Self { modified(self) { $0.request.fetchLimit = limit } }
 
-    /// Sets the number of objects read at a time; 0 for all at once.
+    /// Sets the fetch batch size; 0 for no batching.
     public func batchSize(_ size: Int) -> Self {
         modified(self) { $0.request.fetchBatchSize = size }
     }
 
-    /// Says whether objects of sub-entities are found too.
+    /// Sets whether objects of sub-entities are fetched too.
     public func includesSubentities(_ included: Bool) -> Self {
         modified(self) { $0.request.includesSubentities = included }
     }
 
-    /// Says whether values are read along with the objects.
+    /// Sets whether values are read along with the objects.
     public func includesPropertyValues(_ included: Bool) -> Self {
         modified(self) { $0.request.includesPropertyValues = included }
     }
 
-    /// Says whether unsaved changes are taken into account.
+    /// Sets whether unsaved changes are taken into account.
     public func includesPendingChanges(_ included: Bool) -> Self {
         modified(self) { $0.request.includesPendingChanges = included }
     }
 
-    /// Says whether the objects found are faults.
+    /// Sets whether fetched objects are returned as faults.
     public func returnsObjectsAsFaults(_ faults: Bool) -> Self {
         modified(self) { $0.request.returnsObjectsAsFaults = faults }
     }
 
-    /// Finds equal results once only.
+    /// Removes duplicate results.
     public func returnsDistinctResults(_ distinct: Bool = true) -> Self {
         modified(self) { $0.request.returnsDistinctResults = distinct }
     }

@@ -3,15 +3,15 @@ internal import QuireProtection
 internal import QuireSystem
 
 extension ExternalData {
-    /// The bytes of a value, piece by piece; see ``ExternalData/chunks(ofSize:)``.
+    /// The bytes of a value in chunks; see ``ExternalData/chunks(ofSize:)``.
     public struct Chunks: AsyncSequence, Sendable {
-        /// A piece of the value.
+        /// A chunk of the value.
         public typealias Element = Data
 
         fileprivate let value: ExternalData
         fileprivate let size: Int
 
-        /// Reads the pieces, from the first on.
+        /// Reads the chunks in order.
         public struct AsyncIterator: AsyncIteratorProtocol {
             fileprivate let value: ExternalData
             fileprivate let size: Int
@@ -25,9 +25,9 @@ extension ExternalData {
                 size = chunks.size
             }
 
-            /// The next piece; `nil` at the end.
+            /// The next chunk; `nil` at the end.
             ///
-            /// - Throws: ``QuireError`` with code `invalidFormat` at the end, if the bytes are not those that were saved; or as
+            /// - Throws: ``QuireError`` with code `invalidFormat` at the end, if the bytes differ from the saved ones; or as
             ///   ``ExternalData/data()``.
             public mutating func next() async throws -> Data? {
                 if isAtEnd { return nil }
@@ -46,7 +46,7 @@ extension ExternalData {
                 return chunk
             }
 
-            /// Reads apart from the caller's queue. Returns errors, as ``ExternalDataSpool`` does.
+            /// Reads off the caller's queue. Returns errors instead of throwing, as in ``ExternalDataSpool``.
             @concurrent private static func read(
                 _ value: ExternalData, _ file: ContentFile?, _ size: Int, _ offset: Int,
                 _ digest: RunningDigest
@@ -75,20 +75,20 @@ extension ExternalData {
         public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
     }
 
-    /// The bytes, piece by piece, read apart from the caller's queue. One piece at a time is in memory.
+    /// The bytes in chunks, read off the caller's queue. One chunk at a time is in memory.
     ///
-    /// At the end it is checked that they are those that were saved, if the store has recorded their digest.
+    /// At the end they are verified against the saved digest, if the store has recorded one.
     ///
-    /// - Parameter size: The number of bytes of each piece but the last.
+    /// - Parameter size: The number of bytes of each chunk but the last.
     /// - Precondition: The size is positive.
     public func chunks(ofSize size: Int = 1 << 20) -> Chunks {
         precondition(size > 0, "ExternalData.chunks needs a size from 1 on.")
         return Chunks(value: self, size: size)
     }
 
-    /// Calls a closure with a file handle at the first byte, to be read only. It is closed afterwards.
+    /// Calls a closure with a read-only file handle at the first byte, and closes it afterwards.
     ///
-    /// - Throws: What the closure throws, or as ``data()``.
+    /// - Throws: Errors of the closure, or as ``data()``.
     public func withFileHandle<Result>(_ body: (FileHandle) throws -> Result) throws -> Result {
         let file = try naming { try fileAtItsBeginning() }
         defer { file.close() }
@@ -107,13 +107,13 @@ extension ExternalData {
         return try file.reopened()
     }
 
-    /// Writes the bytes to a file, durably, and checks on the way that they are those that were saved.
+    /// Copies the bytes durably to a file, verifying them against the saved digest on the way.
     ///
-    /// The file has its name only when it is complete.
+    /// The file appears under its name only when it is complete.
     ///
     /// - Parameters:
     ///   - path: The file's path.
-    ///   - replacing: Whether a file that is there may be replaced.
+    ///   - replacing: Whether an existing file may be replaced.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace` or `invalidFormat`, or as ``data()``.
     public func copy(to path: String, replacing: Bool = false) throws {
         let (target, temporary) = try OpenFile.createTemporary(beside: path)

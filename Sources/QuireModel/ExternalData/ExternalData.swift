@@ -2,27 +2,27 @@ public import Foundation
 package import QuireProtection
 package import QuireSystem
 
-/// The value of a binary attribute, however large, without its bytes being in memory.
+/// The value of a binary attribute of any size, without its bytes being in memory.
 ///
-/// It stands for a file of the store, for one that was written for a value which is not saved yet, or for the bytes of a
-/// small value that is kept in its row. It is immutable, and may be used from any thread.
+/// The content is a file of the store, a file written for an unsaved value, or the bytes of a small value kept in its row.
+/// Instances are immutable and thread-safe.
 ///
 /// ```swift
 /// try await film.setExternalData(contentsOf: "/media/card/00001.mts", forKey: "video")
-/// try context.save()                              // Nothing is copied any more.
+/// try context.save()                              // Copies nothing.
 /// if let video = try film.externalData(forKey: "video") {
 ///     for try await chunk in video.chunks() { player.feed(chunk) }
 /// }
 /// ```
 ///
-/// What it stands for stays readable as long as it is held, also when the object gets another value, is deleted, or its
-/// store is closed meanwhile: the file is open. In another process the name of the file (``url``) may go when the value is
-/// replaced; what is read through this stays.
+/// The content stays readable while the instance is retained, even if the object gets another value, is deleted, or its
+/// store is closed: the file is open. Another process may unlink the file (``url``) when the value is replaced; reading
+/// through this instance still works.
 ///
-/// As the value of an attribute it is ``AttributeValue/external(_:)``. Setting that for another object, also one in
-/// another store, makes it have the same bytes: within a store they are not copied.
+/// As an attribute value it is ``AttributeValue/external(_:)``. Setting that for another object, also in another store,
+/// gives it the same bytes; within a store they are not copied.
 ///
-/// Two are equal if they stand for the same file, or are known to have the same bytes.
+/// Two instances are equal if they refer to the same file, or their bytes are known to be equal.
 public final class ExternalData: Sendable {
     package enum Content: Sendable {
         case bytes(Data)
@@ -30,9 +30,9 @@ public final class ExternalData: Sendable {
     }
 
     package let content: Content
-    /// The open file, if a program holds this.
+    /// The open file, for instances handed to programs.
     private let descriptor: ContentFile?
-    /// Whose value it is, for errors.
+    /// The object and attribute of the value, for errors.
     let owner: QuireError.Subject
 
     package init(
@@ -43,14 +43,14 @@ public final class ExternalData: Sendable {
         self.owner = owner
     }
 
-    /// Bytes in memory as a value.
+    /// A value with bytes in memory.
     public convenience init(_ data: Data) { self.init(.bytes(data)) }
 
-    /// The same, with its file open, for a program to hold.
+    /// The same value with its file open, to hand to a program.
     package func opened(ownedBy owner: QuireError.Subject) throws -> ExternalData {
         guard case .file(let file) = content else { return ExternalData(content, owner: owner) }
         do {
-            // The digest is asked for now: the store forgets it when the value is replaced.
+            // The digest is read now: the store deletes it when the value is replaced.
             _ = file.record
             return ExternalData(
                 content, descriptor: try descriptor ?? file.open(), owner: owner)
@@ -61,7 +61,7 @@ public final class ExternalData: Sendable {
 
     // MARK: - Facts
 
-    /// The number of bytes; 0 if the file is missing, which reading it says.
+    /// The number of bytes; 0 if the file is missing, which is reported on reading.
     public var size: Int {
         switch content {
         case .bytes(let data): return data.count
@@ -71,14 +71,14 @@ public final class ExternalData: Sendable {
         }
     }
 
-    /// The SHA-256 of the bytes that were saved; `nil` if the store has recorded none, as those of Core Data have not, or if
-    /// they are kept in the row.
+    /// The SHA-256 of the saved bytes; `nil` if the store has recorded none, as Core Data's stores, or they are kept in the
+    /// row.
     public var sha256: Data? {
         if case .file(let file) = content { file.record?.sha256 } else { nil }
     }
 
-    /// The URL of a file with the bytes, for reading only; `nil` if they are in the object's row, or the store is protected and
-    /// the file sealed. The file must not be changed.
+    /// The URL of a file with the bytes, which must not be changed; `nil` if they are in the object's row, or the store is
+    /// protected and the file sealed.
     public var url: URL? {
         guard let location = file?.location, location.classKey == nil else { return nil }
         return URL(fileURLWithPath: location.path)
@@ -95,8 +95,8 @@ public final class ExternalData: Sendable {
 
     /// All bytes, in memory.
     ///
-    /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if the file is missing, or the
-    ///   store was opened to verify values and this is not what was saved.
+    /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if the file is missing, or the store was opened
+    ///   to verify values and the digest differs.
     public func data() throws -> Data {
         let data = try contents()
         if let file, file.verifiesWholeValues, let record = file.record {
@@ -107,13 +107,13 @@ public final class ExternalData: Sendable {
         return data
     }
 
-    /// All bytes, without asking the store about them.
+    /// All bytes, without querying the store's record.
     package func contents() throws -> Data {
         if case .bytes(let data) = content { return data }
         return try read(size, at: 0)
     }
 
-    /// Bytes from an offset: as many as asked for, fewer where they end, none behind that.
+    /// Bytes from an offset: up to the requested number, fewer at the end, none beyond it.
     ///
     /// - Throws: As ``data()``.
     /// - Precondition: Neither number is negative.
@@ -159,7 +159,7 @@ public final class ExternalData: Sendable {
         QuireError(.cancelled, "Copying a value was cancelled; the value is as it was.")
     }
 
-    /// The open file. One that this holds open must not be read by its position.
+    /// The open file. A retained descriptor must not be read by its file position.
     func openFile() throws -> ContentFile {
         if let descriptor { return descriptor }
         guard case .file(let file) = content else {
@@ -170,11 +170,12 @@ public final class ExternalData: Sendable {
 
     // MARK: - Checking
 
-    /// Checks that the bytes are those that were saved.
+    /// Verifies the bytes against the saved digest.
     ///
-    /// - Returns: Whether that is known: not if the store has recorded no digest.
+    /// - Returns: `false` if the store has recorded no digest.
     /// - Complexity: O(*n*) in the bytes, of which one block at a time is in memory.
-    /// - Throws: ``QuireError`` with code `invalidFormat`, naming object, attribute and file, if they are not; or as ``data()``.
+    /// - Throws: ``QuireError`` with code `invalidFormat`, naming object, attribute and file, if they differ; or as
+    ///   ``data()``.
     @discardableResult public func verify() throws -> Bool {
         guard let record = file?.record else { return false }
         let digest = RunningDigest()
@@ -192,7 +193,7 @@ public final class ExternalData: Sendable {
                 subject: .init(file: path)))
     }
 
-    /// Adds to errors whose value it is.
+    /// Adds the object and attribute to errors.
     package func naming<Result>(_ body: () throws -> Result) throws -> Result {
         do { return try body() } catch let error as QuireError { throw named(error) }
     }
@@ -211,7 +212,7 @@ public final class ExternalData: Sendable {
 }
 
 extension ExternalData: Hashable {
-    /// Whether both stand for the same file, or are known to have the same bytes.
+    /// Whether both refer to the same file, or their bytes are known to be equal.
     public static func == (left: ExternalData, right: ExternalData) -> Bool {
         if left === right { return true }
         switch (left.content, right.content) {
@@ -224,14 +225,14 @@ extension ExternalData: Hashable {
         }
     }
 
-    /// Hashes what equal ones have in common: the number of bytes.
+    /// Hashes the number of bytes, which equal values share.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(file?.size ?? size)
     }
 }
 
 extension ExternalData: CustomStringConvertible {
-    /// The number of bytes and where they are.
+    /// The number of bytes and their location.
     public var description: String {
         "\(size) bytes" + (path.map { " in “\($0)”" } ?? "")
     }
@@ -240,7 +241,7 @@ extension ExternalData: CustomStringConvertible {
 // MARK: - Comparing
 
 extension ExternalData {
-    /// Whether both have the same bytes, which are read only if nothing else tells.
+    /// Whether both have the same bytes, which are read only if they cannot be compared otherwise.
     func hasSameBytes(as other: ExternalData) -> Bool {
         if self == other { return true }
         if size != other.size { return false }
@@ -255,7 +256,7 @@ extension ExternalData {
         return (try? readsSame(as: other)) ?? false
     }
 
-    /// Whether the bytes are those of another value, by reading both.
+    /// Compares the bytes with those of another value by reading both.
     package func readsSame(as other: ExternalData) throws -> Bool {
         struct Different: Error {}
         var offset = 0
@@ -283,7 +284,7 @@ extension UnsafeRawBufferPointer {
 }
 
 extension AttributeValue {
-    /// The bytes of a binary value, read from its file if they are in one; `nil` for other values.
+    /// The bytes of a binary value, read from its file if external; `nil` for other values.
     ///
     /// - Throws: As ``ExternalData/data()``.
     public func data() throws -> Data? {
@@ -294,7 +295,7 @@ extension AttributeValue {
         }
     }
 
-    /// As ``data()``, without asking the store about the bytes.
+    /// As ``data()``, without querying the store's record.
     package func contents() throws -> Data? {
         if case .external(let value) = self { return try value.contents() }
         return try data()
@@ -306,7 +307,7 @@ extension AttributeValue {
         return self
     }
 
-    /// As ``loaded()``; if the bytes cannot be read, the value goes on standing for their file, and reading it says why.
+    /// As ``loaded()``; if the bytes cannot be read, the value keeps referring to the file, and reading it throws.
     package var loadedIfReadable: AttributeValue { (try? loaded()) ?? self }
 
     /// The number of bytes of a binary value.
@@ -318,7 +319,7 @@ extension AttributeValue {
         }
     }
 
-    /// Whether both are the same value, wherever its bytes are.
+    /// Whether both are the same value, regardless of the bytes' location.
     package func isSame(as other: AttributeValue) -> Bool {
         switch (self, other) {
         case (.external(let mine), .external(let theirs)): mine.hasSameBytes(as: theirs)

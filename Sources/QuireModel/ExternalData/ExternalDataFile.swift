@@ -2,15 +2,15 @@ package import Foundation
 package import QuireProtection
 package import QuireSystem
 
-/// Where a store has written down what its files of external data hold.
+/// A store's recorded sizes and digests of external data files.
 package protocol ExternalDataRecords: Sendable {
-    /// The number and digest of the bytes of a file; `nil` if nothing has been recorded of it.
+    /// The recorded size and digest of a file; `nil` if there is no record.
     func record(ofFileNamed name: String) -> ExternalDataRecord?
-    /// Whether whole values are compared with that when they are read.
+    /// Whether whole values are verified against the record when read.
     var verifiesWholeValues: Bool { get }
 }
 
-/// The number and digest of the bytes of a file.
+/// The size and digest of a file.
 package struct ExternalDataRecord: Sendable, Hashable {
     package var size: Int
     package var sha256: Data
@@ -21,18 +21,18 @@ package struct ExternalDataRecord: Sendable, Hashable {
     }
 }
 
-/// A file that holds one value. It never changes.
+/// An immutable file with one value.
 ///
-/// While anybody holds this, nobody of this process removes the file as one that no row refers to. A file that was made
-/// for a value which is not saved yet goes when nobody holds this any more.
+/// While an instance is retained, this process does not remove the file as unreferenced. The file of an unsaved value is
+/// removed with its last instance.
 package final class ExternalDataFile: Sendable {
-    /// Whose the file is.
+    /// The owner of the file.
     private enum Owner {
-        /// A store's: a row refers to it, or did.
+        /// A store: a row refers to it, or did.
         case store
-        /// Nobody's yet.
+        /// The instances themselves: the value is unsaved.
         case holders
-        /// A running save's, which is about to make a row refer to it.
+        /// A running save, which is about to make a row refer to it.
         case save
     }
 
@@ -41,20 +41,20 @@ package final class ExternalDataFile: Sendable {
         var size: Int?
         var record: ExternalDataRecord?
         var hasAskedRecords = false
-        /// A file to remove when the value has been saved: the one that the value was moved from.
+        /// The original of a moved value, to be removed once the value is saved.
         var movedFrom: String?
     }
 
     /// The file's name within its folder.
     package let name: String
     private let place: ExternalDataPlace
-    /// Where the file was at first.
+    /// The original path of the file.
     private let home: String
-    /// The root of that place.
+    /// The root of the original place.
     private let homeRoot: String
-    /// The class key of that place; `nil` if its files are not sealed.
+    /// The class key of the original place; `nil` if its files are not sealed.
     private let homeKey: ClassKey?
-    /// The file itself, whatever its name, if it is not a store's.
+    /// The inode of an unsaved value's file, regardless of its name.
     private let identity: FileInformation?
     private let state: Lock<State>
     private let records: (any ExternalDataRecords)?
@@ -73,7 +73,7 @@ package final class ExternalDataFile: Sendable {
         ExternalFileRetainCounts.hold(name)
     }
 
-    /// A file of a store of which nothing else is known.
+    /// A file of a store, without a recorded size or digest.
     package convenience init(storedAt path: String, beneath root: String, classKey: ClassKey?) {
         self.init(
             FileSystem.name(of: path),
@@ -81,7 +81,7 @@ package final class ExternalDataFile: Sendable {
                 FileSystem.folder(of: path), beneath: root, classKey: classKey), records: nil)
     }
 
-    /// A file with a value that is not saved yet.
+    /// A file with an unsaved value.
     init(
         spooled name: String, in place: ExternalDataPlace, record: ExternalDataRecord,
         movedFrom: String? = nil
@@ -110,10 +110,10 @@ package final class ExternalDataFile: Sendable {
         ExternalFileRetainCounts.release(name)
     }
 
-    /// The file's path. It changes with the place of the store, unless the file has stayed behind.
+    /// The file's path. It follows the store when that is moved, unless the file was left behind.
     package var path: String { location.path }
 
-    /// The file's path, the root that it must not lead out of, and the class key; `nil` for an unsealed file.
+    /// The file's path, the root that it must not escape from, and the class key; `nil` for an unsealed file.
     package var location: (path: String, root: String, classKey: ClassKey?) {
         let folders = place.folders
         let path = FileSystem.path(folders.files, name)
@@ -125,9 +125,9 @@ package final class ExternalDataFile: Sendable {
 
     // MARK: - Saving
 
-    /// Gives a file that was made for a value not saved yet to a save.
+    /// Transfers the file of an unsaved value to a save.
     ///
-    /// - Returns: Whether it is one in this folder, and no other save has it.
+    /// - Returns: Whether it is such a file in this folder, unclaimed by another save.
     package func claim(in folder: String) -> Bool {
         let (path, root, _) = location
         guard FileSystem.folder(of: path) == folder, isStill(at: path, beneath: root) else {
@@ -140,7 +140,7 @@ package final class ExternalDataFile: Sendable {
         }
     }
 
-    /// Whether what is at a path is the file that was made for the value, and not one of a store to which it was copied.
+    /// Whether the path still holds the file written for the value, and not a copied store's file.
     private func isStill(at path: String, beneath root: String) -> Bool {
         guard let identity,
             let found = (try? FileSystem.information(at: path, beneath: root)) ?? nil
@@ -148,25 +148,25 @@ package final class ExternalDataFile: Sendable {
         return found.isSameFile(as: identity)
     }
 
-    /// Whether the file was made for a value that is not saved yet.
+    /// Whether the file belongs to an unsaved value.
     package var isSpooled: Bool { state.withLock { $0.owner != .store } }
 
-    /// Ends the claim of a save that has failed.
+    /// Releases the claim of a failed save.
     package func giveBack() { state.withLock { $0.owner = .holders } }
 
-    /// Makes the file a store's, as nobody can say that none refers to it.
+    /// Makes the store the owner, as the file may be referenced.
     package func giveToStore() { state.withLock { $0.owner = .store } }
 
-    /// Notes the file that the value was moved from.
+    /// Records the file that the value was moved from.
     func willRemove(_ original: String) { state.withLock { $0.movedFrom = original } }
 
-    /// Removes what the value was moved from, once it is saved.
+    /// Removes the file that the value was moved from, once it is saved.
     package func removeOriginal() {
         let original = state.withLock { state in
             defer { state.movedFrom = nil }
             return state.movedFrom
         }
-        // What cannot be removed is there twice.
+        // On failure the original stays as a duplicate.
         if let original { _ = try? FileSystem.removeFileIfPresent(original) }
     }
 
@@ -182,7 +182,7 @@ package final class ExternalDataFile: Sendable {
         return size
     }
 
-    /// What is known of the file; `nil` if there is none, or something else in its place.
+    /// The file's attributes; `nil` if it is missing or was replaced by something else.
     package var information: FileInformation? {
         let (path, root, _) = location
         guard let found = (try? FileSystem.information(at: path, beneath: root)) ?? nil,
@@ -191,10 +191,10 @@ package final class ExternalDataFile: Sendable {
         return found
     }
 
-    /// The number and digest of the bytes as far as this knows them, without asking the store.
+    /// The size and digest cached here, without querying the store.
     package var knownRecord: ExternalDataRecord? { state.withLock { $0.record } }
 
-    /// The number and digest of the bytes that the store has recorded.
+    /// The size and digest recorded by the store.
     package var record: ExternalDataRecord? {
         let (known, hasAsked) = state.withLock { ($0.record, $0.hasAskedRecords) }
         if let known { return known }
@@ -209,13 +209,13 @@ package final class ExternalDataFile: Sendable {
 
     // MARK: - Reading
 
-    /// Whether the bytes are to be compared with what was recorded when they are read as a whole.
+    /// Whether the bytes are verified against the record when read as a whole.
     var verifiesWholeValues: Bool { records?.verifiesWholeValues ?? false }
 
     /// Opens the file.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is missing, for then the store is damaged, or is not a regular
-    ///   file, or is not what was sealed; `protectedDataUnavailable` if it is protected and locked.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is missing (the store is damaged), is not a regular file, or
+    ///   its seal does not match; `protectedDataUnavailable` if it is protected and locked.
     func open() throws -> ContentFile {
         let (path, root, classKey) = location
         do {
@@ -230,7 +230,7 @@ package final class ExternalDataFile: Sendable {
     }
 }
 
-/// The files with external data that somebody in this process holds, by their names, which are unique.
+/// Retain counts of external data files in this process, by their unique names.
 package enum ExternalFileRetainCounts {
     private static let counts = Lock<[String: Int]>([:])
 
@@ -242,16 +242,16 @@ package enum ExternalFileRetainCounts {
         }
     }
 
-    /// Whether anybody holds a file.
+    /// Whether a file is retained.
     package static func contains(_ name: String) -> Bool { counts.withLock { $0[name] != nil } }
 }
 
 // MARK: - Places
 
-/// Where a store's files of external data are. Rows that were read, and values, refer to it, so that they find their files
-/// when the store has been moved.
+/// The location of a store's external data files. Rows and values share it, so that they find their files after the store
+/// has been moved.
 package final class ExternalDataPlace: Sendable {
-    /// The folder of the files, and the root that none of them must lead out of; see ``FileLocation``.
+    /// The folder of the files, and the root that they must not escape from; see ``FileLocation``.
     struct Folders: Sendable {
         var files: String
         var root: String
@@ -275,7 +275,7 @@ package final class ExternalDataPlace: Sendable {
     /// The class key of the files; `nil` for unsealed files.
     package var classKey: ClassKey? { folders.classKey }
 
-    /// The temporary folder, for values that have no store yet, or whose store has no external data or is read-only.
+    /// The temporary folder, for values without a store, or whose store has no external data or is read-only.
     package static func temporary(classKey: ClassKey? = nil) -> ExternalDataPlace {
         let folder = FileSystem.absolute(FileManager.default.temporaryDirectory.path)
         return ExternalDataPlace(folder, beneath: folder, classKey: classKey)

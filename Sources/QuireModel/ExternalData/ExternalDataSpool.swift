@@ -4,10 +4,10 @@ internal import QuireProtection
 internal import QuireSystem
 import Synchronization
 
-/// Writes the bytes of a value that is to be saved into a file, as they come, and finds out their digest.
+/// Streams the bytes of an unsaved value into a file and computes their digest.
 ///
-/// The file lies where the store will have it, so that the save has nothing to copy. Until then nothing refers to it: it
-/// goes when nobody holds the value any more, and if the process is killed, as a file of nobody.
+/// The file is in the store's folder, so that the save has nothing to copy. Until then it is unreferenced: it is removed
+/// with the last instance of the value or, if the process is killed, as an orphan.
 package final class ExternalDataSpool: Sendable {
     private let place: ExternalDataPlace
     private let folder: String
@@ -18,7 +18,7 @@ package final class ExternalDataSpool: Sendable {
     private let digest = RunningDigest()
     private let isFinished = Atomic(false)
 
-    /// Begins a file in a store's folder, which is made if it is not there.
+    /// Creates a file in a store's folder, which is created if missing.
     init(in place: ExternalDataPlace?) throws {
         self.place = place ?? .temporary()
         let folders = self.place.folders
@@ -37,22 +37,22 @@ package final class ExternalDataSpool: Sendable {
         ExternalFileRetainCounts.release(FileSystem.name(of: temporary))
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     func append(_ bytes: UnsafeRawBufferPointer) throws {
         try writer.write(bytes)
         digest.update(bytes)
     }
 
-    /// Adds bytes, apart from the caller's queue.
+    /// Appends bytes off the caller's queue.
     ///
-    /// - Returns: Nothing, or the error. It is returned because of the compiler: if a function that runs elsewhere throws to
-    ///   one that is `nonisolated(nonsending)`, optimized code does not come back to the caller's executor, and whatever
-    ///   catches the error runs on a wrong thread. It does come back if the function returns.
+    /// - Returns: Nothing, or the error. It is returned because of a compiler bug: if a function on another executor throws
+    ///   to a `nonisolated(nonsending)` one, optimized code does not return to the caller's executor, and the error is
+    ///   caught on a wrong thread. Returning is not affected.
     @concurrent func append(_ data: Data) async -> Result<Void, any Error> {
         Result { try data.withUnsafeBytes { try append($0) } }
     }
 
-    /// Adds what a file holds from its position on.
+    /// Appends a file's content from its current position.
     func append(contentsOf source: OpenFile) throws {
         let block = UnsafeMutableRawBufferPointer.allocate(
             byteCount: ExternalData.blockSize, alignment: 16)
@@ -65,11 +65,11 @@ package final class ExternalDataSpool: Sendable {
         }
     }
 
-    /// Makes the file durable, and gives the value.
+    /// Makes the file durable, and returns the value.
     func finish() throws -> ExternalData {
         try writer.finish()
         let name = UUID().uuidString
-        // The store may have moved meanwhile, and the file with it.
+        // The store, and the file with it, may have been moved meanwhile.
         let folders = self.place.folders
         let present = FileSystem.path(folders.files, FileSystem.name(of: temporary))
         let isHere =
@@ -89,14 +89,14 @@ package final class ExternalDataSpool: Sendable {
                     record: .init(size: digest.size, sha256: digest.sha256))))
     }
 
-    /// As ``finish()``, apart from the caller's queue. Returns errors, as appending does.
+    /// As ``finish()``, off the caller's queue. Returns errors, as appending does.
     @concurrent func finishApart() async -> Result<ExternalData, any Error> {
         Result { try finish() }
     }
 
     // MARK: - Files
 
-    /// The value with the bytes of a file.
+    /// A value with the bytes of a file.
     package static func value(
         contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
     ) throws -> ExternalData {
@@ -130,7 +130,7 @@ package final class ExternalDataSpool: Sendable {
         return value
     }
 
-    /// Gives a file a second name in the folder of values; `nil` if the file system cannot, or it is no plain file.
+    /// Hard-links a file into the folder of values; `nil` if the file system cannot, or it is not a regular file.
     private static func moved(
         _ path: String, to place: ExternalDataPlace
     ) throws -> ExternalData? {
@@ -164,14 +164,14 @@ package final class ExternalDataSpool: Sendable {
         }
     }
 
-    /// As ``value(contentsOf:taking:in:)``, apart from the caller's queue. Returns errors, as appending does.
+    /// As ``value(contentsOf:taking:in:)``, off the caller's queue. Returns errors, as appending does.
     @concurrent package static func valueApart(
         contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
     ) async -> Result<ExternalData, any Error> {
         Result { try value(contentsOf: path, taking: taking, in: place) }
     }
 
-    /// The value with the bytes that come one after another.
+    /// A value with the bytes of an async sequence.
     package static func value<Chunks: AsyncSequence>(
         of chunks: Chunks, in place: ExternalDataPlace?
     ) async throws -> ExternalData where Chunks.Element: DataProtocol {
@@ -185,7 +185,7 @@ package final class ExternalDataSpool: Sendable {
         return try await spool.finishApart().get()
     }
 
-    /// The value with the bytes that a handle gives from its position on.
+    /// A value with the bytes of a handle from its current position.
     package static func value(readingFrom handle: FileHandle, in place: ExternalDataPlace?) throws
         -> ExternalData
     {
@@ -198,19 +198,19 @@ package final class ExternalDataSpool: Sendable {
 }
 
 extension ExternalData {
-    /// What becomes of the file that a value is made of.
+    /// The treatment of the source file of a value.
     public enum Taking: Sendable {
-        /// It stays. Its blocks are shared where the file system can; else its bytes are copied.
+        /// The source stays. Its blocks are cloned if the file system can; otherwise its bytes are copied.
         case copying
-        /// It becomes the store's: it gets a name there, without being copied if it is on the same file system, and loses
-        /// its own when the value has been saved. Nobody may change it from now on.
+        /// The store takes it over: it is linked there, without being copied if it is on the same file system, and its old
+        /// name is removed when the value has been saved. It must not be changed from now on.
         case moving
     }
 }
 
 // MARK: - Digests
 
-/// The SHA-256 of bytes that come one after another.
+/// An incremental SHA-256.
 package final class RunningDigest: Sendable {
     private struct State {
         var hash = SHA256()
@@ -228,7 +228,7 @@ package final class RunningDigest: Sendable {
         }
     }
 
-    /// How many bytes there were.
+    /// The number of bytes written.
     package var size: Int { state.withLock { $0.size } }
 
     /// The digest of the bytes so far.

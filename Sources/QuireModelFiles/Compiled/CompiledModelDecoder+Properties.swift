@@ -3,14 +3,14 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// The bits of `NSFlagsKey` of an attribute.
+/// The bits of an attribute's `NSFlagsKey`.
 enum CompiledAttributeFlags {
     static let allowsExternalBinaryDataStorage: Int64 = 4
     static let preservesValueInHistoryOnDeletion: Int64 = 16
 }
 
 extension CompiledModelDecoder {
-    /// A property; `nil` if it is of a kind that models here do not have.
+    /// A property; `nil` if its kind is not supported.
     mutating func property(
         _ object: KeyedArchive.Object, name: String, of entity: String
     ) throws -> PropertyDescription? {
@@ -41,7 +41,7 @@ extension CompiledModelDecoder {
 
     // MARK: - Attributes
 
-    /// - Parameter subject: What a remark calls the attribute.
+    /// - Parameter subject: The attribute's name in remarks.
     private mutating func attribute(
         _ object: KeyedArchive.Object, name: String, of subject: String, depth: Int
     ) throws -> AttributeDescription {
@@ -89,7 +89,7 @@ extension CompiledModelDecoder {
         do {
             let value = AttributeValue(try archive.scalar(value))
             switch (attribute.type, value) {
-            // Numbers where truth is meant, and the contrary; texts where the type is none.
+            // Numbers for booleans, and vice versa; texts for attributes without a type.
             case (.boolean, .integer(let number)): return .boolean(number != 0)
             case (.boolean, .double(let number)): return .boolean(number != 0)
             case (.boolean, .decimal(let number)): return .boolean(number != 0)
@@ -119,7 +119,7 @@ extension CompiledModelDecoder {
         }
     }
 
-    /// The name of the composite that has an attribute's elements. Archives keep no names of composites.
+    /// The name of the composite with an attribute's elements. Archives do not keep the names of composites.
     private mutating func composite(
         _ value: ArchiveValue?, named name: String, of subject: String, depth: Int
     ) throws -> String {
@@ -181,7 +181,7 @@ extension CompiledModelDecoder {
         var relationship = RelationshipDescription(
             name: name, destination: try required(destinationName, "a destination entity"),
             inverse: inverseName)
-        // Unbounded is 0, or −1 where a program made the model.
+        // Unbounded is 0, or −1 in models made in code.
         let most = try archive.integer(object["NSMaxCount"]) ?? 1
         relationship.isToMany = most != 1
         relationship.maximumCount = Self.count(most, of: subject, &remarks)
@@ -201,14 +201,14 @@ extension CompiledModelDecoder {
         return relationship
     }
 
-    /// A smallest or greatest count; 0, which is no bound, for one that no relationship reaches.
+    /// A minimum or maximum count; 0, meaning unbounded, for one that no relationship can reach.
     static func count(_ number: Int64, of subject: String, _ remarks: inout [String]) -> Int {
         if number < Int32.max { return Int(max(0, number)) }
         remarks.append("\(subject) has the count \(number), which is taken for no bound.")
         return 0
     }
 
-    /// A delete rule; Core Data's usual one for what is none.
+    /// A delete rule; Core Data's default for invalid codes.
     static func deleteRule(
         _ code: Int64, of subject: String, _ remarks: inout [String]
     ) -> DeleteRule {
@@ -220,7 +220,7 @@ extension CompiledModelDecoder {
 }
 
 extension AttributeDerivation {
-    /// The text that says how an attribute is derived; `nil` if the expression is no derivation.
+    /// The derivation expression as text; `nil` if it is not a valid derivation.
     static func text(of expression: QueryExpression) -> String? {
         let text: String
         switch expression {
@@ -251,8 +251,8 @@ extension AttributeDerivation {
 extension CompiledModelDecoder {
     // MARK: - Validation
 
-    /// Takes the conditions of an attribute: as its bounds and its regular expression where they say no more than
-    /// that, and otherwise as predicates with their messages.
+    /// Decodes an attribute's validation predicates: as bounds and regular expression if these are equivalent, otherwise as
+    /// predicates with their messages.
     mutating func decodeValidation(
         _ object: KeyedArchive.Object, of attribute: inout AttributeDescription, _ subject: String
     ) throws {
@@ -268,7 +268,7 @@ extension CompiledModelDecoder {
             do {
                 var unarchiver = PredicateUnarchiver(archive: archive)
                 let predicate = try required(unarchiver.predicate(value), "a predicate")
-                // A number for a warning is the code of an error that Core Data has a text for.
+                // A numeric warning is the code of an error for which Core Data has a message.
                 if message == nil, attribute.takeBound(predicate) { continue }
                 attribute.validationPredicates.append(
                     ValidationPredicate(predicate.description, message: message))
@@ -280,12 +280,12 @@ extension CompiledModelDecoder {
 
     // MARK: - Fetch requests
 
-    /// The bits of the flags of a request that nobody changed. What each stands for is not known.
+    /// The default flag bits of a fetch request. Their individual meanings are undocumented.
     static let usualFlags: Int64 = 30
 
-    /// A fetch request; `nil` if its predicate cannot be taken over.
+    /// A fetch request; `nil` if its predicate cannot be decoded.
     ///
-    /// - Parameter subject: What a remark calls the request.
+    /// - Parameter subject: The request's name in remarks.
     mutating func fetchRequest(
         _ object: KeyedArchive.Object, name: String, of subject: String
     ) throws -> FetchRequestTemplate? {
@@ -326,7 +326,7 @@ extension CompiledModelDecoder {
 
     // MARK: - Indexes
 
-    /// An index; `nil` if it cannot be taken over.
+    /// An index; `nil` if it cannot be decoded.
     mutating func index(_ value: ArchiveValue, of entity: String) -> FetchIndexDescription? {
         guard let object = try? archive.object(value), let name = try? text(object["NSIndexName"])
         else {
@@ -384,7 +384,7 @@ extension CompiledModelDecoder {
 }
 
 extension AttributeDescription {
-    /// Takes a condition for a bound or a regular expression, if it is one that is not set yet.
+    /// Converts a predicate to a bound or regular expression, if it is one and not yet set.
     fileprivate mutating func takeBound(_ predicate: QueryPredicate) -> Bool {
         guard case .comparison(let comparison) = predicate, comparison.modifier == .direct,
             comparison.options.isEmpty, case .constant(let constant) = comparison.right

@@ -2,28 +2,28 @@ import Foundation
 internal import QuireModel
 internal import QuireSystem
 
-/// Makes a model of a compiled one: of the keyed archive in a `.mom` file, or in a store's `Z_MODELCACHE`.
+/// Decodes a compiled model: the keyed archive in a `.mom` file, or in a store's `Z_MODELCACHE`.
 ///
-/// Entities come in the order of their names, and so do the attributes, the relationships and the fetched properties of
-/// each: archives keep no order. What a model here has no place for is left out and remarked upon, and so is what makes no
-/// sense but no data depends on: it is refused only if objects could not be read by it.
+/// Entities are sorted by name, and so are the attributes, the relationships and the fetched properties of each: archives
+/// keep no order. Unsupported parts are dropped with a remark, and so are invalid parts that stored data do not depend on;
+/// decoding fails only if objects could not be read with the model.
 struct CompiledModelDecoder {
     let archive: KeyedArchive
-    /// What was left out: sentences.
+    /// Messages about dropped parts.
     var remarks: [String] = []
     var composites: [CompositeDescription] = []
-    /// What was left out of the entity that is being read: ``EntityDescription/leftOutNames``.
+    /// The names dropped from the current entity: ``EntityDescription/leftOutNames``.
     var leftOutNames: Set<String> = []
-    /// How many more parts may be read. Most are objects of their own in what compilers write.
+    /// The remaining number of parts that may be read. Compilers mostly write each as a separate object.
     private var budget: Int
-    /// How many more values of user info may be read. SwiftData gives many properties the same lists.
+    /// The remaining number of user info values that may be read. SwiftData shares lists between many properties.
     private var userInfoBudget: Int
 
-    /// Reads a compiled model.
+    /// Decodes a compiled model.
     ///
     /// - Parameters:
     ///   - data: The archive.
-    ///   - name: What an error calls it.
+    ///   - name: The archive's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     static func read(
         _ data: Data, name: String
@@ -80,7 +80,7 @@ struct CompiledModelDecoder {
         return model
     }
 
-    /// Counts a part that was read, so that shared objects do not make a small archive a large model.
+    /// Counts a part against the budget, so that shared objects do not expand a small archive to a large model.
     mutating func spend(_ count: Int = 1) throws {
         budget -= count
         if budget < 0 { throw archive.damaged("parts of the model share their parts") }
@@ -91,7 +91,7 @@ struct CompiledModelDecoder {
         return value
     }
 
-    /// A text; `nil` for an empty one.
+    /// A text; `nil` if empty.
     func text(_ value: ArchiveValue?) throws -> String? {
         try archive.string(value).flatMap { $0.isEmpty ? nil : $0 }
     }
@@ -102,7 +102,7 @@ struct CompiledModelDecoder {
 
     // MARK: - Entities
 
-    /// What entities inherit. The model that a store carries repeats it in each.
+    /// The inherited parts of entities. The model cached in a store repeats them in each.
     private struct Inheritance {
         /// The superentity of an entity.
         var parents: [String: String] = [:]
@@ -141,7 +141,7 @@ struct CompiledModelDecoder {
         }
     }
 
-    /// The property that a value refers to: itself, or by a proxy, which stands in an entity for what it inherits.
+    /// The referenced property: direct, or by the proxy that denotes an inherited property in an entity.
     func property(_ value: ArchiveValue?) throws -> KeyedArchive.Object? {
         var found = try archive.object(value)
         for _ in 0..<8 {
@@ -198,12 +198,12 @@ struct CompiledModelDecoder {
         return entity
     }
 
-    /// The name it had in an earlier version. Archives have the present one for none.
+    /// The renaming identifier; `nil` if it is the present name, which archives store by default.
     func renaming(_ object: KeyedArchive.Object, from name: String) throws -> String? {
         try text(object["NSRenamingIdentifier"]).flatMap { $0 == name ? nil : $0 }
     }
 
-    /// - Parameter subject: What a remark calls the object.
+    /// - Parameter subject: The object's name in remarks.
     mutating func userInfo(
         _ object: KeyedArchive.Object, of subject: String
     ) -> [String: PropertyListValue] {
@@ -222,9 +222,9 @@ struct CompiledModelDecoder {
         return result
     }
 
-    /// Lists of the names of properties, which old archives have as the properties themselves.
+    /// Lists of property names, which old archives have as the properties themselves.
     ///
-    /// - Parameter subject: What a remark calls one of them.
+    /// - Parameter subject: The list's name in remarks.
     private mutating func names(in value: ArchiveValue?, _ subject: String) throws -> [[String]] {
         var result: [[String]] = []
         for list in try archive.list(value) ?? [] {
@@ -248,7 +248,7 @@ struct CompiledModelDecoder {
 
     // MARK: - Configurations
 
-    /// What frameworks call the configuration that all entities are in.
+    /// The frameworks' name of the configuration with all entities.
     private static let defaultConfiguration = "PF_DEFAULT_CONFIGURATION_NAME"
 
     private mutating func configurations(
@@ -285,8 +285,8 @@ extension PropertyDescription {
 }
 
 extension EntityDescription {
-    /// Takes out what compilers add to indexes: old forms of those that have the new one, and new forms, named after the
-    /// property, of those that have the old one.
+    /// Removes the duplicates that compilers add to indexes: old forms of new-style indexes, and new forms, named after the
+    /// property, of old-style ones.
     fileprivate mutating func removeMirroredIndexes() {
         let single = indexes.filter { $0.elements.count == 1 && $0.elements[0].propertyName != nil }
         let named = Set(

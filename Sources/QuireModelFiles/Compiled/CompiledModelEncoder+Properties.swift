@@ -3,7 +3,7 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// The bits of `_P` of a property, which say what is so and which fields are absent.
+/// The bits of a property's `_P`: its flags, and its absent fields.
 private enum PropertyBits {
     static let always: Int64 = 0x01
     static let optional: Int64 = 0x02
@@ -16,7 +16,7 @@ private enum PropertyBits {
     static let ordered: Int64 = 0x400
 }
 
-/// What every kind of property has.
+/// The fields common to all kinds of properties.
 private struct PropertyParts {
     var name: String
     var isOptional = false
@@ -35,7 +35,7 @@ private struct PropertyParts {
 extension CompiledModelEncoder {
     private static let propertyClasses = ["NSPropertyDescription", "NSObject"]
 
-    /// Says what a reserved property is; whether that could be done.
+    /// Defines a reserved property; returns whether it could be encoded.
     mutating func define(
         _ property: PropertyDescription, at reference: ArchiveValue, of entity: EntityDescription
     ) -> Bool {
@@ -162,7 +162,7 @@ extension CompiledModelEncoder {
         return writer.add(array: elements)
     }
 
-    /// Core Data's codes for the errors that a bound and a regular expression give, which archives name for each.
+    /// Core Data's error codes for bounds and regular expressions, as archived.
     private enum ErrorCode {
         static let numberTooLarge: Int64 = 1610
         static let numberTooSmall: Int64 = 1620
@@ -263,7 +263,7 @@ extension CompiledModelEncoder {
     ) -> Bool {
         let subject = "The fetched property “\(entity).\(fetched.name)”"
         guard let request = add(fetched.fetchRequest, called: subject) else {
-            // Nothing refers to it, but every place of an archive holds something.
+            // Unreferenced, but every slot of an archive needs a value.
             writer.define(reference, as: ["NSNull", "NSObject"], [])
             return false
         }
@@ -302,7 +302,7 @@ extension AttributeDescription {
 }
 
 extension AttributeDerivation {
-    /// The expression that says the same.
+    /// The equivalent expression.
     fileprivate var expression: QueryExpression {
         switch form {
         case .count(let relationship): .function(.count, [.keyPath([relationship])])

@@ -3,23 +3,23 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// Makes a compiled model of a model: the contrary of ``CompiledModelDecoder``, with the classes and fields that are
-/// in the archives of Xcode and of Core Data's stores.
+/// Encodes a compiled model: the inverse of ``CompiledModelDecoder``, with the classes and fields found in the archives of
+/// Xcode and of Core Data's stores.
 ///
-/// What archives have no place for, or no known one, is left out and said.
+/// Parts without a known representation are dropped with a message.
 struct CompiledModelEncoder {
-    /// Where the archive goes.
+    /// The destination of the archive.
     enum Form {
-        /// Into a `.mom` file: entities have their own properties.
+        /// A `.mom` file: entities list only their own properties.
         case file
-        /// Into a store: entities have those too that they inherit.
+        /// A store: entities list inherited properties too.
         case store
     }
 
     let model: ManagedObjectModel
     let form: Form
     var writer = KeyedArchiveWriter()
-    /// What was left out: sentences.
+    /// Messages about dropped parts.
     var omissions: [String] = []
     let archiver = PredicateArchiver()
     private(set) var entityReferences: [String: ArchiveValue] = [:]
@@ -27,7 +27,7 @@ struct CompiledModelEncoder {
     let entities: [String: EntityDescription]
     let composites: [String: CompositeDescription]
 
-    /// The archive of a valid model, and what it lacks of it.
+    /// The archive of a valid model, and the messages about dropped parts.
     static func archive(
         of model: ManagedObjectModel, for form: Form
     ) -> (data: Data, omissions: [String]) {
@@ -93,7 +93,7 @@ struct CompiledModelEncoder {
         propertyReferences[entity]?[property] ?? .null
     }
 
-    /// The entity that declares a property, from one downwards that has or inherits it.
+    /// The declaring entity of a property, searched from an entity upwards.
     func owner(of property: String, from entity: String) -> String? {
         var seen: Set<String> = []
         var next = entities[entity]
@@ -104,7 +104,7 @@ struct CompiledModelEncoder {
         return nil
     }
 
-    /// The properties that an entity has in the archive.
+    /// An entity's properties in the archive.
     private func properties(of entity: EntityDescription) -> [PropertyDescription] {
         guard form == .store else { return entity.properties }
         var result: [PropertyDescription] = []
@@ -126,7 +126,7 @@ struct CompiledModelEncoder {
         return writer.add(dictionary: pairs, mutable: true)
     }
 
-    /// A dictionary of the class that Core Data uses for a fixed set of keys.
+    /// Adds a dictionary of Core Data's class for fixed key sets.
     private mutating func add(
         knownKeys named: [(name: String, value: ArchiveValue)]
     ) -> ArchiveValue {
@@ -198,14 +198,14 @@ struct CompiledModelEncoder {
             reference(to: entity.name), as: ["NSEntityDescription", "NSObject"], fields)
     }
 
-    /// The old form, which compilers add, of indexes over several properties.
+    /// The old form of compound indexes, which compilers add.
     private func mirroredLists(of entity: EntityDescription) -> [[String]] {
         entity.indexes.filter { !$0.isFullText && $0.elements.count > 1 }
             .map { $0.elements.compactMap(\.propertyName) }
             .filter { $0.count > 1 && !entity.compoundIndexes.contains($0) }
     }
 
-    /// Does something with the writer; if it is refused nothing refers to what was added, and it is said.
+    /// Runs an operation on the writer; on failure the objects added stay unreferenced, and the omission is recorded.
     mutating func attempt(
         _ subject: String, _ body: (inout Self) throws -> ArchiveValue
     ) -> ArchiveValue? {
@@ -221,7 +221,7 @@ struct CompiledModelEncoder {
 extension CompiledModelEncoder {
     // MARK: - Fetch requests
 
-    /// Adds a fetch request; `nil` if it cannot be written, which is said then.
+    /// Adds a fetch request; `nil` if it cannot be encoded, which is recorded.
     mutating func add(
         _ template: FetchRequestTemplate, called subject: String
     ) -> ArchiveValue? {
@@ -263,7 +263,7 @@ extension CompiledModelEncoder {
 
     // MARK: - Indexes
 
-    /// Adds an entity's indexes, and the new form of those that its properties have in the old one.
+    /// Adds an entity's indexes, including the new form of its properties' old-style ones.
     mutating func addIndexes(of entity: EntityDescription) -> [ArchiveValue] {
         var result: [ArchiveValue] = []
         for property in entity.properties {

@@ -1,8 +1,7 @@
 package import Foundation
 package import QuireSystem
 
-/// An archive as Foundation's `NSKeyedArchiver` writes it: objects with classes and named fields, which refer to one
-/// another.
+/// An archive in the format of Foundation's `NSKeyedArchiver`: an object graph of classes with named fields.
 ///
 /// ```swift
 /// let archive = try KeyedArchive(data, name: path)
@@ -11,17 +10,16 @@ package import QuireSystem
 /// }
 /// ```
 ///
-/// No class is looked up and nothing is made: it is safe to read what anybody wrote. References may form cycles, which
-/// whoever follows them has to expect. Every accessor gives `nil` for no object, and throws `invalidFormat` for one of
-/// another kind than the one asked for.
+/// No class is looked up or instantiated, so untrusted archives are safe to read. References may form cycles, which callers
+/// must expect. Accessors return `nil` for a nil reference, and throw `invalidFormat` for an object of another kind.
 package struct KeyedArchive: Sendable {
     /// An object with a class.
     package struct Object: Sendable {
-        /// Its number in the archive: objects with the same number are the same.
+        /// Its number in the archive, which is its identity.
         let number: Int
         /// The name of its class.
         package let className: String
-        /// The names of its class and all it inherits from.
+        /// The names of its class and superclasses.
         let classNames: [String]
         /// Its fields in the order of the archive.
         fileprivate let entries: [ArchiveValue.Entry]
@@ -31,7 +29,7 @@ package struct KeyedArchive: Sendable {
             entries.first { $0.key == key }?.value
         }
 
-        /// The values of the fields that are called `prefix` and a number, from 0 on.
+        /// The values of the fields named `prefix` and a number, from 0.
         func numberedFields(_ prefix: String) -> [ArchiveValue] {
             var fields: [String: ArchiveValue] = [:]
             for entry in entries where entry.key.hasPrefix(prefix) {
@@ -46,15 +44,15 @@ package struct KeyedArchive: Sendable {
         var keys: [String] { entries.map(\.key).filter { $0 != KeyedArchive.classKey } }
     }
 
-    /// What the archive was made of, by name; usually one object called `root`.
+    /// The root objects by name; usually one called `root`.
     package let top: [String: ArchiveValue]
-    /// What errors call the archive.
+    /// The archive's name in errors.
     package let name: String
     private let objects: [ArchiveValue]
-    /// The names of a class and its superclasses by the number of what describes it.
+    /// The names of a class and its superclasses, by the object number of the class.
     private let classes: [Int: [String]]
 
-    /// The number of objects, plain values among them.
+    /// The number of objects, including plain values.
     var objectCount: Int { objects.count }
 
     static let objectsKey = "$objects"
@@ -63,11 +61,11 @@ package struct KeyedArchive: Sendable {
     static let classNameKey = "$classname"
     static let classesKey = "$classes"
 
-    /// Reads an archive.
+    /// Parses an archive.
     ///
     /// - Parameters:
     ///   - data: A binary property list.
-    ///   - name: What an error calls it.
+    ///   - name: The archive's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     package init(_ data: Data, name: String) throws {
         self.name = name
@@ -83,7 +81,7 @@ package struct KeyedArchive: Sendable {
         self.top = Dictionary(top.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
     }
 
-    /// The value that an inline value or a reference stands for; `nil` for no object.
+    /// The inline or referenced value; `nil` for a nil reference.
     func resolved(_ value: ArchiveValue?) throws -> ArchiveValue? {
         guard case .reference(let number)? = value else { return value }
         if number == 0 { return nil }
@@ -98,7 +96,7 @@ package struct KeyedArchive: Sendable {
         return object
     }
 
-    /// The object with a class that a value refers to.
+    /// The referenced object, which must have a class.
     package func object(_ value: ArchiveValue?) throws -> Object? {
         guard let found = try resolved(value) else { return nil }
         guard case .reference(let number)? = value, let object = try object(number, found) else {
@@ -107,7 +105,7 @@ package struct KeyedArchive: Sendable {
         return object
     }
 
-    /// The object with a class that a value refers to; `nil` if it is a plain value.
+    /// The referenced object with a class; `nil` for a plain value.
     package func objectIfAny(_ value: ArchiveValue?) throws -> Object? {
         guard let found = try resolved(value), case .reference(let number)? = value else {
             return nil
@@ -138,7 +136,7 @@ package struct KeyedArchive: Sendable {
         return classes
     }
 
-    /// An error about the archive: `reason` is a clause that says what is wrong.
+    /// An error about the archive: `reason` is a clause.
     package func damaged(_ reason: String) -> QuireError {
         BinaryPropertyListReader.damaged(name, reason)
     }
@@ -146,11 +144,11 @@ package struct KeyedArchive: Sendable {
 
 // MARK: - Values
 
-/// The values of Foundation's classes in an archive.
+/// Values of Foundation's classes in an archive.
 extension KeyedArchive {
-    /// A value that is no collection.
+    /// A value that is not a collection.
     package enum Scalar: Sendable, Hashable {
-        /// `NSNull`, which stands for no value within collections.
+        /// `NSNull`, the null value within collections.
         case null
         case boolean(Bool)
         case integer(Int64)
@@ -163,14 +161,14 @@ extension KeyedArchive {
         case url(URL)
     }
 
-    /// A text, of whatever class.
+    /// A text, of any class.
     package func string(_ value: ArchiveValue?) throws -> String? {
         guard let scalar = try scalar(value) else { return nil }
         guard case .string(let text) = scalar else { throw unexpected("a text") }
         return text
     }
 
-    /// An integer; truth counts as 0 or 1.
+    /// An integer; booleans are 0 or 1.
     package func integer(_ value: ArchiveValue?) throws -> Int64? {
         switch try scalar(value) {
         case nil: return nil
@@ -180,14 +178,14 @@ extension KeyedArchive {
             guard let exact = Int64(exactly: number) else { throw unexpected("an integer") }
             return exact
         case .decimal(let number)?:
-            // What a program has set by way of `NSDecimalNumber`.
+            // Integers set as `NSDecimalNumber`.
             guard let exact = Int64(number.description) else { throw unexpected("an integer") }
             return exact
         default: throw unexpected("an integer")
         }
     }
 
-    /// Whether a value is true; a number is if it is not 0.
+    /// A boolean; a number is true if it is not 0.
     func boolean(_ value: ArchiveValue?) throws -> Bool? {
         switch try scalar(value) {
         case nil: return nil
@@ -205,9 +203,9 @@ extension KeyedArchive {
         return data
     }
 
-    /// A value that is no collection; `nil` if there is none.
+    /// A scalar value; `nil` if missing.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is a collection or of a class that is not known.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is a collection or of an unknown class.
     package func scalar(_ value: ArchiveValue?) throws -> Scalar? {
         guard let found = try resolved(value) else { return nil }
         switch found {
@@ -269,7 +267,7 @@ extension KeyedArchive {
         }
     }
 
-    /// A value that is no object.
+    /// A value that is not an object.
     private func plain(_ value: ArchiveValue?) throws -> ArchiveValue? {
         let found = try resolved(value)
         if case .dictionary? = found { throw unexpected("a single value") }
@@ -287,7 +285,7 @@ extension KeyedArchive {
 
     private func decimal(_ object: Object) throws -> Decimal {
         let exponent = try integer(object["NS.exponent"]) ?? 0
-        // A length of 0 says that the number is 0, or none; without one, all of the mantissa counts.
+        // A length of 0 means the number 0 or NaN; without a length, the whole mantissa is used.
         guard -128...127 ~= exponent, let mantissa = try data(object["NS.mantissa"]),
             mantissa.count <= 16, mantissa.count.isMultiple(of: 2),
             case let length = try integer(object["NS.length"]) ?? Int64(mantissa.count / 2),
@@ -316,9 +314,9 @@ extension KeyedArchive {
 
 // MARK: - Collections
 
-/// The collections of Foundation's classes in an archive.
+/// Collections of Foundation's classes in an archive.
 extension KeyedArchive {
-    /// The elements of an array, a set or an ordered set, of whatever class.
+    /// The elements of an array, a set or an ordered set, of any class.
     package func list(_ value: ArchiveValue?) throws -> [ArchiveValue]? {
         guard let found = try resolved(value) else { return nil }
         if case .array(let elements) = found { return elements }
@@ -334,7 +332,7 @@ extension KeyedArchive {
         return elements
     }
 
-    /// The keys and values of a dictionary, of whatever class.
+    /// The keys and values of a dictionary, of any class.
     package func dictionary(_ value: ArchiveValue?) throws -> [(
         key: ArchiveValue, value: ArchiveValue
     )]? {
@@ -348,7 +346,7 @@ extension KeyedArchive {
             let keys = try list(mapping["keys"]), let values = try list(object["values"]),
             keys.count == values.count
         {
-            // Core Data's dictionaries with a fixed set of keys.
+            // Core Data's dictionaries with fixed key sets.
             return Array(zip(keys, values)).map { (key: $0, value: $1) }
         }
         guard object.classNames.contains("NSDictionary"), object["NS.keys"] == nil else {
@@ -357,7 +355,7 @@ extension KeyedArchive {
         return []
     }
 
-    /// The values of a dictionary whose keys are texts.
+    /// The values of a dictionary with text keys.
     func namedValues(_ value: ArchiveValue?) throws -> [String: ArchiveValue]? {
         guard let pairs = try dictionary(value) else { return nil }
         var result: [String: ArchiveValue] = [:]
@@ -369,11 +367,11 @@ extension KeyedArchive {
         return result
     }
 
-    /// A value made of collections, numbers, texts, dates and data.
+    /// A property list value: collections, numbers, texts, dates and data.
     ///
-    /// What a property list cannot hold is given as a text: UUIDs, URLs and decimal numbers; no value is an empty text.
+    /// Other types are converted to texts: UUIDs, URLs and decimal numbers; null becomes an empty text.
     ///
-    /// - Parameter budget: How many values may be read yet. Archives may name a value many times over.
+    /// - Parameter budget: The remaining number of values that may be read, as archives may reference a value repeatedly.
     package func propertyList(
         _ value: ArchiveValue?, budget: inout Int, depth: Int = 0
     ) throws -> PropertyListValue {

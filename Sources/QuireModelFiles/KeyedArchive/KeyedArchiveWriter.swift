@@ -1,7 +1,7 @@
 package import Foundation
 package import QuireSystem
 
-/// Writes archives as Foundation's `NSKeyedArchiver` does.
+/// Writes archives in the format of Foundation's `NSKeyedArchiver`.
 ///
 /// ```swift
 /// var writer = KeyedArchiveWriter()
@@ -12,8 +12,8 @@ package import QuireSystem
 /// let data = writer.data(top: [.init("root", book)])
 /// ```
 ///
-/// What `add` gives refers to an object of its own; numbers and truth that are fields may stand inline, as
-/// `.integer`, `.real` and `.boolean`, which is how numbers that are no objects are archived.
+/// `add` returns a reference to a separate object; numbers and booleans in fields may be inline, as `.integer`, `.real` and
+/// `.boolean`, the archived form of primitive numbers.
 package struct KeyedArchiveWriter {
     private var objects: [ArchiveValue] = [.string("$null")]
     private var classes: [[String]: ArchiveValue] = [:]
@@ -23,17 +23,17 @@ package struct KeyedArchiveWriter {
 
     // MARK: - Objects
 
-    /// A reference to an object that is defined later.
+    /// Reserves a reference to an object that is defined later.
     mutating func reserve() -> ArchiveValue {
         objects.append(.null)
         return .reference(objects.count - 1)
     }
 
-    /// Says what a reserved object is.
+    /// Defines a reserved object.
     ///
     /// - Parameters:
-    ///   - reference: What ``reserve()`` gave.
-    ///   - classNames: The names of its class and of those that one inherits from, the own first.
+    ///   - reference: The result of ``reserve()``.
+    ///   - classNames: The names of its class and superclasses, its own class first.
     ///   - fields: Its fields.
     mutating func define(
         _ reference: ArchiveValue, as classNames: [String], _ fields: [ArchiveValue.Entry]
@@ -68,12 +68,12 @@ package struct KeyedArchiveWriter {
 
     // MARK: - Values
 
-    /// Adds a text; equal ones are one object. No text is no object.
+    /// Adds a text; equal ones share an object. `nil` is a nil reference.
     package mutating func add(_ text: String?) -> ArchiveValue {
         text.map { add(scalar: .string($0)) } ?? .null
     }
 
-    /// Adds a value that is no collection; equal ones are one object.
+    /// Adds a scalar; equal ones share an object.
     package mutating func add(scalar: KeyedArchive.Scalar) -> ArchiveValue {
         if let known = scalars[scalar] { return known }
         let reference = reserve()
@@ -108,7 +108,7 @@ package struct KeyedArchiveWriter {
     }
 
     private mutating func define(_ number: Decimal, at reference: ArchiveValue) {
-        // What is not a number has a sign and no length.
+        // NaN has a sign and no length.
         let mantissa = number.isNaN ? 0 : UInt128(number.significand.description) ?? 0
         let length = (UInt128.bitWidth - mantissa.leadingZeroBitCount + 15) / 16
         let bytes = (0..<16).map { UInt8(truncatingIfNeeded: mantissa >> ($0 * 8)) }
@@ -124,7 +124,7 @@ package struct KeyedArchiveWriter {
             ])
     }
 
-    /// How the parts of a decimal number's mantissa are laid out.
+    /// The byte order of a decimal number's mantissa.
     private static let littleEndian: Int64 = 1
 
     // MARK: - Collections

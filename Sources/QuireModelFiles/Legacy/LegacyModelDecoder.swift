@@ -2,11 +2,11 @@ import Foundation
 internal import QuireModel
 internal import QuireSystem
 
-/// Makes a model of the file `elements` that Xcode 3 kept models in, and that mapping models hold copies of: a keyed
-/// archive of the modelling tool's own objects.
+/// Decodes the file `elements` of Xcode 3's models, copies of which are in mapping models: a keyed archive of the modelling
+/// tool's own objects.
 ///
-/// Those know no entities and attributes, but elements with *stereotypes*, which hold values by name: so an element is
-/// read as a bag of values first.
+/// These are not entities and attributes, but elements with *stereotypes*, which hold values by name, so each element is
+/// first read as a dictionary.
 struct LegacyModelDecoder {
     /// The class of the model in the archive.
     static let rootClassName = "XDPMModel"
@@ -15,11 +15,11 @@ struct LegacyModelDecoder {
     private var remarks: [String] = []
     private var budget: Int
 
-    /// Reads a model.
+    /// Decodes a model.
     ///
     /// - Parameters:
     ///   - data: The archive.
-    ///   - name: What an error calls it.
+    ///   - name: The archive's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     static func read(_ data: Data, name: String) throws -> ModelFile.Reading {
         var decoder = LegacyModelDecoder(try KeyedArchive(data, name: name))
@@ -60,7 +60,7 @@ struct LegacyModelDecoder {
         return value
     }
 
-    /// Counts a part that was read, so that shared objects do not make a small archive a large model.
+    /// Counts a part against the budget, so that shared objects do not expand a small archive to a large model.
     private mutating func spend() throws {
         budget -= 1
         if budget < 0 { throw archive.damaged("parts of the model share their parts") }
@@ -91,7 +91,7 @@ struct LegacyModelDecoder {
         try archive.string(value).flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// The keys and values of the model's author. Those of Sync Services are left out.
+    /// The user info. Entries of Sync Services are dropped.
     private mutating func userInfo(_ value: ArchiveValue?) throws -> (
         values: [String: PropertyListValue], isSyncable: Bool
     ) {
@@ -163,7 +163,7 @@ struct LegacyModelDecoder {
 
     /// Lists of names.
     ///
-    /// - Parameter subject: What a remark calls one of them.
+    /// - Parameter subject: The list's name in remarks.
     private mutating func names(in value: ArchiveValue?, _ subject: String) throws -> [[String]] {
         var result: [[String]] = []
         for list in try archive.list(value) ?? [] {
@@ -174,7 +174,7 @@ struct LegacyModelDecoder {
         return result
     }
 
-    /// A name, or that of an element.
+    /// A name, given directly or as a named element.
     private func name(_ value: ArchiveValue) throws -> String {
         if let object = try archive.objectIfAny(value), object["_name"] != nil {
             return try name(of: object)

@@ -3,14 +3,14 @@ package import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// Puts predicates and expressions into keyed archives as Foundation's would be.
+/// Encodes predicates and expressions as Foundation's keyed archives.
 ///
-/// Only what is known from archives that Foundation wrote is written, and what says the same by it: `BETWEEN` as two
-/// comparisons, `BEGINSWITH` of a plain text as `LIKE`. The rest is refused.
+/// Only forms known from Foundation's archives are written, or equivalents in these forms: `BETWEEN` as two comparisons,
+/// `BEGINSWITH` of a plain text as `LIKE`. Others are rejected.
 struct PredicateArchiver {
     /// Adds a predicate.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if archives have no known form for it.
+    /// - Throws: ``QuireError`` with code `unsupported` if it has no known archive form.
     func add(
         _ predicate: QueryPredicate, to writer: inout KeyedArchiveWriter
     ) throws -> ArchiveValue {
@@ -99,7 +99,7 @@ struct PredicateArchiver {
         case .equal: return equality(4, negated: false)
         case .notEqual: return equality(5, negated: true)
         case .matches:
-            // By analogy with LIKE, whose class inherits from this one.
+            // By analogy with LIKE, whose class is a subclass of this one.
             return flagged("NSMatchingPredicateOperator", 6, ["NSStringPredicateOperator"])
         case .like:
             return flagged(
@@ -114,7 +114,7 @@ struct PredicateArchiver {
         }
     }
 
-    /// What says the same in operators whose archives are known.
+    /// The equivalent in operators with a known archive form.
     private static func equivalent(to comparison: QueryComparison) -> QueryPredicate? {
         var other = comparison
         switch (comparison.operator, comparison.right) {
@@ -150,7 +150,7 @@ struct PredicateArchiver {
 extension PredicateArchiver {
     /// Adds an expression.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if archives have no known form for it.
+    /// - Throws: ``QuireError`` with code `unsupported` if it has no known archive form.
     func add(
         _ expression: QueryExpression, to writer: inout KeyedArchiveWriter
     ) throws -> ArchiveValue {
@@ -223,7 +223,7 @@ extension PredicateArchiver {
             fields() + [.init("NSExpressionType", .integer(type))])
     }
 
-    /// The value at a key path of what an expression gives: `isOwn` if that is the object tested.
+    /// The value at a key path of an operand; `isOwn` if that is the tested object.
     private static func add(
         path: String, of operand: ArchiveValue, isOwn: Bool = false,
         to writer: inout KeyedArchiveWriter
@@ -246,7 +246,7 @@ extension PredicateArchiver {
         }
     }
 
-    /// Adds a key path as it is written, operators such as `@count` included.
+    /// Adds a key path as written, including operators such as `@count`.
     func add(keyPath: String, to writer: inout KeyedArchiveWriter) throws -> ArchiveValue {
         let object = try add(.evaluatedObject, to: &writer)
         return Self.add(path: keyPath, of: object, isOwn: true, to: &writer)
@@ -275,7 +275,7 @@ extension PredicateArchiver {
 // MARK: - Values
 
 extension AttributeValue {
-    /// The value that an archive holds.
+    /// The value of an archived scalar.
     package init(_ scalar: KeyedArchive.Scalar?) {
         switch scalar {
         case nil, .null?: self = .null
@@ -293,7 +293,7 @@ extension AttributeValue {
 }
 
 extension KeyedArchive.Scalar {
-    /// What an archive holds for a value; `nil` for composites and objects, which are no single values there.
+    /// The archived form of a value; `nil` for composites and objects, which are not scalars there.
     init?(_ value: AttributeValue) {
         switch value {
         case .null: self = .null

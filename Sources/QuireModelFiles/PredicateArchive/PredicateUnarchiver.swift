@@ -3,11 +3,11 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// Makes predicates and expressions of what Foundation's are in keyed archives.
+/// Decodes predicates and expressions from Foundation's keyed archives.
 ///
-/// An archive may share its objects, so that a small one stands for a tree of any size; `budget` bounds the tree.
+/// An archive may share objects, so that a small one expands to a tree of any size; `budget` bounds the tree.
 struct PredicateUnarchiver {
-    /// The greatest depth, which is that of predicates in text.
+    /// The maximum depth, as for predicates in text.
     static let maximumDepth = 200
 
     let archive: KeyedArchive
@@ -16,10 +16,10 @@ struct PredicateUnarchiver {
 
     init(archive: KeyedArchive) { self.archive = archive }
 
-    /// The predicate that a value refers to; `nil` if there is none.
+    /// The referenced predicate; `nil` if missing.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is none, `unsupported` if it is one that the format
-    ///   language cannot say.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not a predicate, `unsupported` if the format language
+    /// cannot express it.
     mutating func predicate(_ value: ArchiveValue?) throws -> QueryPredicate? {
         guard let object = try archive.object(value) else { return nil }
         try enter()
@@ -43,7 +43,7 @@ struct PredicateUnarchiver {
         }
     }
 
-    /// The expression that a value refers to; `nil` if there is none.
+    /// The referenced expression; `nil` if missing.
     ///
     /// - Throws: As ``predicate(_:)``.
     mutating func expression(_ value: ArchiveValue?) throws -> QueryExpression? {
@@ -147,7 +147,7 @@ struct PredicateUnarchiver {
         return try Self.path(text, of: expression(object["NSOperand"]))
     }
 
-    /// The value at a key path, which may hold operators such as `@count`.
+    /// The value at a key path, which may contain operators such as `@count`.
     private static func path(
         _ text: String, of operand: QueryExpression?
     ) throws -> QueryExpression {
@@ -189,12 +189,12 @@ struct PredicateUnarchiver {
         {
             return .function(function, arguments)
         }
-        // What is no function of ours by its selector, such as a conversion.
+        // A selector without an equivalent function, such as a conversion.
         let texts = arguments.map(\.description).joined(separator: ", ")
         return try QueryExpression(format: "\(selector)(\(texts))")
     }
 
-    /// A subquery or a choice: their parts are told apart by what they are.
+    /// A subquery or conditional, distinguished by the types of their parts.
     private mutating func composed(_ object: KeyedArchive.Object) throws -> QueryExpression {
         var condition: QueryPredicate?
         var variable: String?

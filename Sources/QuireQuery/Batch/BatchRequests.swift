@@ -1,13 +1,13 @@
 public import QuireModel
 package import QuireSystem
 
-/// Inserts objects straight into the store: many of them, without making any of them in a context.
+/// Bulk-inserts objects directly into the store, without materializing them in a context.
 ///
-/// The rows are dictionaries of values by the names of attributes, of elements of composites (`place.lat`), or of
-/// to-one relationships, whose values are identifiers. What a row does not name has its default value. Values are
-/// taken as ``ManagedObject`` takes them and must keep the rules of the model for attributes and required
-/// relationships; validation predicates and the rules of classes are not asked, nor is how many objects
-/// a to-many relationship leads to that no row names. Derived attributes are the store's own.
+/// The rows are dictionaries of values keyed by the names of attributes, elements of composites (`place.lat`), or to-one
+/// relationships, whose values are identifiers. Missing keys get the default value. Values are converted as in
+/// ``ManagedObject`` and must satisfy the model's rules for attributes and required relationships; not checked are
+/// validation predicates, class validation, and the counts of to-many relationships that no row names. Derived attributes
+/// are computed by the store.
 ///
 /// ```swift
 /// var request = BatchInsertRequest(entityName: "Book") { row in
@@ -21,21 +21,19 @@ package import QuireSystem
 /// ManagedObjectContext.mergeChanges(fromRemoteContextSave: result.changes, into: [library])
 /// ```
 ///
-/// A relationship whose other side leads to one object as well cannot be set. A row that has values which must be
-/// unique and are in the store already is dealt with as the merge policy of the context says; see
-/// ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
+/// A one-to-one relationship cannot be set. A row that violates a uniqueness constraint is resolved by the context's merge
+/// policy; see ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
 public struct BatchInsertRequest {
-    /// Fills in one row, which is empty; returns `true` when there are no more, and what it has filled in then is
-    /// not inserted.
+    /// Fills in one empty row; returns `true` at the end, and the row passed then is not inserted.
     public typealias DictionaryHandler = (_ row: inout [String: AttributeValue]) throws -> Bool
 
     /// The entity of the new objects.
     public let entityName: String
-    /// What the request gives back.
+    /// The kind of result.
     public var resultType = BatchResultType.statusOnly
     /// The rows, if they were given as a list.
     public let objectsToInsert: [[String: AttributeValue]]?
-    /// What makes the rows, if they were not.
+    /// Generates the rows, if they were not given.
     public let dictionaryHandler: DictionaryHandler?
 
     /// Inserts rows.
@@ -45,10 +43,10 @@ public struct BatchInsertRequest {
         dictionaryHandler = nil
     }
 
-    /// Inserts the rows that a closure makes, one after the other, of which one at a time is in memory.
+    /// Inserts rows generated one at a time by a closure; one row at a time is in memory.
     ///
-    /// The closure is called while the store's transaction is open. It must not save to the same store; that stops
-    /// the program with a sentence. If it throws nothing is inserted.
+    /// The closure is called inside the store's transaction. It must not save to the same store, which traps. If it throws,
+    /// nothing is inserted.
     public init(entityName: String, dictionaryHandler: @escaping DictionaryHandler) {
         self.entityName = entityName
         objectsToInsert = nil
@@ -57,7 +55,7 @@ public struct BatchInsertRequest {
 
     /// Calls a closure with each row, in order.
     ///
-    /// - Throws: What the closure or the ``dictionaryHandler`` throws.
+    /// - Throws: Errors of the closure or the ``dictionaryHandler``.
     public func forEachRow(_ body: ([String: AttributeValue]) throws -> Void) throws {
         for row in objectsToInsert ?? [] { try body(row) }
         guard let dictionaryHandler else { return }
@@ -69,9 +67,9 @@ public struct BatchInsertRequest {
     }
 }
 
-/// What a batch request gives back beside the number of objects.
+/// The result of a batch request besides the number of objects.
 public enum BatchResultType: Sendable, Hashable, CaseIterable {
-    /// Nothing: that no error was thrown says it all.
+    /// Success only; failures are thrown.
     case statusOnly
     /// The number of objects.
     case count
@@ -81,7 +79,7 @@ public enum BatchResultType: Sendable, Hashable, CaseIterable {
 
 // MARK: - Updates
 
-/// Sets attributes of all objects that satisfy a condition, straight in the store, without reading any of them.
+/// Updates attributes of all objects that satisfy a condition, directly in the store, without fetching any of them.
 ///
 /// ```swift
 /// var request = BatchUpdateRequest(entityName: "Book")
@@ -90,19 +88,19 @@ public enum BatchResultType: Sendable, Hashable, CaseIterable {
 /// try context.execute(request)
 /// ```
 ///
-/// A value is a constant or is computed from what the object is before the request. It must fit the attribute and
-/// keep the model's rules for it; validation predicates and the rules of classes are not asked. Relationships,
-/// derived and transient attributes cannot be set. Versions of the objects go up by one.
+/// A value is a constant or is computed from the object's state before the request. It must fit the attribute and satisfy
+/// the model's rules for it; validation predicates and class validation are not run. Relationships, derived and transient
+/// attributes cannot be set. The objects' versions are incremented.
 public struct BatchUpdateRequest: Sendable, Hashable {
     /// The entity whose objects are updated.
     public var entityName: String
-    /// The condition they satisfy; `nil` for none.
+    /// The condition; `nil` for all objects.
     public var predicate: QueryPredicate?
     /// Whether objects of sub-entities are updated too.
     public var includesSubentities = true
-    /// The new values by the names of attributes, or of elements of composites: `place.lat`.
+    /// The new values by attribute name, or by composite element: `place.lat`.
     public var propertiesToUpdate: [String: QueryExpression] = [:]
-    /// What the request gives back.
+    /// The kind of result.
     public var resultType = BatchResultType.statusOnly
 
     /// Updates the objects of an entity; set the ``propertiesToUpdate`` afterwards.
@@ -117,7 +115,7 @@ public struct BatchUpdateRequest: Sendable, Hashable {
 }
 
 extension PredicateResolver {
-    /// Checks an expression as the new value of an attribute, and brings it into the form that stores compile.
+    /// Checks an expression as an attribute's new value, and converts it to the form that stores compile.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, `invalidQuery`, `invalidValue` or `unsupported`.
     package mutating func batchValue(
@@ -152,7 +150,7 @@ extension PredicateResolver {
 }
 
 extension BatchUpdateRequest {
-    /// Finds the objects to update.
+    /// The fetch request for the objects to update.
     package var objects: FetchRequest {
         var request = FetchRequest(entityName, predicate: predicate)
         request.includesSubentities = includesSubentities
@@ -162,11 +160,11 @@ extension BatchUpdateRequest {
 
 // MARK: - Deletions
 
-/// Deletes objects straight in the store, without reading any of them, by the delete rules of the model:
+/// Deletes objects directly in the store, without fetching any of them, applying the model's delete rules:
 ///
-/// - objects that a cascade relationship leads to are deleted too, and so on from these,
-/// - others lose their reference, and if they must have it, or too few are left, the request fails,
-/// - as long as a deny relationship leads to an object that is not deleted, the request fails.
+/// - destinations of a cascade relationship are deleted too, recursively,
+/// - nullified objects lose their reference; the request fails if it is required or violates a minimum count,
+/// - the request fails if a deny relationship has a destination that is not deleted.
 ///
 /// ```swift
 /// var old = FetchRequest("Book")
@@ -177,32 +175,31 @@ extension BatchUpdateRequest {
 /// ManagedObjectContext.mergeChanges(fromRemoteContextSave: result.changes, into: [library])
 /// ```
 ///
-/// References of relationships without an inverse, and those that the rule "no action" leaves, stay as they do when
-/// an object is deleted in a context.
+/// References of relationships without an inverse, and those with the rule "no action", remain, as when an object is deleted
+/// in a context.
 public struct BatchDeleteRequest: Sendable, Hashable {
-    /// Which objects are deleted.
+    /// The objects to delete.
     package enum Selection: Sendable, Hashable {
         case request(FetchRequest)
         case objectIDs([ManagedObjectID])
     }
 
     package let selection: Selection
-    /// What the request gives back.
+    /// The kind of result.
     public var resultType = BatchResultType.statusOnly
 
-    /// Deletes the objects that a request finds, in its order, within its limit and offset. Unsaved changes do not
-    /// count.
+    /// Deletes the results of a fetch request, in its order, within its limit and offset. Unsaved changes are ignored.
     public init(fetchRequest: FetchRequest) { selection = .request(fetchRequest) }
 
-    /// Deletes objects of any entities. Those that are gone already do not count.
+    /// Deletes objects of any entities. Already deleted ones are not counted.
     public init(objectIDs: [ManagedObjectID]) { selection = .objectIDs(objectIDs) }
 
-    /// The request that finds the objects, if they were not given by their identifiers.
+    /// The fetch request, if the objects were not given by identifier.
     public var fetchRequest: FetchRequest? {
         if case .request(let request) = selection { request } else { nil }
     }
 
-    /// The identifiers of the objects, if they were given so.
+    /// The identifiers, if the objects were given so.
     public var objectIDs: [ManagedObjectID]? {
         if case .objectIDs(let objectIDs) = selection { objectIDs } else { nil }
     }
@@ -210,40 +207,40 @@ public struct BatchDeleteRequest: Sendable, Hashable {
 
 // MARK: - Results
 
-/// What a batch request did.
+/// The result of a batch request.
 public struct BatchResult: Sendable, Hashable {
-    /// How many objects it inserted, updated or deleted: of a deletion, those that were taken along by cascade too;
-    /// of an insertion, also the stored objects that took over values. What merely lost a reference does not count.
+    /// The number of objects inserted, updated or deleted, including cascaded deletions, and stored objects updated by an
+    /// upsert. Objects that merely lost a reference are not counted.
     public let count: Int
-    /// The identifiers of the objects, if the request asked for them by ``BatchResultType/objectIDs``; else empty.
+    /// The identifiers of the objects, if the request's result type is ``BatchResultType/objectIDs``; else empty.
     ///
-    /// Objects that lost a reference to a deleted one are among ``ObjectIDChanges/updated``, those whose derived attributes
-    /// came out otherwise among ``ObjectIDChanges/refreshed``. Hand it to
+    /// Objects that lost a reference to a deleted one are in ``ObjectIDChanges/updated``, those with changed derived
+    /// attributes in ``ObjectIDChanges/refreshed``. Pass it to
     /// ``ManagedObjectContext/mergeChanges(fromRemoteContextSave:into:)``.
     public let changes: ObjectIDChanges
 
-    /// Describes what was done.
+    /// Makes a result.
     public init(count: Int, changes: ObjectIDChanges = ObjectIDChanges()) {
         self.count = count
         self.changes = changes
     }
 }
 
-/// What a batch insertion does about a row whose values must be unique and are those of a stored object already.
+/// The resolution of uniqueness conflicts between an inserted row and a stored object.
 public enum UpsertPolicy: Sendable, Hashable, CaseIterable {
-    /// It fails.
+    /// The request fails.
     case refuse
-    /// The row is left out.
+    /// The row is skipped.
     case skip
-    /// The stored object gets the row's values where it has none.
+    /// The stored object's null values are set from the row.
     case fill
-    /// The stored object gets the values that the row names.
+    /// The stored object's values are set from the row's keys.
     case update
-    /// The stored object gets all attributes of a new object, and the relationships that the row names.
+    /// The stored object gets all attributes of a new object, and the relationships in the row.
     case replace
 
-    /// The error of a row whose unique values a stored object has that is not of the row's entity: it has no place for what
-    /// only the row's entity has, and would not be found as one.
+    /// The error for a row that conflicts with a stored object of another entity: that object lacks properties of the row's
+    /// entity, and would not be found as one.
     package static func entityError(
         _ entity: ResolvedEntity, holder: ManagedObjectID, file: String?
     ) -> QuireError {

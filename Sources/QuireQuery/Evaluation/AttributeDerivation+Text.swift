@@ -2,8 +2,8 @@ import Foundation
 package import QuireModel
 
 extension AttributeDerivation.TextFunction {
-    /// The function's value. `canonical` folds as comparisons with `[cd]` do, so that two texts which are equal by
-    /// those have equal canonical forms.
+    /// The function's result. `canonical` folds as comparisons with `[cd]`, so that texts equal by these have equal
+    /// canonical forms.
     package func apply(to text: String) -> String {
         switch self {
         case .canonical:
@@ -15,13 +15,13 @@ extension AttributeDerivation.TextFunction {
 }
 
 extension ResolvedEntity.Derivation {
-    /// The derived value of an object; `nil` for the time of the save.
+    /// The derived value of an object; `nil` for the save time.
     ///
     /// - Parameters:
     ///   - storage: The form of the derived slot.
-    ///   - count: Counts the objects in a relationship, by its position.
-    ///   - values: Gives what those have in a slot.
-    ///   - source: Gives what is in a slot of the object, or of the one that a to-one relationship leads to.
+    ///   - count: Returns the number of objects in a relationship, by its position.
+    ///   - values: Returns the values of a slot of those objects.
+    ///   - source: Returns the value of a slot of the object, or of a to-one relationship's destination.
     package func value(
         as storage: ResolvedEntity.Slot.Storage, count: (Int) throws -> Int,
         values: (_ relationship: Int, _ slot: Int) throws -> [AttributeValue],
@@ -38,7 +38,7 @@ extension ResolvedEntity.Derivation {
         }
     }
 
-    /// The sum of values in the form of a slot; what has none counts as 0.
+    /// The sum of values in the form of a slot; missing values count as 0.
     static func sum(
         _ values: [AttributeValue], as storage: ResolvedEntity.Slot.Storage
     ) -> AttributeValue {

@@ -1,15 +1,15 @@
 import Foundation
 package import QuireModel
 
-/// What an expression gives, as far as the model tells before there is an object.
+/// The static type of an expression, derived from the model.
 struct ExpressionType: Sendable {
     /// The kind of its values; `nil` if they are missing.
     var kind: ValueKind?
-    /// Whether it gives any number of values rather than one.
+    /// Whether it is multi-valued.
     var isMany = false
-    /// The key path from the object tested that the values come from, if they are taken as they are.
+    /// The key path from the tested object, if the values are read from it unmodified.
     var origin: QueryKeyPath?
-    /// Whether it is computed of the objects of a group.
+    /// Whether it is an aggregate of a group's objects.
     var isGrouped = false
 
     /// The type of the values at a key path.
@@ -19,18 +19,18 @@ struct ExpressionType: Sendable {
         origin = path
     }
 
-    /// The type of values that are computed.
+    /// The type of computed values.
     init(_ kind: ValueKind?, isGrouped: Bool = false) {
         self.kind = kind
         self.isGrouped = isGrouped
     }
 
-    /// Whether values may be kept in files outside the store.
+    /// Whether values may be kept in external files.
     var isExternalCapable: Bool { origin?.slot?.isExternalCapable ?? false }
 }
 
 extension QueryFunction {
-    /// What the arguments of a function that computes a value of values must be; `nil` for any.
+    /// The operand kind that an aggregate function requires; `nil` for any.
     var operandKind: ValueKind? {
         switch self {
         case .add, .subtract, .multiply, .divide, .modulus, .power, .squareRoot, .logarithm,
@@ -43,7 +43,7 @@ extension QueryFunction {
         }
     }
 
-    /// The kind of what it gives for arguments of some kinds.
+    /// The result kind for argument kinds.
     package func kind(of arguments: [ValueKind?]) -> ValueKind? {
         switch self {
         case .add where arguments.contains(.date): .date
@@ -58,7 +58,7 @@ extension QueryFunction {
         }
     }
 
-    /// Whether it takes arguments of these kinds; missing values go with all.
+    /// Whether it accepts arguments of these kinds; missing values are always accepted.
     func takes(_ arguments: [ValueKind?]) -> Bool {
         let kinds = arguments.compactMap { $0 }.filter { $0 != .any }
         switch self {
@@ -76,7 +76,7 @@ extension QueryFunction {
 }
 
 extension QueryCast {
-    /// The kind of the values that it makes.
+    /// The kind of its results.
     package var kind: ValueKind {
         switch self {
         case .date: .date
@@ -91,7 +91,7 @@ extension QueryCast {
 
 // MARK: - Kinds of values
 
-/// The kinds of values that compare with each other.
+/// The kinds of comparable values.
 package enum ValueKind: Sendable, Hashable {
     case number, text, date, bytes, uuid, object
     /// A transient value of any type.
@@ -130,12 +130,12 @@ package enum ValueKind: Sendable, Hashable {
         }
     }
 
-    /// Whether values of both kinds compare.
+    /// Whether values of both kinds can be compared.
     func isComparable(with other: ValueKind) -> Bool {
         self == other || self == .any || other == .any
     }
 
-    /// As in “holds …”.
+    /// The noun, as in “holds …”.
     var noun: String {
         switch self {
         case .number: "a number"

@@ -2,19 +2,19 @@ import Foundation
 package import QuireModel
 internal import QuireSystem
 
-/// Tests predicates on an object in memory.
+/// Evaluates predicates on an object in memory.
 package struct PredicateEvaluator {
-    /// The object; `nil` for what is the same for every object.
+    /// The object; `nil` for expressions that are the same for every object.
     let subject: (any QuerySubject)?
-    /// What the variables of the subqueries around stand for.
+    /// The bindings of enclosing subquery variables.
     var variables: [String: QueryValue] = [:]
 
-    /// What an expression stands for.
+    /// The value of an expression.
     enum Operand {
         case one(QueryValue)
-        /// A collection that is written out.
+        /// A literal collection.
         case list([AttributeValue])
-        /// What a key path through a to-many relationship leads to.
+        /// The values at a key path through a to-many relationship.
         case many([QueryValue])
     }
 
@@ -42,7 +42,7 @@ package struct PredicateEvaluator {
         }
     }
 
-    /// What `ANY` and `ALL` range over.
+    /// The values that `ANY` and `ALL` quantify over.
     func elements(of operand: Operand) -> [AttributeValue] {
         switch operand {
         case .many(let values): values.map(\.attributeValue)
@@ -61,7 +61,7 @@ package struct PredicateEvaluator {
                 isEqual($0.attributeValue, value.attributeValue, comparison.options)
             }
         case (.many(let values), .contains, .one(let value)):
-            // Texts might be meant to contain it; of objects there is no doubt.
+            // CONTAINS of texts might mean a substring; of objects it is unambiguous.
             guard values.allSatisfy(\.attributeValue.isObject) else { break }
             return values.contains { isEqual($0.attributeValue, value.attributeValue, []) }
         case (.list(let values), .contains, .one(let value)):
@@ -84,7 +84,7 @@ package struct PredicateEvaluator {
 
     // MARK: - Comparisons
 
-    /// Compares one value on the left.
+    /// Compares a single value on the left.
     private func test(
         _ comparison: QueryComparison, _ left: AttributeValue, _ right: Operand
     ) throws -> Bool {
@@ -106,7 +106,7 @@ package struct PredicateEvaluator {
         }
     }
 
-    /// Compares one value with another.
+    /// Compares two values.
     func test(
         _ left: AttributeValue, _ comparisonOperator: QueryComparison.Operator,
         _ right: AttributeValue, _ options: QueryComparison.Options
@@ -190,7 +190,7 @@ package struct PredicateEvaluator {
 }
 
 extension QueryValue {
-    /// The value as it is compared: an object by its identifier.
+    /// The value for comparison: an object's identifier.
     var attributeValue: AttributeValue {
         switch self {
         case .value(let value): value
@@ -217,14 +217,14 @@ extension AttributeValue {
 }
 
 extension QueryPredicate {
-    /// Whether an object satisfies the condition: whether a fetch of objects of its entity would find it.
+    /// Whether an object satisfies the condition, as a fetch of its entity would.
     ///
-    /// Other than a fetch it may ask for transient attributes.
+    /// Unlike a fetch it may read transient attributes.
     ///
-    /// - Complexity: Checking the predicate is done once for the objects of an entity, unless it asks for the time.
-    /// - Throws: What a fetch throws: ``QuireError`` with code `invalidQuery` if the predicate makes no sense for the
-    ///   object, `unknownKey` if it lacks a property, `unsupported`; `notFound` if the object belongs to no context any
-    ///   more; or what reading the store throws.
+    /// - Complexity: The predicate is resolved once per entity, unless it depends on the time.
+    /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if the predicate is not valid for the object,
+    ///   `unknownKey` if a property is missing, `unsupported`; `notFound` if the object's context is gone; or an error
+    ///   reading the store.
     public func evaluate(with subject: some QuerySubject) throws -> Bool {
         try PredicateEvaluator(subject: subject).holds(
             ResolutionCache.predicate(self, for: subject))
@@ -239,7 +239,7 @@ extension PredicateEvaluator {
         try single(expression).attributeValue
     }
 
-    /// The values of an expression that gives any number of them.
+    /// The values of a multi-valued expression.
     func values(of expression: QueryExpression) throws -> [AttributeValue] {
         elements(of: try operand(expression))
     }
@@ -260,7 +260,7 @@ extension PredicateEvaluator {
             if keys.count > 1 {
                 return try values(at: keys, of: [.object(subject)], isMany: false)
             }
-            // Most are this, and need no list.
+            // Fast path for the common case, without a list.
             let found = try keys.first.map {
                 try value(at: $0, of: .object(subject), isLast: true)
             }
@@ -357,7 +357,7 @@ extension PredicateEvaluator {
         .many(values.map { .value($0) })
     }
 
-    /// The value at a position of several, which their number may decide; missing if there is none.
+    /// The value at an index of a collection, which may depend on its count; missing if out of bounds.
     private func element(
         of expression: QueryExpression, at position: (_ count: Int) -> Int
     ) throws -> QueryValue {
@@ -373,8 +373,8 @@ extension PredicateEvaluator {
 
     // MARK: - Key paths
 
-    /// The values at a key path of others. One that is missing on the way makes the value at the end missing, but
-    /// adds nothing to what a to-many relationship behind it leads to.
+    /// The values at a key path of other values. A missing object on the way makes the value at the end missing, but
+    /// contributes nothing to a subsequent to-many relationship.
     private func values(
         at keys: [String], of start: [QueryValue], isMany: Bool
     ) throws -> Operand {
@@ -404,7 +404,7 @@ extension PredicateEvaluator {
         return isMany ? .many(current) : .one(current.first ?? .value(.null))
     }
 
-    /// Whether a step of a key path is a to-many relationship, where there is no object to ask for it.
+    /// Whether a step of a key path is a to-many relationship, without an object to test.
     private func leadsToMany(
         _ keys: [String], step: Int, from start: [QueryValue]
     ) throws -> Bool {

@@ -5,7 +5,7 @@ internal import QuireSystem
 extension PredicateResolver {
     // MARK: - Sides
 
-    /// Checks an expression and brings it into one form.
+    /// Checks an expression and normalizes it.
     mutating func side(_ expression: QueryExpression) throws -> Side {
         switch expression {
         case .constant(let value):
@@ -33,7 +33,7 @@ extension PredicateResolver {
         }
     }
 
-    /// `name.length`, which Foundation's texts have, is `length(name)`.
+    /// `name.length`, as on Foundation's strings, is `length(name)`.
     private mutating func lengthOfText(at keys: [String]) throws -> Side? {
         guard keys.count > 1, keys.last == "length",
             let text = try? QueryKeyPath(Array(keys.dropLast()), from: entity, in: layout),
@@ -52,7 +52,7 @@ extension PredicateResolver {
         return try following(Array(keys.dropFirst()), from: .variable(keys[0]), element)
     }
 
-    /// The values at a key path of objects that an expression gives.
+    /// The values at a key path of an expression's objects.
     private mutating func following(
         _ keys: [String], from inner: QueryExpression, _ type: ExpressionType
     ) throws -> Side {
@@ -111,7 +111,7 @@ extension PredicateResolver {
                 type.origin = sides[0].type?.origin
             }
         case .distinct where allowsGrouping && !sides[0].isSeveral:
-            // Of the objects of a group, as in count(distinct(year)).
+            // An aggregate of a group's objects, as in count(distinct(year)).
             type.origin = sides[0].type?.origin
         case .distinct, .union, .intersection, .difference:
             for side in sides where !side.isSeveral {
@@ -144,7 +144,7 @@ extension PredicateResolver {
         return .constant(try PredicateEvaluator(subject: nil).value(of: resolved))
     }
 
-    /// What `count(distinct(name))` is where it is computed of the objects of a group; `nil` if it is not.
+    /// The aggregate form of `count(distinct(name))` in a group; `nil` for other expressions.
     private mutating func distinctOfGroup(
         _ function: QueryFunction, _ arguments: [QueryExpression]
     ) throws -> Side? {
@@ -162,7 +162,7 @@ extension PredicateResolver {
         return .value(resolved, type)
     }
 
-    /// Whether a function of several values is computed of the objects of a group; an error if it has no values.
+    /// Whether an aggregate is computed over a group's objects; an error if it has no values.
     private func checkAggregate(_ expression: QueryExpression, _ argument: Side) throws -> Bool {
         guard case .value(_, let type) = argument, !type.isMany else { return false }
         guard allowsGrouping else {
@@ -240,7 +240,7 @@ extension PredicateResolver {
             .conditional(condition, sides[0].expression, sides[1].expression), type)
     }
 
-    /// The kind of a side's values, or of its first that is not missing.
+    /// The kind of a side's values, or of the first non-missing one.
     func kind(of side: Side) -> ValueKind? {
         switch side {
         case .constant(let value): ValueKind(of: value)
@@ -261,8 +261,7 @@ extension PredicateResolver {
 extension PredicateResolver {
     // MARK: - Comparisons
 
-    /// Gives constants the type of what they are compared with, and checks that the kinds of values and the operator
-    /// go together.
+    /// Types constants by the other operand, and checks that the value kinds and the operator are compatible.
     func typed(
         _ comparison: QueryComparison, _ left: Side, _ right: Side
     ) throws -> (Side, Side) {
@@ -304,7 +303,7 @@ extension PredicateResolver {
         }
     }
 
-    /// Checks that values can be compared as it is asked.
+    /// Checks that the values support the comparison.
     private func checkValue(_ side: Side, _ comparison: QueryComparison, other: Side) throws {
         guard case .value(let expression, let type) = side else { return }
         if type.isExternalCapable, let path = type.origin {
@@ -336,7 +335,7 @@ extension PredicateResolver {
 
     // MARK: - Order
 
-    /// Checks an ordering, in which names of columns stand for what they hold.
+    /// Checks an ordering, replacing column names by their expressions.
     mutating func resolve(
         _ ordering: SortOrdering, columns: [String: QueryExpression] = [:]
     ) throws -> SortOrdering {
@@ -363,7 +362,7 @@ extension PredicateResolver {
 
     // MARK: - Constants
 
-    /// A constant with the type of what it is compared with: texts are read as dates, UUIDs, numbers …
+    /// Converts a constant to the type of the other operand: texts are parsed as dates, UUIDs, numbers …
     private func coerce(
         _ value: AttributeValue, to expression: QueryExpression, _ type: ExpressionType
     ) throws -> AttributeValue {
@@ -392,7 +391,7 @@ extension PredicateResolver {
         }
     }
 
-    /// The object that a URI or `Entity/p12` names.
+    /// The object identified by a URI or `Entity/p12`.
     private func objectID(_ text: String) throws -> ManagedObjectID {
         guard let store else {
             throw QuireError(.invalidQuery, "“\(text)” names an object, which only a store knows.")
@@ -402,7 +401,7 @@ extension PredicateResolver {
 }
 
 extension ValueKind {
-    /// What reads a text as a value of this kind.
+    /// The cast that parses a text as a value of this kind.
     fileprivate var cast: QueryCast? {
         switch self {
         case .number: .number
@@ -426,7 +425,7 @@ extension QueryComparison {
 }
 
 extension QueryComparison.Operator {
-    /// Whether it asks which value is greater.
+    /// Whether it is an order comparison.
     fileprivate var isOrder: Bool {
         switch self {
         case .less, .lessOrEqual, .greater, .greaterOrEqual, .between: true

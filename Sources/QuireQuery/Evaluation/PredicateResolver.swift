@@ -2,25 +2,25 @@ import Foundation
 package import QuireModel
 internal import QuireSystem
 
-/// Checks a predicate against an entity and brings it into the form that ``ResolvedQuery`` describes.
+/// Checks a predicate against an entity and normalizes it to the form described by ``ResolvedQuery``.
 package struct PredicateResolver {
     let entity: ResolvedEntity
     let layout: ResolvedModel
     let store: StoreIdentity?
     let allowsTransient: Bool
-    /// Whether values of the objects of a group may be computed, as in the columns of a request for dictionaries.
+    /// Whether aggregates of a group are allowed, as in the columns of a request for dictionaries.
     var allowsGrouping: Bool
-    /// What `now()` gives.
+    /// The value of `now()`.
     let now = Date()
-    /// Whether ``now`` was asked for, so that what is resolved holds for this moment only.
+    /// Whether ``now`` was used, so that the resolved query is valid for this moment only.
     var dependsOnTime = false
-    /// Whether what is resolved may be another each time it is asked.
+    /// Whether the resolved query is nondeterministic.
     var isRandom = false
-    /// The key paths met so far, all from the object tested.
+    /// The key paths found so far, all from the tested object.
     private(set) var keyPaths: [QueryKeyPath] = []
-    /// The functions met so far that are computed of the objects of a group.
+    /// The aggregates over a group's objects found so far.
     var groupAggregates: Set<QueryExpression> = []
-    /// The variables of the subqueries around, and where their objects come from.
+    /// The variables of enclosing subqueries, and the key paths of their objects.
     var variables: [String: QueryKeyPath] = [:]
 
     package init(
@@ -53,10 +53,10 @@ package struct PredicateResolver {
 
     // MARK: - Comparisons
 
-    /// A side of a comparison after its keys have been looked up.
+    /// An operand with resolved keys.
     indirect enum Side {
         case constant(AttributeValue)
-        /// What is found or computed for each object.
+        /// A value read or computed for each object.
         case value(QueryExpression, ExpressionType)
         case collection([Side])
 
@@ -68,7 +68,7 @@ package struct PredicateResolver {
 
         var type: ExpressionType? { if case .value(_, let type) = self { type } else { nil } }
         var isToMany: Bool { type?.isMany ?? false }
-        /// Whether it stands for any number of values.
+        /// Whether it has several values.
         var isSeveral: Bool { if case .collection = self { true } else { isToMany } }
 
         var expression: QueryExpression {
@@ -122,8 +122,7 @@ package struct PredicateResolver {
         return try simplify(comparison)
     }
 
-    /// What IN and CONTAINS say of the objects of a to-many relationship, said with ANY; and what CONTAINS says of a
-    /// collection, said with IN.
+    /// Rewrites IN and CONTAINS on the objects of a to-many relationship to ANY, and CONTAINS on a collection to IN.
     private func rewriteMembership(
         _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
     ) {
@@ -137,7 +136,7 @@ package struct PredicateResolver {
         } else if comparison.operator == .contains, left.isToMany, !right.isToMany,
             left.type?.kind == .object
         {
-            // The sides are as they should be.
+            // The operands are already in order.
         } else {
             return
         }
@@ -145,7 +144,7 @@ package struct PredicateResolver {
         comparison.modifier = .any
     }
 
-    /// Brings the key path to the left of a constant.
+    /// Moves the key path to the left of a constant.
     private func flip(
         _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
     ) {
@@ -180,8 +179,8 @@ package struct PredicateResolver {
         }
     }
 
-    /// ANY and ALL of a collection that is written out, and IN and BETWEEN with key paths among the elements, said with
-    /// simpler comparisons.
+    /// Rewrites ANY and ALL of a literal collection, and IN and BETWEEN with key paths among the elements, to simpler
+    /// comparisons.
     private mutating func rewriteCollection(
         _ comparison: QueryComparison, _ left: Side, _ right: Side
     ) throws -> QueryPredicate? {
@@ -253,7 +252,7 @@ package struct PredicateResolver {
 }
 
 extension QueryComparison.Operator {
-    /// The operator that says the same with the sides exchanged.
+    /// The equivalent operator with the operands swapped.
     var flipped: QueryComparison.Operator? {
         switch self {
         case .equal, .notEqual: self
@@ -267,7 +266,7 @@ extension QueryComparison.Operator {
 }
 
 extension QueryExpression {
-    /// Whether it is a constant, or several that are written out.
+    /// Whether it is a constant or a literal collection of constants.
     package var isConstant: Bool {
         switch self {
         case .constant: true
@@ -278,14 +277,14 @@ extension QueryExpression {
 }
 
 extension QueryPredicate {
-    /// All of several conditions, without those that are always true.
+    /// The conjunction of conditions, without those that are always true.
     fileprivate static func all(of parts: [QueryPredicate]) -> QueryPredicate {
         if parts.contains(.constant(false)) { return .constant(false) }
         let parts = parts.filter { $0 != .constant(true) }
         return parts.isEmpty ? .constant(true) : parts.count == 1 ? parts[0] : .and(parts)
     }
 
-    /// One of several conditions, without those that are always false.
+    /// The disjunction of conditions, without those that are always false.
     fileprivate static func any(of parts: [QueryPredicate]) -> QueryPredicate {
         if parts.contains(.constant(true)) { return .constant(true) }
         let parts = parts.filter { $0 != .constant(false) }

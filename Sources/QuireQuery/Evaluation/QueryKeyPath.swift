@@ -1,11 +1,11 @@
 public import QuireModel
 internal import QuireSystem
 
-/// A key path with every key looked up in the model.
+/// A key path resolved against the model.
 package struct QueryKeyPath: Sendable {
-    // Steps and end are numbers, because a copy of a description costs more than all else in a small fetch.
+    // Steps and end are numbers, because copying a description would dominate a small fetch.
 
-    /// A relationship on the way.
+    /// A relationship in the path.
     package struct Step: Sendable {
         package let source: ResolvedEntity
         /// The relationship's position in the source's.
@@ -25,9 +25,9 @@ package struct QueryKeyPath: Sendable {
         package var relationship: ResolvedEntity.Relationship { source.relationships[index] }
     }
 
-    /// What stands at the end.
+    /// The kind of the last element.
     package enum End: Sendable {
-        /// The object that the relationships lead to; without any, the object tested.
+        /// The destination of the relationships; without any, the tested object.
         case object
         /// The value of that object in a slot.
         case slot(Int)
@@ -37,33 +37,33 @@ package struct QueryKeyPath: Sendable {
 
     /// The entity it begins at.
     let entity: ResolvedEntity
-    /// The relationships on the way.
+    /// The relationships in the path.
     package private(set) var steps: [Step] = []
-    /// The entity of the object that the relationships lead to.
+    /// The entity of the relationships' destination.
     package private(set) var destination: ResolvedEntity
-    /// What stands at the end.
+    /// The last element.
     package private(set) var end = End.object
-    /// The kind of its values.
+    /// The kind of the values.
     package private(set) var kind = ValueKind.object
-    /// The keys, without `objectID` at the end, which means the same as the object.
+    /// The keys, without a trailing `objectID`, which is equivalent to the object.
     package private(set) var keys: [String] = []
 
-    /// The key that stands for the object itself.
+    /// The key for the object itself.
     package static let objectKey = "objectID"
-    /// The key that stands for the object's entity, which is its name to a query.
+    /// The key for the object's entity, which evaluates to its name.
     static let entityKey = "entity"
     /// The key of an entity's name.
     static let nameKey = "name"
 
-    /// Whether it leads to any number of values.
+    /// Whether it has several values.
     package var isToMany: Bool { steps.contains(where: \.isToMany) }
 
-    /// The slot at the end, if it is no object.
+    /// The slot at the end; `nil` for an object.
     package var slot: ResolvedEntity.Slot? {
         if case .slot(let index) = end { destination.slots[index] } else { nil }
     }
 
-    /// The keys as they are written.
+    /// The keys as written.
     package var text: String { keys.isEmpty ? "SELF" : keys.joined(separator: ".") }
 
     /// The path of the object itself.
@@ -72,10 +72,9 @@ package struct QueryKeyPath: Sendable {
         destination = entity
     }
 
-    /// Looks up keys.
+    /// Resolves keys.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey`, or `invalidQuery` for a property that has no value to
-    ///   compare.
+    /// - Throws: ``QuireError`` with code `unknownKey`, or `invalidQuery` for a property without a comparable value.
     package init(_ keys: [String], from entity: ResolvedEntity, in layout: ResolvedModel) throws {
         self.entity = entity
         destination = entity
@@ -127,7 +126,7 @@ package struct QueryKeyPath: Sendable {
         kind = ValueKind(of: slot, in: destination)
     }
 
-    /// The slot of the element of a composite attribute, which further keys name.
+    /// The slot of a composite attribute's element, named by further keys.
     private static func element(
         of key: String, _ keys: [String], _ position: inout Int, in entity: ResolvedEntity
     ) throws -> Int {
@@ -160,9 +159,9 @@ package struct QueryKeyPath: Sendable {
     }
 }
 
-/// Finds what somebody may have meant who mistyped a name.
+/// Suggests names similar to a misspelled one.
 enum CloseNames {
-    /// Names that differ by case or by few letters, the closest first, at most three.
+    /// Names that differ by case or by few letters: the three closest, in order.
     static func of(_ name: String, among names: [String]) -> [String] {
         let wanted = Array(name.lowercased())
         let bound = max(1, (wanted.count + 1) / 3)
@@ -170,7 +169,7 @@ enum CloseNames {
             .filter { $0.0 <= bound }.sorted { $0 < $1 }.prefix(3).map(\.1)
     }
 
-    /// The number of letters to insert, remove or replace to get from one word to the other.
+    /// The edit distance between two words.
     private static func distance(_ left: [Character], _ right: [Character]) -> Int {
         guard !left.isEmpty, !right.isEmpty else { return max(left.count, right.count) }
         var row = Array(0...right.count)
@@ -190,7 +189,7 @@ enum CloseNames {
 // MARK: - Derived attributes
 
 extension QueryKeyPath {
-    /// The entity of other objects whose changes matter to the attribute at the end, because it is derived.
+    /// The source entity of a derived attribute at the end: changes to its objects matter.
     package func derivationSource(in layout: ResolvedModel) -> ResolvedEntity? {
         guard case .slot(let slot) = end, destination.slots[slot].isDerived,
             let derivation = layout.derivations.derivation(of: slot, in: destination),
@@ -204,9 +203,9 @@ extension QueryKeyPath {
 
 // MARK: - Subjects
 
-/// Something that predicates are tested on in memory: an object of a context, or a stand-in for one.
+/// An object that predicates can be evaluated on in memory: an object of a context, or a stand-in for one.
 public protocol QuerySubject {
-    /// The object's identifier, which `SELF`, `objectID` and comparisons of relationships mean.
+    /// The object's identifier, used for `SELF`, `objectID` and comparisons of relationships.
     var objectID: ManagedObjectID { get }
     /// The object's entity.
     var entity: ResolvedEntity { get }
@@ -219,20 +218,20 @@ public protocol QuerySubject {
     func queryValue(forKey key: String) throws -> QueryValue
 }
 
-/// An object of a context. It may not be in a store yet, but knows which one it goes to.
+/// An object of a context. It may not be saved yet, but its store is assigned.
 package protocol ContextBoundSubject {
-    /// The UUID of the store that the object is in, or will be when it is saved; `nil` if that is not known.
+    /// The UUID of the object's store, or of the one assigned for saving; `nil` if it is unknown.
     var boundStoreUUID: String? { get }
 
-    /// What identifiers of the context's objects share, by which texts such as `Author/p3` are read.
+    /// The shared part of the identifiers of the context's objects, for parsing texts such as `Author/p3`.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if the object belongs to no context any more.
+    /// - Throws: ``QuireError`` with code `notFound` if the object's context is gone.
     func requireStoreIdentity() throws -> StoreIdentity
 }
 
-/// What a subject has under a key.
+/// The value of a subject for a key.
 public enum QueryValue {
-    /// The value of an attribute, or the missing object of a to-one relationship.
+    /// The value of an attribute, or null for a nil to-one relationship.
     case value(AttributeValue)
     /// The object of a to-one relationship.
     case object(any QuerySubject)

@@ -1,8 +1,8 @@
 package import QuireModel
 internal import QuireSystem
 
-/// A request for dictionaries checked against the model, as ``ResolvedQuery`` is for objects: names of columns are
-/// replaced by what they hold, and every value is the same for all objects that make one dictionary.
+/// A dictionary request checked against the model, like ``ResolvedQuery`` for objects: column names are replaced by their
+/// expressions, and every value is constant within a group.
 package struct ResolvedDictionaryQuery: Sendable {
     /// A column.
     package struct Column: Sendable {
@@ -11,22 +11,22 @@ package struct ResolvedDictionaryQuery: Sendable {
         package let form: ResultColumnType
     }
 
-    /// Which objects are asked about; its request has no order.
+    /// The query for the objects, without an order.
     package private(set) var query: ResolvedQuery
     /// The columns, at least one.
     package let columns: [Column]
-    /// What the objects of a dictionary have in common.
+    /// The grouping expressions.
     package let groups: [QueryExpression]
-    /// What a group satisfies.
+    /// The HAVING condition.
     package let having: QueryPredicate?
     /// The order of the dictionaries.
     package let orderings: [SortOrdering]
-    /// The functions that are computed of the objects of a group.
+    /// The aggregates over a group's objects.
     package let aggregates: Set<QueryExpression>
 
-    /// Whether several objects make one dictionary.
+    /// Whether dictionaries are computed from groups of objects.
     package var isGrouped: Bool { !groups.isEmpty || !aggregates.isEmpty }
-    /// Whether equal dictionaries are given once.
+    /// Whether duplicate dictionaries are removed.
     package var isDistinct: Bool { query.request.returnsDistinctResults }
 
     /// Checks a request.
@@ -51,7 +51,7 @@ package struct ResolvedDictionaryQuery: Sendable {
                     subject: .init(entity: entity.name, property: column.name))
             }
         }
-        // Where a name is a property's as well, that is meant, except in the order.
+        // A property takes precedence over a column of the same name, except in the order.
         let properties = Set(entity.properties.keys)
         groups = try request.propertiesToGroupBy.map {
             try resolver.group($0.expression.replacingColumns(names, hidden: properties))
@@ -73,7 +73,7 @@ package struct ResolvedDictionaryQuery: Sendable {
         try checkDistinctOrder()
     }
 
-    /// The same question about some of the objects.
+    /// The same query restricted to some of the objects.
     package func about(_ predicate: QueryPredicate) -> ResolvedDictionaryQuery {
         var result = self
         var request = query.request
@@ -135,14 +135,14 @@ package struct ResolvedDictionaryQuery: Sendable {
             subject: .init(entity: query.entity.name, property: expression.description))
     }
 
-    /// Whether an expression has one value for all objects of a group.
+    /// Whether an expression is constant within a group.
     private func isOfGroup(_ expression: QueryExpression) -> Bool {
         if groups.contains(expression) || aggregates.contains(expression) { return true }
         switch expression {
         case .constant, .variable: return true
         case .evaluatedObject: return false
         case .keyPath(let keys):
-            // What an object has that is the same for all is the same for all.
+            // An expression of an object that is constant within the group makes its values constant too.
             return groups.contains { group in
                 if case .keyPath(let start) = group {
                     keys.starts(with: start)
@@ -193,7 +193,7 @@ extension PredicateResolver {
         return .init(name: column.name, expression: expression, form: form)
     }
 
-    /// Checks what objects are grouped by.
+    /// Checks a grouping expression.
     fileprivate mutating func group(_ expression: QueryExpression) throws -> QueryExpression {
         let group = try single(expression, "A group")
         if case .constant = group {
@@ -205,7 +205,7 @@ extension PredicateResolver {
         return group
     }
 
-    /// Checks an expression that must give one value.
+    /// Checks that an expression is single-valued.
     private mutating func single(
         _ expression: QueryExpression, _ what: String
     ) throws -> QueryExpression {

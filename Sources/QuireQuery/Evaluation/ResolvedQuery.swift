@@ -1,28 +1,27 @@
 package import QuireModel
 internal import QuireSystem
 
-/// A request checked against the model: every key is known, every comparison is between values that compare,
-/// constants have the type of what they are compared with. Stores compile this, and contexts test objects with
-/// it in memory, so that both mean the same.
+/// A request checked against the model: keys are resolved, comparisons are type-checked, and constants have the type of the
+/// other operand. Stores compile it and contexts evaluate it in memory, with the same semantics.
 package struct ResolvedQuery: Sendable {
     /// The model.
     package let layout: ResolvedModel
-    /// The entity whose objects are asked for.
+    /// The entity of the fetched objects.
     package let entity: ResolvedEntity
-    /// The request, with condition and order in their checked form.
+    /// The request with checked condition and order.
     package let request: FetchRequest
     /// The condition.
     package var predicate: QueryPredicate { request.predicate ?? .constant(true) }
     /// The key paths of condition and order.
     package let keyPaths: [QueryKeyPath]
-    /// Whether the answer may be another each time.
+    /// Whether results are nondeterministic.
     package let isRandom: Bool
 
     /// Checks a request.
     ///
     /// - Parameters:
     ///   - store: The store to which texts such as `Author/p3` refer; without it they are errors.
-    ///   - allowsTransient: Whether transient attributes may be used, as only memory has them.
+    ///   - allowsTransient: Whether transient attributes may be used, which are in memory only.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
     package init(
         _ request: FetchRequest, in layout: ResolvedModel, store: StoreIdentity? = nil,
@@ -41,7 +40,7 @@ package struct ResolvedQuery: Sendable {
         isRandom = resolver.isRandom
     }
 
-    /// A request that has been checked.
+    /// Wraps a checked request.
     init(
         resolved request: FetchRequest, of entity: ResolvedEntity, in layout: ResolvedModel,
         keyPaths: [QueryKeyPath], isRandom: Bool
@@ -66,20 +65,20 @@ package struct ResolvedQuery: Sendable {
 }
 
 extension ResolvedQuery {
-    /// Whether the condition or the order looks at a derived attribute.
+    /// Whether the condition or the order uses a derived attribute.
     package var asksForDerivedValues: Bool {
         keyPaths.contains {
             if case .slot(let slot) = $0.end { $0.destination.slots[slot].isDerived } else { false }
         }
     }
 
-    /// The entities of the objects, other than the one tested, whose attributes or relationships decide whether
-    /// an object is found and where it stands.
+    /// The entities of objects other than the tested one whose attributes or relationships affect the results or their
+    /// order.
     package var entitiesBeyond: [ResolvedEntity] {
         var found: [ResolvedEntity] = []
         for path in keyPaths {
             var steps = path.steps[...]
-            // Which object a relationship leads to, its owner says, and of which entity that is never changes.
+            // The owner determines a relationship's destination, whose entity never changes.
             if path.slot == nil { steps = steps.dropLast() }
             for step in steps where !found.contains(where: { $0 === step.destination }) {
                 found.append(step.destination)
@@ -95,14 +94,14 @@ extension ResolvedQuery {
 }
 
 extension FetchRequest {
-    /// Whether a store is none of those to look into.
+    /// Whether a store is not among the affected stores.
     package func excludes(_ store: StoreIdentity) -> Bool {
         guard let affectedStores else { return false }
         return !affectedStores.contains { $0.uppercased() == store.uuid }
     }
 
-    /// Whether a store that is the only one of its coordinator is none of those to look into. Of several, only those
-    /// that are to be looked into are asked.
+    /// Whether the only store of a coordinator is not among the affected stores. With several, only affected stores are
+    /// queried.
     func excludesOnly(_ store: StoreIdentity?) -> Bool {
         guard let store, affectedStores != nil else { return false }
         return store.isAlone && excludes(store)
@@ -111,18 +110,18 @@ extension FetchRequest {
 
 // MARK: - The cache
 
-/// Predicates and orderings that have been checked, for testing and sorting objects one by one.
+/// Checked predicates and orderings, for evaluating and sorting individual objects.
 enum ResolutionCache {
     private struct Key<Form: Hashable & Sendable>: Hashable, Sendable {
         let form: Form
-        /// The bytes of its texts, where these are not all that tells it from others.
+        /// The bytes of its texts, if equality alone does not distinguish them.
         let texts: [UInt8]
         let entity: ObjectIdentifier
         let store: ObjectIdentifier?
     }
 
-    /// What was checked, and for what. Neither models nor stores are kept by it, and what others at the same address
-    /// were checked for does not count.
+    /// The cache key. It retains neither models nor stores, and entries for other instances at the same address do not
+    /// match.
     private struct Entry<Form: Sendable>: Sendable {
         let form: Form
         weak let entity: ResolvedEntity?
@@ -134,10 +133,10 @@ enum ResolutionCache {
     private static let predicates = Cache<QueryPredicate>(maximumCount: 32)
     private static let orderings = Cache<SortOrdering>(maximumCount: 32)
 
-    /// A predicate, checked for an object's entity as a request for it would be.
+    /// A predicate checked for an object's entity, as in a request.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey`, `invalidQuery` or `unsupported`; `notFound` if the object belongs
-    ///   to no context any more.
+    /// - Throws: ``QuireError`` with code `unknownKey`, `invalidQuery` or `unsupported`; `notFound` if the object's context
+    ///   is gone.
     static func predicate(
         _ predicate: QueryPredicate, for subject: some QuerySubject
     ) throws -> QueryPredicate {
@@ -178,7 +177,7 @@ enum ResolutionCache {
     }
 }
 
-// Texts that Swift has for equal may be of different bytes, by which predicates compare them. Those of ASCII are not.
+// Texts equal to Swift may differ in their bytes, by which predicates compare them. ASCII texts do not.
 
 extension QueryPredicate {
     package func appendTexts(to bytes: inout [UInt8]) {
@@ -217,14 +216,14 @@ extension QueryExpression {
 }
 
 extension QuerySubject {
-    /// The store that the object's identifier is of, if it is in one.
+    /// The store of the object's identifier, if it is permanent.
     fileprivate var ownIdentity: StoreIdentity? { objectID.isTemporary ? nil : objectID.store }
 }
 
 // MARK: - Conditions on one slot
 
-/// A condition that compares nothing but attributes of the object itself with constants: what it needs is looked up once, and
-/// not for each object that is tested.
+/// A condition that compares only the object's own attributes with constants: slots are resolved once, not for each tested
+/// object.
 package struct SlotCondition {
     private indirect enum Test {
         case constant(Bool)
@@ -237,7 +236,7 @@ package struct SlotCondition {
     private let root: Test
     private let evaluator = PredicateEvaluator(subject: nil)
 
-    /// Looks up the attributes of a checked predicate; `nil` if it asks for anything else.
+    /// Resolves the attributes of a checked predicate; `nil` if it uses anything else.
     package init?(_ predicate: QueryPredicate, of entity: ResolvedEntity) {
         guard let root = Self.test(predicate, entity) else { return nil }
         self.root = root
@@ -265,7 +264,7 @@ package struct SlotCondition {
         return tests.count == parts.count ? tests : nil
     }
 
-    /// Whether an object satisfies the condition, as ``PredicateEvaluator`` would say.
+    /// Whether an object satisfies the condition, equivalent to ``PredicateEvaluator``.
     ///
     /// - Parameter value: The object's value in a slot.
     package func holds(_ value: (Int) throws -> AttributeValue) throws -> Bool {

@@ -1,15 +1,15 @@
 import Foundation
 package import QuireModel
 
-/// What the values of a column are, so that they come out of a store as what they are of.
+/// The type of a column's values, for restoring them from their stored form.
 package enum ResultColumnType: Sendable, Hashable {
     case number, integer, double, boolean, decimal, string, uri, date, binary, uuid
-    /// Binary values that may be kept in files.
+    /// Binary values that may be in files.
     case externalCapable
     /// Objects of an entity, by its number, or of its sub-entities.
     case object(Int)
 
-    /// The form of a slot's values; `nil` of those that stores do not keep.
+    /// The form of a slot's values; `nil` for values that are not stored.
     init?(_ slot: ResolvedEntity.Slot) {
         switch slot.storage {
         case .integer: self = .integer
@@ -25,7 +25,7 @@ package enum ResultColumnType: Sendable, Hashable {
         }
     }
 
-    /// The form of values of a kind, of which nothing else is known.
+    /// The form for a value kind, if nothing else is known.
     init(_ kind: ValueKind?) {
         switch kind {
         case .text: self = .string
@@ -36,7 +36,7 @@ package enum ResultColumnType: Sendable, Hashable {
         }
     }
 
-    /// The form of constants like one.
+    /// The form of a constant.
     init(of constant: AttributeValue) {
         switch constant {
         case .integer, .null, .objectID, .composite: self = .number
@@ -51,7 +51,7 @@ package enum ResultColumnType: Sendable, Hashable {
         }
     }
 
-    /// The form that a type asks for, of values of a kind; `nil` if they cannot have it.
+    /// The form required by a type, for values of a kind; `nil` if they cannot be converted.
     init?(_ type: AttributeType, of kind: ValueKind?) {
         switch (type, kind) {
         case (.integer16, .number?), (.integer32, .number?), (.integer64, .number?):
@@ -68,7 +68,7 @@ package enum ResultColumnType: Sendable, Hashable {
         }
     }
 
-    /// What a stored value is in this form; missing if it cannot have it. Objects and values in files stay as they are.
+    /// Converts a stored value to this form; missing if it cannot be converted. Objects and external values are unchanged.
     package func value(of stored: AttributeValue) -> AttributeValue {
         switch (self, stored) {
         case (.number, .integer), (.number, .double), (.integer, .integer), (.double, .double),
@@ -96,7 +96,7 @@ package enum ResultColumnType: Sendable, Hashable {
 }
 
 extension Decimal {
-    /// The number whose shortest text is that of a floating-point number; `nil` if there is none.
+    /// The decimal number of a floating-point number's shortest text; `nil` if it is not finite.
     fileprivate init?(shortestOf number: Double) {
         guard number.isFinite,
             let decimal = Decimal(
@@ -107,7 +107,7 @@ extension Decimal {
 }
 
 extension PredicateResolver {
-    /// The form of what a checked expression gives.
+    /// The form of a checked expression's result.
     mutating func form(of expression: QueryExpression) throws -> ResultColumnType {
         switch expression {
         case .constant(let value): return ResultColumnType(of: value)
@@ -161,7 +161,7 @@ extension ResultColumnType {
 }
 
 extension QueryExpression {
-    /// Whether it gives what stands at a key path, as it is.
+    /// Whether it is an unmodified key path.
     fileprivate var isPath: Bool {
         switch self {
         case .keyPath, .path, .variable, .evaluatedObject: true

@@ -2,34 +2,34 @@ import Foundation
 internal import QuireModel
 internal import QuireSystem
 
-/// What SQL and memory ask about texts in common. Patterns are compiled once and kept.
+/// Text functions shared by SQL and memory. Compiled patterns are cached.
 ///
-/// A store registers three SQL functions that call these: `QUIRE_FOLD(text, options)`,
-/// `QUIRE_LIKE(pattern, text, options)` and `QUIRE_MATCHES(pattern, text, options)`, all deterministic, where
-/// options is the raw value of ``QueryComparison/Options`` and a result is NULL if the text or pattern is.
+/// A store registers three SQL functions that call these: `QUIRE_FOLD(text, options)`, `QUIRE_LIKE(pattern, text, options)`
+/// and `QUIRE_MATCHES(pattern, text, options)`, all deterministic; options is the raw value of ``QueryComparison/Options``,
+/// and the result is NULL if the text or pattern is.
 package enum TextFunctions {
     /// The name of the SQL function that folds a text.
     package static let foldName = "QUIRE_FOLD"
-    /// The name of the SQL function behind `LIKE`.
+    /// The name of the SQL function for `LIKE`.
     package static let likeName = "QUIRE_LIKE"
-    /// The name of the SQL function behind `MATCHES`.
+    /// The name of the SQL function for `MATCHES`.
     package static let matchesName = "QUIRE_MATCHES"
-    /// The name of the SQL function behind `MATCHES TEXT` where no index serves it.
+    /// The name of the SQL function for `MATCHES TEXT` without an index.
     package static let matchesTextName = "QUIRE_MATCHES_TEXT"
 
-    /// The text without differences that the options ignore.
+    /// The text with the differences ignored by the options removed.
     package static func fold(_ text: String, options: Int64) -> String {
         TextFolding.fold(text, comparisonOptions(options))
     }
 
-    /// Whether the text has the pattern's form.
+    /// Whether the text matches the pattern.
     package static func like(pattern: String, text: String, options: Int64) -> Bool {
         like(pattern, text, comparisonOptions(options))
     }
 
     /// Whether the text matches the regular expression.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if it is none or takes too long.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if the pattern is malformed or takes too long.
     package static func matches(pattern: String, text: String, options: Int64) throws -> Bool {
         try matches(pattern, text, comparisonOptions(options))
     }
@@ -50,14 +50,14 @@ package enum TextFunctions {
 
     /// Checks a pattern of `MATCHES`.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if it is no regular expression.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if it is not a valid regular expression.
     static func check(_ pattern: String, _ options: QueryComparison.Options) throws {
         _ = try expression(pattern, options)
     }
 
     /// Whether the words of a text satisfy a full-text query: `MATCHES TEXT`.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if the query cannot be read.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if the query cannot be parsed.
     package static func matchesText(query: String, text: String) throws -> Bool {
         try search(query).matches(text)
     }
@@ -88,7 +88,7 @@ private struct PatternKey: Hashable {
     let pattern: String
     let options: QueryComparison.Options
 
-    /// By bytes, as equal texts may be of different bytes.
+    /// Compares bytes, as equal strings may differ in their bytes.
     static func == (left: PatternKey, right: PatternKey) -> Bool {
         left.options == right.options && left.pattern.utf8.elementsEqual(right.pattern.utf8)
     }
@@ -102,14 +102,14 @@ private struct PatternKey: Hashable {
 
 // MARK: - Expressions
 
-/// The right side of `MATCHES`: a regular expression (ICU) that the text as a whole must match. SQL calls it as
+/// The right side of `MATCHES`: a regular expression (ICU) that must match the whole text. SQL calls it as
 /// `QUIRE_MATCHES(pattern, text, options)`.
 struct TextExpression: Sendable {
     private let expression: WholeTextExpression
     private let options: QueryComparison.Options
     private let pattern: String
 
-    /// Reads a regular expression.
+    /// Compiles a regular expression.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery` if it is malformed.
     init(_ pattern: String, _ options: QueryComparison.Options) throws {
@@ -128,7 +128,7 @@ struct TextExpression: Sendable {
 
     /// Whether the text as a whole matches.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if that takes longer than ``WholeTextExpression/timeLimit``.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if it exceeds ``WholeTextExpression/timeLimit``.
     func matches(_ text: String) throws -> Bool {
         do {
             return try expression.matches(
@@ -144,12 +144,11 @@ struct TextExpression: Sendable {
 
 // MARK: - Folding
 
-/// Makes texts equal that differ only in case or in diacritics. SQL calls it as `QUIRE_FOLD(text, options)`, so
-/// that stores and memory agree.
+/// Case and diacritics folding. SQL calls it as `QUIRE_FOLD(text, options)`, so that stores and memory agree.
 ///
-/// - Case: every character by Unicode's simple case folding, so that ß and SS stay apart.
-/// - Diacritics: canonical decomposition without the combining marks, then composed again. Marks that make
-///   another letter of a letter in Indic and Japanese writing stay.
+/// - Case: every character by Unicode's simple case folding, so that ß and SS stay distinct.
+/// - Diacritics: canonical decomposition without the combining marks, then composed again. Marks that form a different
+///   letter in Indic and Japanese scripts are kept.
 /// - `[l]`: canonically equivalent texts become the same by composition. `[n]` folds nothing.
 package enum TextFolding {
     /// Folds a text.
@@ -186,7 +185,7 @@ package enum TextFolding {
 
     // MARK: - Unicode
 
-    /// Folds texts of Latin letters by table, others by the general rule.
+    /// Folds Latin texts by table, other texts by the general rule.
     private static func foldUnicode(_ text: String, _ options: QueryComparison.Options) -> String {
         let table = latin[Int(options.rawValue & 3)]
         var result = String.UnicodeScalarView()
@@ -197,11 +196,11 @@ package enum TextFolding {
         return String(result)
     }
 
-    /// The first character that is no Latin letter: from here on, characters combine.
+    /// The first non-Latin character: from here on, characters combine.
     private static let latinEnd: UInt32 = 0x300
 
-    /// What each character below ``latinEnd`` becomes, by options. None of them combines with another, so a text
-    /// of them folds character by character.
+    /// Folding table of the characters below ``latinEnd``, by options. They do not combine, so a text of them is folded
+    /// character by character.
     private static let latin: [[Unicode.Scalar]] = (UInt8(0)..<4).map { bits in
         let options = QueryComparison.Options(rawValue: bits)
         return (0..<latinEnd).compactMap(Unicode.Scalar.init).map { scalar in
@@ -226,14 +225,14 @@ package enum TextFolding {
     private static func isDiacritic(_ scalar: Unicode.Scalar) -> Bool {
         guard scalar.properties.generalCategory == .nonspacingMark else { return false }
         switch scalar.properties.canonicalCombiningClass.rawValue {
-        // Not reordered; Han readings, nukta, kana voicing, virama: these are part of the letter.
+        // Not reordered: Han readings, nukta, kana voicing, virama are part of the letter.
         case 0, 6, 7, 8, 9: return false
         default: return true
         }
     }
 
-    /// Simple case folding: the small letter of the capital, where both are single characters. So the final
-    /// sigma is a sigma. The dotless i stays one, although its capital is I.
+    /// Simple case folding: the lowercase of an uppercase letter, where both are single characters. So the final sigma is a
+    /// sigma. The dotless i is unchanged, although its uppercase is I.
     private static func foldCase(_ scalar: Unicode.Scalar) -> Unicode.Scalar {
         if scalar == "ı" { return scalar }
         let upper = single(scalar.properties.uppercaseMapping) ?? scalar

@@ -1,8 +1,7 @@
-/// The right side of `LIKE`: `?` stands for one character, `*` for any number of them, a backslash before one of
-/// these or before a backslash for that character itself. SQL calls it as `QUIRE_LIKE(pattern, text, options)`.
+/// The right side of `LIKE`: `?` matches one character, `*` any number of characters, and a backslash escapes these and
+/// itself. SQL calls it as `QUIRE_LIKE(pattern, text, options)`.
 ///
-/// A character is a Unicode scalar here. Matching takes time proportional to the lengths of text and pattern
-/// multiplied, whatever the pattern.
+/// A character is a Unicode scalar here. Matching is O(*n* · *m*) in text and pattern, whatever the pattern.
 struct TextPattern: Sendable, Equatable {
     private enum Element: Equatable {
         case character(Unicode.Scalar)
@@ -13,7 +12,7 @@ struct TextPattern: Sendable, Equatable {
     private let elements: [Element]
     private let options: QueryComparison.Options
 
-    /// Reads a pattern.
+    /// Compiles a pattern.
     init(_ pattern: String, _ options: QueryComparison.Options) {
         self.options = options
         var elements: [Element] = []
@@ -46,12 +45,12 @@ struct TextPattern: Sendable, Equatable {
         self.elements = elements
     }
 
-    /// Whether the text as a whole has the pattern's form.
+    /// Whether the whole text matches the pattern.
     func matches(_ text: String) -> Bool {
         let text = Array(TextFolding.fold(text, options).unicodeScalars)
         var position = 0
         var element = 0
-        // Where to go on if what follows the last `*` turns out not to fit: one character further.
+        // Backtrack point if the part after the last `*` does not match: one character further.
         var retry: (position: Int, element: Int)?
         while position < text.count {
             if element < elements.count, elements[element] == .anyCharacters {
@@ -79,7 +78,7 @@ struct TextPattern: Sendable, Equatable {
         }
     }
 
-    /// The simpler comparison that says the same, if there is one: with no `?`, and no `*` but at the ends.
+    /// The equivalent simpler comparison, if there is one: without `?`, and `*` only at the ends.
     var simpler: (operator: QueryComparison.Operator, text: String)? {
         let startsOpen = elements.first == .anyCharacters
         let endsOpen = elements.count > 1 && elements.last == .anyCharacters

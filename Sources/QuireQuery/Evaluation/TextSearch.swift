@@ -1,44 +1,44 @@
 import Foundation
 internal import QuireSystem
 
-/// What a full-text search looks for: `MATCHES TEXT` of the predicate language.
+/// A full-text search query: `MATCHES TEXT` of the predicate language.
 ///
 /// | query | finds texts with |
 /// |---|---|
 /// | `pride prejudice` | all of the words, anywhere |
-/// | `"pride and prejudice"` | the words one after the other |
-/// | `preju*`, `"pride and pre"*` | a word that begins so, as the last one |
-/// | `austen OR eliot` | either; `OR` in capitals separates whole lists of words |
+/// | `"pride and prejudice"` | the words in sequence |
+/// | `preju*`, `"pride and pre"*` | a word with this prefix, as the last one |
+/// | `austen OR eliot` | either; `OR` in upper case separates whole lists of words |
 /// | `austen -emma`, `austen NOT emma` | the first without the second |
 ///
-/// Case does not count, nor do diacritics of Latin letters; whatever is no letter or digit separates words. This is what
-/// SQLite's FTS5 does, and it is done alike in memory and by the full-text indexes of stores.
+/// Case is ignored, and so are diacritics of Latin letters; all characters but letters and digits separate words. These are
+/// the rules of SQLite's FTS5, applied alike in memory and by the full-text indexes of stores.
 ///
 /// ```swift
 /// try TextSearch("caf* -tea").matches("Le Café")      // true
 /// ```
 public struct TextSearch: Sendable, Hashable {
-    /// Words one after the other.
+    /// Words in sequence.
     fileprivate struct Phrase: Sendable, Hashable {
         var words: [[UInt8]]
-        /// Whether the last word may go on.
+        /// Whether the last word is a prefix.
         var isPrefix: Bool
     }
 
-    /// Phrases that must all occur, and phrases of which none may.
+    /// Required phrases, and excluded phrases.
     fileprivate struct Group: Sendable, Hashable {
         var wanted: [Phrase] = []
         var unwanted: [Phrase] = []
-        /// Whether something was wanted that has no letters, which says nothing.
+        /// Whether a required term was dropped because it has no letters.
         var isVague = false
     }
 
     /// Alternatives.
     private var groups: [Group] = []
 
-    /// Reads a query. One without any letter or digit finds nothing.
+    /// Parses a query. One without any letter or digit matches nothing.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery`, saying where and why it cannot be read.
+    /// - Throws: ``QuireError`` with code `invalidQuery`, with position and reason, if it cannot be parsed.
     public init(_ query: String) throws {
         var lexer = Lexer(query)
         var group = Group()
@@ -81,12 +81,12 @@ public struct TextSearch: Sendable, Hashable {
         }
     }
 
-    /// Whether a text has what is looked for.
+    /// Whether a text matches.
     ///
     /// - Complexity: O(*n*) in the text, for each phrase.
     public func matches(_ text: String) -> Bool { matches([text]) }
 
-    /// Whether texts, taken together, have what is looked for. The words of a phrase are in one of them.
+    /// Whether texts, taken together, match. The words of a phrase must be in one of them.
     public func matches(_ texts: [String]) -> Bool {
         if groups.isEmpty { return false }
         let words = texts.map(TextTokenizer.words)
@@ -96,9 +96,9 @@ public struct TextSearch: Sendable, Hashable {
         }
     }
 
-    /// The query in FTS5's language, to be bound as the right side of its `MATCH`; `nil` if nothing can match.
+    /// The query in FTS5's syntax, to be bound as the right side of `MATCH`; `nil` if nothing can match.
     ///
-    /// - Parameter columns: The index's columns to look in; `nil` for all.
+    /// - Parameter columns: The index columns to search; `nil` for all.
     package func matchExpression(in columns: [String]? = nil) -> String? {
         if groups.isEmpty { return nil }
         let expression = groups.map { group in
@@ -118,7 +118,7 @@ public struct TextSearch: Sendable, Hashable {
 }
 
 extension TextSearch.Phrase {
-    /// Whether any text has the phrase.
+    /// Whether any text contains the phrase.
     fileprivate func isIn(_ texts: [[[UInt8]]]) -> Bool {
         texts.contains { text in
             guard text.count >= words.count else { return false }
@@ -132,7 +132,7 @@ extension TextSearch.Phrase {
         }
     }
 
-    /// The phrase in FTS5's language. Words hold nothing that would have to be escaped.
+    /// The phrase in FTS5's syntax. Words contain nothing that needs escaping.
     fileprivate var expression: String {
         let text = words.map { String(decoding: $0, as: UTF8.self) }.joined(separator: " ")
         return "\"\(text)\"" + (isPrefix ? " *" : "")
@@ -197,7 +197,7 @@ private struct Lexer {
         return String(view)
     }
 
-    /// The error that something else is missing here.
+    /// The error for an unexpected token.
     func expected(_ what: String) -> QuireError {
         QuireError(
             .invalidQuery,
@@ -207,13 +207,13 @@ private struct Lexer {
 
 // MARK: - Tokens
 
-/// Splits texts into words as SQLite's FTS5 does with its tokenizer `unicode61 remove_diacritics 2`, so that a
-/// full-text search finds the same in memory as in a store.
+/// Tokenizes texts like SQLite's FTS5 with `unicode61 remove_diacritics 2`, so that full-text searches agree in memory and
+/// in stores.
 ///
-/// Words are runs of letters, digits and private characters, as Unicode 6.1 has them; what that version does not
-/// know counts as a letter. Case is folded character by character, and letters of ASCII lose their diacritics.
+/// Words are runs of letters, digits and private-use characters as of Unicode 6.1; later characters count as letters. Case
+/// is folded character by character, and ASCII letters lose their diacritics.
 enum TextTokenizer {
-    /// The words of a text in its order, folded, in UTF-8: they are compared byte by byte.
+    /// The folded words of a text in order, in UTF-8 for comparison by bytes.
     static func words(of text: String) -> [[UInt8]] {
         var words: [[UInt8]] = []
         var word: [UInt8] = []
@@ -243,11 +243,11 @@ enum TextTokenizer {
 
     // MARK: - Characters
 
-    /// Whether the character is part of words.
+    /// Whether the character is part of a word.
     private static func isLetter(_ scalar: Unicode.Scalar) -> Bool {
         guard isKnown(scalar) else { return true }
         switch scalar.value {
-        // Marks that are letters now, and the other way round.
+        // Marks that have become letters since, and vice versa.
         case 0x19B0...0x19C0, 0x19C8, 0x19C9, 0x1CF2, 0x1CF3: return false
         case 0x1885, 0x1886: return true
         default: break
@@ -256,19 +256,19 @@ enum TextTokenizer {
         case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter,
             .decimalNumber, .letterNumber, .otherNumber, .privateUse:
             return true
-        // U+FFFE and U+FFFF are no characters; what else was unassigned once is.
+        // U+FFFE and U+FFFF are noncharacters; other unassigned ones count as letters.
         case .unassigned: return scalar.value < 0xFFFE || scalar.value > 0xFFFF
         default: return false
         }
     }
 
-    /// Whether Unicode 6.1 knows the character.
+    /// Whether the character is assigned in Unicode 6.1.
     private static func isKnown(_ scalar: Unicode.Scalar) -> Bool {
         guard let age = scalar.properties.age else { return false }
         return age.major < 6 || (age.major == 6 && age.minor <= 1)
     }
 
-    /// Whether the character, without being part of a word, does not end one: the marks that Latin letters have.
+    /// Whether the character neither is part of a word nor ends one: diacritics of Latin letters.
     private static func isDiacritic(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0x300...0x304, 0x306...0x30C, 0x30F, 0x311, 0x31B, 0x323...0x328, 0x32D, 0x32E, 0x330,
@@ -278,13 +278,13 @@ enum TextTokenizer {
         }
     }
 
-    /// The small letter without diacritics.
+    /// The lowercase letter without diacritics.
     private static func fold(_ scalar: Unicode.Scalar) -> Unicode.Scalar {
         guard isKnown(scalar) else { return scalar }
         switch scalar.value {
         case 0x130: return "i"
         case 0x131: return scalar
-        // A letter with two marks, one above the other.
+        // A letter with two marks.
         case 0x1E0, 0x1E1: return "ǡ"
         default: break
         }

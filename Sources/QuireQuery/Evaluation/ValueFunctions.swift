@@ -1,19 +1,19 @@
 import Foundation
 package import QuireModel
 
-/// What functions give for values, the same in memory and in SQL: SQL calls what it cannot say itself as
-/// `QUIRE_…(argument, …)`, with values in the form that stores keep.
+/// Functions of values, with the same results in memory and in SQL: those without an SQL equivalent are called as
+/// `QUIRE_…(argument, …)`, with values in their stored form.
 package enum ValueFunctions {
-    /// A number in the form in which it is computed with.
+    /// A number in its computation form.
     package enum Number {
         case integer(Int64)
         case double(Double)
 
-        /// The number, or the seconds of a date; `nil` if the value is missing or no number.
+        /// The number, or the seconds of a date; `nil` if the value is missing or not a number.
         package init?(_ value: AttributeValue) {
             switch value.stored {
             case .integer(let integer): self = .integer(integer)
-            // Stores do not tell a negative zero from zero.
+            // Stores do not distinguish negative zero from zero.
             case .double(let number): self = .double(number == 0 ? 0 : number)
             default: return nil
             }
@@ -26,7 +26,7 @@ package enum ValueFunctions {
             }
         }
 
-        /// The number without its fraction, within 64 bits.
+        /// The number truncated to an integer of 64 bits.
         var integer: Int64 {
             switch self {
             case .integer(let integer): integer
@@ -43,7 +43,7 @@ package enum ValueFunctions {
         }
     }
 
-    /// What a function gives. A missing argument makes the result missing.
+    /// The result of a function. A missing argument makes it missing.
     package static func value(
         of function: QueryFunction, _ arguments: [AttributeValue]
     ) -> AttributeValue {
@@ -66,7 +66,7 @@ package enum ValueFunctions {
         }
     }
 
-    /// A date if a number of seconds was added to one or subtracted from one.
+    /// A date, if seconds were added to a date or subtracted from one.
     private static func dated(
         _ value: AttributeValue, _ function: QueryFunction, _ arguments: [AttributeValue]
     ) -> AttributeValue {
@@ -90,7 +90,7 @@ package enum ValueFunctions {
         }
     }
 
-    /// What stands behind the last `/`, if it is not at the end; the text itself if there is none.
+    /// The part after the last `/`, unless it is at the end; the whole text without a `/`.
     private static func lastPathComponent(of path: String) -> String {
         let parts = path.split(separator: "/")
         return parts.last.map(String.init) ?? (path.isEmpty ? "" : "/")
@@ -165,7 +165,7 @@ package enum ValueFunctions {
         }
     }
 
-    /// With integers as long as the result is one of 64 bits, otherwise with floating-point numbers, as SQLite does.
+    /// Integer arithmetic as long as the result fits 64 bits, otherwise floating-point, as in SQLite.
     private static func computed(
         _ left: Number, _ right: Number,
         _ exactly: (Int64, Int64) -> (partialValue: Int64, overflow: Bool),
@@ -181,8 +181,8 @@ package enum ValueFunctions {
 
 // MARK: - Aggregates
 
-/// What is computed of several values, the same in memory and in SQL. Missing values do not count. The order of the
-/// values does not matter, not even to the last bit of a sum.
+/// Aggregates, with the same results in memory and in SQL. Missing values are ignored. The order of the values does not
+/// matter, not even to the last bit of a sum.
 package enum AggregateFunctions {
     package static func value(
         of function: QueryFunction, _ values: [AttributeValue]
@@ -206,7 +206,7 @@ package enum AggregateFunctions {
         }
     }
 
-    /// The values without repetition; of equal ones the first.
+    /// The values without duplicates, keeping the first.
     package static func distinct(_ values: [AttributeValue]) -> [AttributeValue] {
         var result: [AttributeValue] = []
         for value in sorted(values) where result.last.map({ !isSame($0, value) }) ?? true {
@@ -215,7 +215,7 @@ package enum AggregateFunctions {
         return result
     }
 
-    /// Whether two values are the same; missing ones are.
+    /// Whether two values are the same; missing values are.
     static func isSame(_ left: AttributeValue, _ right: AttributeValue) -> Bool {
         if ValueOrder.isMissing(left) { return ValueOrder.isMissing(right) }
         return ValueOrder.compare(left, right) == 0
@@ -250,7 +250,7 @@ package enum AggregateFunctions {
 
     // MARK: - Numbers
 
-    /// Exact as long as all are integers; then an integer if it has 64 bits.
+    /// Exact for integers only; then an integer if it fits 64 bits.
     private static func sum(of numbers: [ValueFunctions.Number]) -> ValueFunctions.Number {
         var whole: Int128 = 0
         var others: [Double] = []
@@ -263,7 +263,7 @@ package enum AggregateFunctions {
         if others.isEmpty {
             return Int64(exactly: whole).map { .integer($0) } ?? .double(Double(whole))
         }
-        // By size, so that the order in which a store finds them does not show in the last digit.
+        // Sorted, so that the store's row order does not affect the last digit.
         return .double(others.sorted().reduce(Double(whole), +))
     }
 

@@ -1,14 +1,13 @@
 public import Foundation
 public import QuireModel
 
-/// How two values compare, the same in memory and in SQL.
+/// The comparison of two values, the same in memory and in SQL.
 ///
-/// Numbers of all types compare by amount, exactly; decimal numbers as the stores keep them, which is as
-/// integers or floating-point numbers. Truth values are 0 and 1. Texts compare by their UTF-8 bytes, a URI as
-/// its text; binary data and UUIDs by their bytes. "Not a number" is a missing value, as stores have no other
-/// form for it.
+/// Numbers of all types compare by amount, exactly; decimal numbers in their stored form, as integers or floating-point
+/// numbers. Booleans are 0 and 1. Texts compare by their UTF-8 bytes, a URI as its text; binary data and UUIDs by their
+/// bytes. NaN is a missing value, as stores have no other form for it.
 package enum ValueOrder {
-    /// A value in the form that it compares in.
+    /// A value in its comparison form.
     private enum Form {
         case missing
         case integer(Int64)
@@ -40,12 +39,12 @@ package enum ValueOrder {
         case .binary(let bytes): return .bytes(bytes)
         case .uuid(let uuid): return .bytes(withUnsafeBytes(of: uuid.uuid) { Data($0) })
         case .objectID(let id): return .object(id)
-        // Whoever may be asked refuses requests that compare them.
+        // Requests that compare them are rejected before evaluation.
         case .composite, .external: return .incomparable
         }
     }
 
-    /// Whether there is no value.
+    /// Whether the value is missing.
     package static func isMissing(_ value: AttributeValue) -> Bool {
         switch value {
         case .null: true
@@ -56,8 +55,8 @@ package enum ValueOrder {
         }
     }
 
-    /// Negative, zero or positive as the left value is less than, equal to or greater than the right one; `nil` if
-    /// one of them is missing or they are of kinds that do not compare.
+    /// Negative, zero or positive if the left value is less than, equal to or greater than the right one; `nil` if one of
+    /// them is missing or they are not comparable.
     static func compare(_ left: AttributeValue, _ right: AttributeValue) -> Int? {
         switch (left, right) {
         case (.integer(let left), .integer(let right)): return compare(left, right)
@@ -94,7 +93,7 @@ package enum ValueOrder {
         return difference != 0 ? difference : compare(whole, right)
     }
 
-    /// Objects in the order of their primary keys, new ones last.
+    /// Compares objects by primary key, new ones last.
     package static func compareObjects(_ left: ManagedObjectID, _ right: ManagedObjectID) -> Int {
         if left == right { return 0 }
         if left.isTemporary != right.isTemporary { return left.isTemporary ? 1 : -1 }
@@ -105,7 +104,8 @@ package enum ValueOrder {
 
     // MARK: - Bytes
 
-    /// Compares texts by their UTF-8 bytes, which `==` of String does not: it takes é for e with an accent.
+    /// Compares texts by their UTF-8 bytes; `==` of String compares by canonical equivalence, so that é equals e with an
+    /// accent.
     static func compareBytes(_ left: String, _ right: String) -> Int {
         var left = left
         var right = right
@@ -129,10 +129,10 @@ package enum ValueOrder {
 }
 
 extension Decimal {
-    /// The number as stores keep it: an integer, or the nearest floating-point number; `nil` for "not a number".
+    /// The number in its stored form: an integer, or the nearest floating-point number; `nil` for NaN.
     var storedNumber: AttributeValue? {
         if isNaN { return nil }
-        // Not through NSDecimalNumber, which computes the nearest Double inexactly and hashes endlessly.
+        // Not through NSDecimalNumber, whose Double conversion is inexact and whose hash may not terminate.
         let text = description
         if let integer = Int64(text) { return .integer(integer) }
         return Double(text).map { .double($0) }
@@ -140,8 +140,8 @@ extension Decimal {
 }
 
 extension AttributeValue {
-    /// The value in the form that a store keeps it in: an integer, a floating-point number, a text, bytes or null.
-    /// Bytes in a file stay there, because reading them may fail; a statement that binds them reads them.
+    /// The value in its stored form: an integer, a floating-point number, a text, bytes or null. Bytes in a file stay there,
+    /// because reading may fail; the statement that binds them reads them.
     package var stored: AttributeValue {
         switch self {
         case .null, .integer, .string, .binary, .external: self
@@ -160,24 +160,23 @@ extension AttributeValue {
 // MARK: - Sort orders
 
 extension SortOrdering {
-    /// What an object is sorted by: compute it once for each object and compare with ``compare(_:_:)``.
+    /// The sort key of an object: compute it once for each object and compare with ``compare(_:_:)``.
     ///
-    /// - Throws: What a fetch throws: ``QuireError`` with code `invalidQuery` if the key path leads through a to-many
-    ///   relationship, `unknownKey` or `unsupported`; `notFound` if the object belongs to no context any more; or what
-    ///   reading the store throws.
+    /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if the key path traverses a to-many relationship,
+    ///   `unknownKey` or `unsupported`; `notFound` if the object's context is gone; or an error reading the store.
     public func sortValue(of subject: some QuerySubject) throws -> AttributeValue {
         try ResolutionCache.ordering(self, for: subject).resolvedSortValue(of: subject)
     }
 
-    /// What an object is sorted by, if the ordering has been checked.
+    /// The sort key of an object, for a checked ordering.
     package func resolvedSortValue(of subject: some QuerySubject) throws -> AttributeValue {
         let value = try PredicateEvaluator(subject: subject).value(of: expression)
         guard !options.isEmpty, let text = value.text else { return value }
         return .string(TextFolding.fold(text, options))
     }
 
-    /// Negative, zero or positive as an object with the left value comes before, beside or behind one with the
-    /// right value. Missing values are the smallest.
+    /// Negative, zero or positive if an object with the left value is ordered before, equal to or after one with the right
+    /// value. Missing values are the smallest.
     public func compare(_ left: AttributeValue, _ right: AttributeValue) -> Int {
         let order =
             ValueOrder.compare(left, right)
@@ -193,7 +192,7 @@ extension SortOrdering {
 }
 
 extension SortOrdering {
-    /// How two objects stand in this ordering.
+    /// The order of two objects.
     ///
     /// - Throws: As ``sortValue(of:)``.
     public func compare(
@@ -202,7 +201,7 @@ extension SortOrdering {
         Self.result(compare(try sortValue(of: left), try sortValue(of: right)))
     }
 
-    /// How two objects stand in this ordering, if it has been checked.
+    /// The order of two objects, for a checked ordering.
     package func resolvedCompare(
         _ left: some QuerySubject, _ right: some QuerySubject
     ) throws -> ComparisonResult {
@@ -215,7 +214,7 @@ extension SortOrdering {
 }
 
 extension Array where Element: QuerySubject {
-    /// The objects in the order of orderings, and then of their primary keys, new objects last.
+    /// The objects sorted by orderings, then by primary key, new objects last.
     public func sorted(by orderings: [SortOrdering]) throws -> [Element] {
         let keyed = try map { subject in
             (subject: subject, values: try orderings.map { try $0.sortValue(of: subject) })

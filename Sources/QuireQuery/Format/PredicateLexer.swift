@@ -1,12 +1,11 @@
 internal import QuireSystem
 
-/// Cuts a predicate's format string into words.
+/// Tokenizes a predicate's format string.
 ///
-/// It works on Unicode scalars, because a combining character behind a quotation mark would be one
-/// `Character` with it.
+/// It works on Unicode scalars, because a quotation mark and a combining character after it would be one `Character`.
 struct PredicateLexer {
     let format: String
-    /// What the text is: “predicate” or “expression”.
+    /// The kind of text: “predicate” or “expression”.
     let noun: String
     private let characters: [Unicode.Scalar]
     private var position = 0
@@ -18,7 +17,7 @@ struct PredicateLexer {
         characters = Array(format.unicodeScalars)
     }
 
-    /// All words, ending with ``PredicateToken/Kind/end``.
+    /// All tokens, ending with ``PredicateToken/Kind/end``.
     static func tokens(of format: String, noun: String) throws -> [PredicateToken] {
         var lexer = PredicateLexer(format, noun: noun)
         var tokens: [PredicateToken] = []
@@ -98,7 +97,7 @@ struct PredicateLexer {
         return .variable(try key(), try keys())
     }
 
-    /// Any number of keys, each behind a dot.
+    /// Any number of keys, each after a dot.
     private mutating func keys() throws -> [String] {
         var keys: [String] = []
         while peek() == "." {
@@ -123,7 +122,7 @@ struct PredicateLexer {
         return try key()
     }
 
-    /// The rest of the name of a function that has colons.
+    /// The rest of a function name with colons.
     private mutating func selector(beginning name: String) throws -> PredicateToken.Kind {
         var name = name
         repeat {
@@ -172,18 +171,18 @@ struct PredicateLexer {
 
     // MARK: - Characters
 
-    /// The character that many places ahead, if there is one.
+    /// The character at an offset ahead, if there is one.
     func peek(_ distance: Int = 0) -> Unicode.Scalar? {
         position + distance < characters.count ? characters[position + distance] : nil
     }
 
-    /// Steps over characters.
+    /// Advances by characters.
     mutating func advance(by count: Int = 1) { position += count }
 
-    /// Where the lexer is.
+    /// The current position.
     var place: Int { position }
 
-    /// The text from a place to here.
+    /// The text from a position to the current one.
     func text(from start: Int) -> String {
         var text = String.UnicodeScalarView()
         text.append(contentsOf: characters[start..<position])
@@ -195,7 +194,7 @@ struct PredicateLexer {
         return kind
     }
 
-    /// An error at a place, which counts from 0.
+    /// An error at a position, from 0.
     func failure(_ expectation: String, at place: Int, found: String? = nil) -> QuireError {
         let character = place < characters.count ? String(characters[place]) : nil
         let found = (found ?? character).map { "“\($0)”" } ?? "its end"
@@ -220,9 +219,8 @@ extension QuireError {
 extension PredicateLexer {
     // MARK: - Texts
 
-    /// A text in quotation marks. `\n`, `\r`, `\t`, `\b`, `\f`, `\0`, `\uXXXX` and a backslash before a
-    /// backslash or a quotation mark are escapes. A backslash before anything else stands for itself, so that
-    /// regular expressions can be written as they are.
+    /// A quoted text. `\n`, `\r`, `\t`, `\b`, `\f`, `\0`, `\uXXXX` and a backslash before a backslash or a quotation mark
+    /// are escapes. Any other backslash is literal, so that regular expressions can be written unchanged.
     mutating func quoted(by mark: Unicode.Scalar) throws -> String {
         let start = place
         advance()
@@ -283,7 +281,7 @@ extension PredicateLexer {
 
     // MARK: - Numbers
 
-    /// Whether a digit follows the dot that stands here.
+    /// Whether a digit follows the current dot.
     var beginsNumber: Bool { peek(1)?.isASCIIDigit == true }
 
     /// An integer, `0x1F`, `0o17`, `0b11`, or a number with a fraction or an exponent, without a sign.
@@ -347,6 +345,6 @@ extension PredicateLexer {
 }
 
 extension Unicode.Scalar {
-    /// Whether it is one of 0 to 9.
+    /// Whether it is an ASCII digit.
     fileprivate var isASCIIDigit: Bool { ("0" as Unicode.Scalar)...("9" as Unicode.Scalar) ~= self }
 }

@@ -166,7 +166,7 @@ extension PredicateParser {
 // MARK: - Functions
 
 extension PredicateParser {
-    /// An expression between the parentheses of a call, and where it begins.
+    /// An expression in a call's parentheses, and its position.
     private struct Argument {
         let expression: QueryExpression
         let token: PredicateToken
@@ -174,7 +174,7 @@ extension PredicateParser {
 
     // MARK: - Calls by name
 
-    /// A call of a function, or `TERNARY(predicate, value, value)`; the parser is at its name.
+    /// A function call, or `TERNARY(predicate, value, value)`; the parser is at its name.
     mutating func call(_ name: String) throws -> QueryExpression {
         let token = current
         advance()
@@ -329,7 +329,7 @@ extension PredicateParser {
         return try cast(value.expression, to: caster, value.token)
     }
 
-    /// A constant of a type that has no literal is made of one right away.
+    /// Evaluates a cast of a literal to a type without literals.
     private mutating func cast(
         _ expression: QueryExpression, to type: QueryCast, _ token: PredicateToken
     ) throws -> QueryExpression {
@@ -345,7 +345,7 @@ extension PredicateParser {
 
     // MARK: - Predicates within
 
-    /// `(predicate, value, value)` behind `TERNARY`.
+    /// `(predicate, value, value)` after `TERNARY`.
     private mutating func conditional() throws -> QueryExpression {
         try expect(.openParenthesis, "( behind TERNARY")
         let condition = try predicate()

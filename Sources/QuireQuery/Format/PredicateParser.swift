@@ -2,7 +2,7 @@ import Foundation
 internal import QuireModel
 internal import QuireSystem
 
-/// Reads a predicate's words by recursive descent; ``QueryPredicate/init(format:_:)`` documents the language.
+/// A recursive-descent parser for predicates; ``QueryPredicate/init(format:_:)`` documents the language.
 ///
 /// ```
 /// predicate  = conjunction { OR conjunction }
@@ -13,19 +13,19 @@ internal import QuireSystem
 /// ```
 struct PredicateParser {
     let format: String
-    /// What the text is: “predicate” or “expression”.
+    /// The kind of text: “predicate” or “expression”.
     let noun: String
     let arguments: [QueryExpression]
     private let tokens: [PredicateToken]
-    /// For every opening parenthesis the position of the word behind its closing one.
+    /// For every opening parenthesis the position of the token after its closing one.
     private let ends: [Int: Int]
     private var position = 0
     private var depth = 0
-    /// The height of the tree that was read last.
+    /// The height of the last parsed tree.
     var height = 0
 
-    /// A bound on the nesting of the text and on the height of the tree, which differ where operators follow each other:
-    /// `a + b + c` is as high as it has operators. It keeps the recursion of every walker well within a thread's stack.
+    /// A limit on the nesting of the text and on the height of the tree, which differ for operator chains: the height of
+    /// `a + b + c` is its number of operators. It keeps the recursion of all walkers well within a thread's stack.
     static let maximumDepth = 200
 
     init(_ format: String, noun: String = "predicate", arguments: [QueryExpression]) throws {
@@ -61,14 +61,14 @@ struct PredicateParser {
                 position: placeholders.dropFirst(arguments.count).first?.column))
     }
 
-    /// The text as a predicate.
+    /// Parses the text as a predicate.
     mutating func parse() throws -> QueryPredicate {
         let predicate = try disjunction()
         guard current.kind == .end else { throw failure("expected AND, OR or the end") }
         return predicate
     }
 
-    /// The text as an expression.
+    /// Parses the text as an expression.
     mutating func parseExpression() throws -> QueryExpression {
         let expression = try expression()
         guard current.kind == .end else { throw failure("expected an operator or the end") }
@@ -77,7 +77,7 @@ struct PredicateParser {
 
     // MARK: - Logic
 
-    /// A predicate within another.
+    /// A nested predicate.
     mutating func predicate() throws -> QueryPredicate { try nested { try $0.disjunction() } }
 
     private mutating func disjunction() throws -> QueryPredicate {
@@ -125,7 +125,7 @@ struct PredicateParser {
         return try comparison()
     }
 
-    /// Whether what stands in the parentheses that open here is compared or computed with.
+    /// Whether the parenthesis that opens here contains an operand, not a condition.
     private var parenthesisHoldsValue: Bool {
         guard let end = ends[position] else { return false }
         switch tokens[end].kind {
@@ -134,7 +134,7 @@ struct PredicateParser {
         }
     }
 
-    /// A whole predicate that is given for `%@`.
+    /// A whole predicate given for `%@`.
     private mutating func predicateArgument() -> QueryPredicate? {
         guard case .placeholder(.value, let index) = current.kind,
             case .conditional(let predicate, .constant(true), .constant(false)) = arguments[index]
@@ -151,12 +151,12 @@ struct PredicateParser {
 
     var current: PredicateToken { tokens[position] }
 
-    /// The word that many places ahead; behind the last one, that.
+    /// The token at an offset ahead, at most the last one.
     func peek(_ distance: Int = 1) -> PredicateToken {
         tokens[min(position + distance, tokens.count - 1)]
     }
 
-    /// The function of the operator that stands here, if one does.
+    /// The function of an infix operator at a position, if there is one.
     func infix(at place: Int? = nil) -> QueryFunction? {
         let token = tokens[place ?? position]
         switch token.kind {
@@ -181,7 +181,7 @@ struct PredicateParser {
         guard take(kind) else { throw failure("expected \(expectation)") }
     }
 
-    /// Goes one level deeper.
+    /// Parses one nesting level deeper.
     mutating func nested<Result>(_ body: (inout Self) throws -> Result) throws -> Result {
         guard depth < Self.maximumDepth else { throw tooDeep }
         depth += 1
@@ -189,7 +189,7 @@ struct PredicateParser {
         return try body(&self)
     }
 
-    /// Puts a level upon the tree that was read last, and upon another part of that height.
+    /// Adds a level above the last parsed tree and another part of the given height.
     mutating func raise(above other: Int = 0) throws {
         height = max(height, other) + 1
         guard height <= Self.maximumDepth else { throw tooDeep }
@@ -203,7 +203,7 @@ struct PredicateParser {
 
     // MARK: - Errors
 
-    /// An error at the current word.
+    /// An error at the current token.
     func failure(_ expectation: String) -> QuireError {
         let found = current.kind == .end ? "its end" : "“\(current.text)”"
         return failure(
@@ -261,7 +261,7 @@ extension PredicateParser {
         return .matchesText
     }
 
-    /// Whether a `TEXT` behind `MATCHES` belongs to the operator, and is no key: then a value follows it.
+    /// Whether a `TEXT` after `MATCHES` is part of the operator, not a key: then a value follows it.
     private var textIsOperator: Bool {
         guard current.isWord("text") else { return false }
         guard peek().kind == .openBracket else { return peek().beginsValue }
@@ -304,10 +304,10 @@ extension PredicateParser {
 extension PredicateParser {
     // MARK: - Key paths
 
-    /// What stands at keys behind an expression, or of the object tested. Operators among the keys compute of what the keys
-    /// on both sides of them lead to, up to the next operator.
+    /// The key path after an expression, or of the tested object. An operator among the keys applies to the key path formed
+    /// by the keys on both sides of it, up to the next operator.
     ///
-    /// - Parameter extending: Whether keys behind a key path make a longer one.
+    /// - Parameter extending: Whether keys after a key path extend it.
     mutating func path(
         _ keys: [String], behind base: QueryExpression?, extending: Bool = false
     ) throws -> QueryExpression {
@@ -369,7 +369,7 @@ extension PredicateParser {
         return isKeyPath ? keys : nil
     }
 
-    /// What stands at a key path that is a text behind an expression; `nil` if the text is no key path.
+    /// The key path given as text after an expression; `nil` if the text is not a key path.
     mutating func path(_ text: String, behind base: QueryExpression) throws -> QueryExpression? {
         try keys(text).map { try path($0, behind: base, extending: true) }
     }

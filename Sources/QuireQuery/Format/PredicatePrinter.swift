@@ -1,7 +1,7 @@
 import Foundation
 internal import QuireModel
 
-/// Writes predicates in the predicate format language.
+/// Prints predicates in the predicate format language.
 enum PredicatePrinter {
     // MARK: - Predicates
 
@@ -22,7 +22,7 @@ enum PredicatePrinter {
         return parts.isEmpty ? ifEmpty : parts.map(bracketed).joined(separator: word)
     }
 
-    /// A predicate as part of another.
+    /// A predicate nested in another.
     private static func bracketed(_ predicate: QueryPredicate) -> String {
         switch predicate {
         case .and(let parts) where parts.count > 1, .or(let parts) where parts.count > 1:
@@ -44,7 +44,7 @@ enum PredicatePrinter {
             + text(of: comparison.options) + " " + right(of: comparison)
     }
 
-    /// The right side. A key `text` behind `MATCHES` would be read as a part of the operator.
+    /// The right operand. A key `text` after `MATCHES` would be parsed as a part of the operator.
     private static func right(of comparison: QueryComparison) -> String {
         let text = text(of: comparison.right)
         guard comparison.operator == .matches, text.lowercased().hasPrefix("text") else {
@@ -54,7 +54,7 @@ enum PredicatePrinter {
         return next.map { $0 == "." || PredicateToken.isKeyPart($0) } == true ? text : "#" + text
     }
 
-    /// How an operator is written.
+    /// The spelling of an operator.
     static func word(for comparisonOperator: QueryComparison.Operator) -> String {
         switch comparisonOperator {
         case .equal: "=="
@@ -97,7 +97,7 @@ enum PredicatePrinter {
             "CAST(\(text(of: .double(date.timeIntervalSinceReferenceDate))), \"\(QueryCast.date.rawValue)\")"
         case .binary(let bytes): cast(bytes.base64EncodedString(), to: .binary)
         case .external(let data):
-            // A text that is refused when it is read, instead of bytes that are not the value.
+            // Prints a text that fails to parse, rather than bytes that differ from the value.
             cast(
                 (try? data.data())?.base64EncodedString() ?? "unreadable: \(data)", to: .binary)
         case .uuid(let uuid): cast(uuid.uuidString, to: .uuid)
@@ -139,11 +139,11 @@ enum PredicatePrinter {
 }
 
 extension QueryPredicate: CustomStringConvertible {
-    /// The predicate in the predicate format language; reading it with ``init(format:_:)`` gives an equal one.
+    /// The predicate in the predicate format language; parsing it with ``init(format:_:)`` yields an equal one.
     ///
-    /// Not equal but of the same meaning is what is read back for a compound of fewer than two parts, for the
-    /// cast of a constant, which is read as a constant, and for the identifier of an object, which is read as a URI.
-    /// A composite constant cannot be read back.
+    /// The result is equivalent but not equal for a compound of fewer than two parts, for the cast of a constant, which is
+    /// parsed as a constant, and for the identifier of an object, which is parsed as a URI. A composite constant cannot be
+    /// parsed.
     public var format: String { PredicatePrinter.text(of: self) }
 
     /// The predicate in the predicate format language.
@@ -151,17 +151,17 @@ extension QueryPredicate: CustomStringConvertible {
 }
 
 extension QueryExpression: CustomStringConvertible {
-    /// The expression in the predicate format language; reading it with ``init(format:_:)`` gives an equal one, with
-    /// the exceptions of ``QueryPredicate/format``.
+    /// The expression in the predicate format language; parsing it with ``init(format:_:)`` yields an equal one, with the
+    /// exceptions of ``QueryPredicate/format``.
     public var description: String { PredicatePrinter.text(of: self) }
 }
 
 // MARK: - Expressions
 
 extension PredicatePrinter {
-    /// How tightly what is written binds.
+    /// Binding strengths of printed expressions.
     private enum Binding {
-        /// What is no operation.
+        /// The strength of operands.
         static let value = QueryFunction.powerBinding + 1
     }
 
@@ -205,7 +205,7 @@ extension PredicatePrinter {
         guard arguments.count == function.argumentCount else { return call(function, arguments) }
         if let (word, binding) = function.infix {
             let isPower = function == .power
-            // What stands on the left of ** is no operation, and on its right may stand a sign.
+            // The left operand of ** is not an operation; the right one may have a sign.
             let left = isPower ? Binding.value : binding
             let right = isPower ? QueryFunction.prefixBinding : binding + 1
             return operand(arguments[0], bindingAtLeast: left) + " \(word) "
@@ -245,9 +245,9 @@ extension PredicatePrinter {
         return function.infix?.binding ?? Binding.value
     }
 
-    // MARK: - What stands before and within an index or a path
+    // MARK: - Paths and indexes
 
-    /// An index. A key that would be read as a word is marked as one.
+    /// An index. A key that would be parsed as a word is escaped.
     private static func index(_ expression: QueryExpression) -> String {
         let text = text(of: expression)
         return ["first", "last", "size"].contains(text.lowercased()) ? "#" + text : text
@@ -260,7 +260,7 @@ extension PredicatePrinter {
         return operand(expression, bindingAtLeast: Binding.value)
     }
 
-    /// In parentheses where keys behind a dot would become a part of it.
+    /// Parenthesized if keys after a dot would become a part of it.
     private static func beforeDot(_ expression: QueryExpression) -> String {
         let merges =
             switch expression {
@@ -276,7 +276,7 @@ extension PredicatePrinter {
 
     // MARK: - Operators in key paths
 
-    /// The operator by which a function is written in a key path; `nil` if it is called, because what it is of is no key
+    /// The operator form of a function in a key path; `nil` if it is printed as a call, because its argument is not a key
     /// path.
     private static func pathOperator(
         _ function: QueryFunction, _ arguments: [QueryExpression]
@@ -295,7 +295,7 @@ extension PredicatePrinter {
         return isPath ? pathOperator : nil
     }
 
-    /// `@count` stands behind a key path, the other operators before its last key.
+    /// `@count` follows a key path, the other operators precede its last key.
     private static func keyPath(
         to values: QueryExpression, with pathOperator: KeyPathOperator
     ) -> String {

@@ -1,25 +1,25 @@
-/// A word of a predicate's format string, with its place.
+/// A token of a predicate's format string, with its position.
 struct PredicateToken {
-    /// What the word is.
+    /// The kind of token.
     enum Kind: Equatable {
         case keyword(Keyword)
-        /// A key path; the keys behind `SELF.` if it began so. Operators have their `@`.
+        /// A key path; for `SELF.…` the keys after it. Operators include their `@`.
         case keyPath([String])
-        /// What goes on behind a value: `.key.key`.
+        /// The keys after a value: `.key.key`.
         case path([String])
         /// `$name.key.key`
         case variable(String, [String])
         /// The name of a function with its colons: `modulus:by:`.
         case selector(String)
         case string(String)
-        /// An integer without its sign.
+        /// An unsigned integer.
         case integer(UInt64)
-        /// A number without its sign.
+        /// An unsigned number.
         case double(Double)
-        /// A place for the argument of that index.
+        /// The placeholder for the argument with an index.
         case placeholder(Placeholder, argument: Int)
         case comparison(QueryComparison.Operator)
-        /// The function of a sign between two values: `+`.
+        /// The function of an infix operator: `+`.
         case infix(QueryFunction)
         /// `~`
         case onesComplement
@@ -31,8 +31,8 @@ struct PredicateToken {
         case end
     }
 
-    /// A reserved word. Case does not matter; a key of the same name is written `#key`. Other words, such as `UNION`
-    /// and `FIRST`, are none, because they stand where no key can.
+    /// A reserved word, case-insensitive; a key of the same name is written `#key`. Other words, such as `UNION` and
+    /// `FIRST`, are not reserved, because they occur where no key can.
     enum Keyword: String, CaseIterable {
         case and, or, not
         case any, some, all, none
@@ -43,7 +43,7 @@ struct PredicateToken {
         case cast, function, subquery
     }
 
-    /// The conversions of `%…`, by what they ask of the argument.
+    /// The conversions of `%…`, by their argument.
     enum Placeholder: Equatable {
         /// `%@`
         case value
@@ -56,14 +56,14 @@ struct PredicateToken {
     }
 
     let kind: Kind
-    /// The character it begins at, from 1.
+    /// The column of its first character, from 1.
     let column: Int
-    /// As it is written.
+    /// The text as written.
     let text: String
 }
 
 extension PredicateToken {
-    /// The words of another language element than a key path, with what they stand for.
+    /// The token kind of a keyword.
     static func kind(of keyword: Keyword) -> Kind {
         switch keyword {
         case .and: .and
@@ -80,13 +80,13 @@ extension PredicateToken {
         }
     }
 
-    /// Whether it is that word, which is not reserved; given in lower case.
+    /// Whether it is the given non-reserved word, in lower case.
     func isWord(_ word: String) -> Bool {
         guard case .keyPath = kind else { return false }
         return text.lowercased() == word
     }
 
-    /// Whether it is a number without its sign.
+    /// Whether it is an unsigned number.
     var isNumber: Bool {
         switch kind {
         case .integer, .double: true
@@ -94,7 +94,7 @@ extension PredicateToken {
         }
     }
 
-    /// Whether a value can begin with it.
+    /// Whether it can begin a value.
     var beginsValue: Bool {
         switch kind {
         case .keyPath, .variable, .selector, .string, .integer, .double, .placeholder, .keyword,
@@ -104,7 +104,7 @@ extension PredicateToken {
         }
     }
 
-    /// Whether a key can be written in a format string, if need be with `#` before it.
+    /// Whether a key can be written in a format string, escaped by `#` if necessary.
     static func isKey(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, isKeyStart(first) else { return false }
         return text.unicodeScalars.allSatisfy(isKeyPart)
@@ -131,7 +131,7 @@ enum KeyPathOperator: String, CaseIterable {
     case distinctUnionOfObjects
     case unionOfObjects
 
-    /// What it computes of the values at the key path; `nil` if it leaves them as they are.
+    /// The function applied to the values at the key path; `nil` for the identity.
     var function: QueryFunction? {
         switch self {
         case .count: .count
@@ -144,16 +144,16 @@ enum KeyPathOperator: String, CaseIterable {
         }
     }
 
-    /// Whether it gives several values, so that another operator can follow.
+    /// Whether it is multi-valued, so that another operator can follow.
     var givesMany: Bool { self == .distinctUnionOfObjects || self == .unionOfObjects }
 
-    /// The operator that a key is, if it is one.
+    /// The operator of a key, if it is one.
     init?(key: String) {
         guard key.hasPrefix("@") else { return nil }
         self.init(rawValue: String(key.dropFirst()))
     }
 
-    /// The operator that computes a function.
+    /// The operator for a function.
     init?(_ function: QueryFunction) {
         guard let found = Self.allCases.first(where: { $0.function == function }) else {
             return nil
@@ -161,7 +161,7 @@ enum KeyPathOperator: String, CaseIterable {
         self = found
     }
 
-    /// What is expected where something else stands.
+    /// The expected names, for an error message: similar ones only, if there are any.
     static func expectation(of name: String) -> String {
         let close = CloseNames.of(name, among: allCases.map(\.rawValue))
         let names = close.isEmpty ? allCases.map(\.rawValue) : close

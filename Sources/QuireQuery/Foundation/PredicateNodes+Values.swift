@@ -81,7 +81,7 @@ extension PredicateExpressions.StringContainsRegex: TranslatableNode {
             let regex = regex as? PredicateExpressions.Value<PredicateExpressions.PredicateRegex>
         else { throw PredicateTranslation.unsupported(self) }
         let text = try translation.value(of: subject)
-        // MATCHES takes the text as a whole.
+        // MATCHES applies to the whole text.
         let pattern = "(?s:.*)(?:\(regex.value.stringRepresentation))(?s:.*)"
         return .truth(
             PredicateTruth(
@@ -105,12 +105,11 @@ extension PredicateExpressions.StringCaseInsensitiveCompare: TranslatableNode {
 
 // MARK: - Expressions of texts
 
-// Foundation's macro writes calls of these for `localizedStandardContains` and `caseInsensitiveCompare`, but Foundation
-// has them on Apple's systems only. Both mean here what our queries mean by them, whatever the language of the system.
+// Foundation's macro generates calls of these for `localizedStandardContains` and `caseInsensitiveCompare`, but Foundation
+// has them on Apple's systems only. Both have the semantics of our queries here, whatever the system's language.
 
 extension PredicateExpressions {
-    /// `a.localizedStandardContains(b)` in a predicate: whether a text contains another one, whatever the case and the
-    /// diacritics of both; `CONTAINS[cd]`.
+    /// `a.localizedStandardContains(b)` in a predicate: a text search that ignores case and diacritics; `CONTAINS[cd]`.
     public struct StringLocalizedStandardContains<
         Root: PredicateExpression, Other: PredicateExpression
     >: PredicateExpression where Root.Output: StringProtocol, Other.Output: StringProtocol {
@@ -120,10 +119,10 @@ extension PredicateExpressions {
 
         /// The text to search.
         public let root: Root
-        /// The text to find.
+        /// The text to search for.
         public let other: Other
 
-        /// Makes a node of two others.
+        /// Makes a node of two operands.
         public init(root: Root, other: Other) {
             self.root = root
             self.other = other
@@ -149,7 +148,7 @@ extension PredicateExpressions {
         StringLocalizedStandardContains(root: root, other: other)
     }
 
-    /// `a.caseInsensitiveCompare(b)` in a predicate: how two texts compare, whatever their case, as `[c]` compares.
+    /// `a.caseInsensitiveCompare(b)` in a predicate: the order of two texts, ignoring case as `[c]` does.
     ///
     /// Compare it with a constant: `let same = ComparisonResult.orderedSame`.
     public struct StringCaseInsensitiveCompare<
@@ -163,13 +162,13 @@ extension PredicateExpressions {
         /// The text on the right.
         public let other: Other
 
-        /// Makes a node of two others.
+        /// Makes a node of two operands.
         public init(root: Root, other: Other) {
             self.root = root
             self.other = other
         }
 
-        /// How the texts compare.
+        /// The comparison result of the texts.
         public func evaluate(_ bindings: PredicateBindings) throws -> ComparisonResult {
             let order = ValueOrder.compareBytes(
                 TextFolding.fold(String(try root.evaluate(bindings)), .caseInsensitive),
@@ -188,7 +187,7 @@ extension PredicateExpressions {
     }
 }
 
-// What the standard predicate type demands of its nodes.
+// Requirements of the standard predicate type.
 
 extension PredicateExpressions.StringLocalizedStandardContains: Sendable
 where Root: Sendable, Other: Sendable {}
@@ -317,7 +316,7 @@ extension PredicateExpressions.SequenceAllSatisfy: TranslatableNode {
 }
 
 extension PredicateTranslation {
-    /// That there are elements of a to-many relationship for which a condition holds, or that there are none.
+    /// An EXISTS or NOT EXISTS condition on the elements of a to-many relationship.
     fileprivate static func existence(
         of collection: QueryExpression, _ variable: String, _ condition: QueryPredicate,
         isFound: Bool = true
@@ -332,7 +331,7 @@ extension PredicateTranslation {
                 QueryComparison(count, isFound ? .greater : .equal, .constant(.integer(0)))))
     }
 
-    /// A condition on the elements of a to-many relationship with `ANY` or `ALL`, if it is one comparison of an
+    /// The condition on the elements of a to-many relationship with `ANY` or `ALL`, if it is a single comparison of an
     /// element with a constant.
     fileprivate static func quantified(
         _ modifier: QueryComparison.Modifier, _ collection: QueryExpression, _ variable: String,
@@ -350,7 +349,7 @@ extension PredicateTranslation {
     }
 }
 
-// MARK: - Least and greatest
+// MARK: - Minimum and maximum
 
 extension PredicateExpressions.SequenceMinimum: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {

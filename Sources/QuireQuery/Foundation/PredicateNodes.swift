@@ -50,7 +50,7 @@ extension PredicateExpressions.Conditional: TranslatableNode {
 // MARK: - Types
 
 extension PredicateTranslation {
-    /// What is cast, if it is of the type already; what an object's class is, a query cannot ask.
+    /// The operand of a cast, if it already has the type; queries cannot test an object's class.
     fileprivate mutating func cast<Input: PredicateExpression, Desired>(
         _ input: Input, to desired: Desired.Type, in node: some PredicateExpression
     ) throws -> PredicateTerm {
@@ -100,7 +100,7 @@ extension PredicateExpressions.NotEqual: TranslatableNode {
 }
 
 extension PredicateTranslation {
-    /// That two nodes give the same.
+    /// Equality of two nodes.
     fileprivate mutating func equality<Left: PredicateExpression, Right: PredicateExpression>(
         of left: Left, and right: Right, in node: some PredicateExpression
     ) throws -> QueryPredicate where Left.Output == Right.Output {
@@ -144,7 +144,7 @@ extension PredicateTranslation {
         }
     }
 
-    /// Whether the values of a type are collections to us.
+    /// Whether a type translates to a collection.
     private static func isList(_ type: Any.Type) -> Bool {
         if let optional = type as? any CapturedOptional.Type { return isList(optional.wrappedType) }
         return type is any CapturedList.Type
@@ -242,7 +242,7 @@ extension PredicateExpressions.OptionalFlatMap: TranslatableNode {
             if exists == .constant(true) { return .value(transformed) }
             return .value(.conditional(exists, transformed, .constant(.null)))
         case .order(let left, let right, let options):
-            // No comparison with a missing text says how it stands.
+            // A comparison with a missing text has no order.
             return .order(left, right, options)
         case .elements, .range, .units:
             throw PredicateTranslation.unsupported(self)
@@ -273,7 +273,7 @@ extension PredicateExpressions.NilCoalesce: TranslatableNode {
 }
 
 extension PredicateTranslation {
-    /// A value, or another one if it is missing.
+    /// A value, or a default if it is missing.
     fileprivate static func value(
         _ value: QueryExpression, orElse replacement: QueryExpression
     ) -> QueryExpression {
@@ -286,7 +286,7 @@ extension PredicateTranslation {
 }
 
 extension PredicateExpressions.ForcedUnwrap: TranslatableNode {
-    // Foundation fails where there is no value; a query takes it for what it is, missing.
+    // Foundation fails on a missing value; a query keeps it as missing.
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         let term = try translation.term(of: inner)
         guard case .truth(let truth) = term else { return term }

@@ -1,7 +1,7 @@
 import Foundation
 internal import QuireModel
 
-// Variables, key paths, and what a predicate has captured.
+// Variables, key paths, and captured values.
 
 extension PredicateExpressions.Variable: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
@@ -46,7 +46,7 @@ extension PredicateExpressions.KeyPath: TranslatableNode {
             "it is no property of \(Root.Output.self) that is marked @Attribute or @Relationship")
     }
 
-    /// What Foundation knows of every collection.
+    /// The properties that Foundation has for every collection.
     private func part(
         _ kind: CommonKeyPathKind, of root: PredicateTerm
     ) throws -> PredicateTerm {
@@ -75,7 +75,7 @@ extension PredicateExpressions.KeyPath: TranslatableNode {
 }
 
 extension PredicateTerm {
-    /// The collection as an expression, if it may be one.
+    /// The collection as an expression, if it is supported.
     var collection: QueryExpression? {
         switch self {
         case .value(let value): value
@@ -86,9 +86,9 @@ extension PredicateTerm {
 }
 
 extension QueryExpression {
-    /// What stands at further keys.
+    /// The expression extended by further keys.
     func appending(_ keys: [String]) -> QueryExpression {
-        // The identifier of an object is the object to a query.
+        // In a query an object's identifier is equivalent to the object.
         let keys = keys.last == QueryKeyPath.objectKey ? keys.dropLast() : keys
         if keys.isEmpty { return self }
         return switch self {
@@ -104,7 +104,7 @@ extension QueryExpression {
 // MARK: - Captured values
 
 extension PredicateTranslation {
-    /// What a captured value means; `nil` if it is of a type that attributes cannot have.
+    /// The term for a captured value; `nil` if attributes cannot have its type.
     func captured(_ value: Any) -> PredicateTerm? {
         if let optional = value as? any CapturedOptional {
             guard let wrapped = optional.captured else { return .value(.constant(.null)) }

@@ -2,26 +2,25 @@ package import Foundation
 package import QuireModel
 internal import QuireSystem
 
-/// A node of Foundation's predicates that can be translated.
+/// A translatable node of Foundation's predicates.
 protocol TranslatableNode {
-    /// What the node means.
+    /// The term of the node.
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm
 }
 
 /// Translates one of Foundation's predicates, node by node.
 ///
-/// Our conditions agree with what Foundation finds when it evaluates the predicate itself, except where
-/// `DEVIATIONS.md` says otherwise. Foundation knows optional values in three places only, and so does this:
-/// comparisons for equality, where nil equals nil, as ours do; `flatMap` and `?`, whose outcome is missing if what
-/// they are applied to is; and `??`, which asks whether it is. Our comparisons are false for missing values, so it
-/// seldom takes a condition of its own to say that a value must be there; ``demanding(_:for:)`` leaves out those that
-/// are not needed, which lets stores use their indexes.
+/// The condition has the results of Foundation's own evaluation, except as listed in `DEVIATIONS.md`. Foundation handles
+/// optional values in three places only, and so does this: comparisons for equality, where nil equals nil, as in ours;
+/// `flatMap` and `?`, whose result is missing if the operand is; and `??`, which tests for that. Our comparisons are false
+/// for missing values, so an explicit not-null condition is seldom needed; ``demanding(_:for:)`` omits redundant ones, so
+/// that stores can use their indexes.
 package struct PredicateTranslation {
-    /// What the objects' classes know.
+    /// The property names and value conversions of the objects' classes.
     package struct Vocabulary {
-        /// The model's names of the properties that a key path of one step leads through.
+        /// The model's property names for a single-step key path.
         package let names: (AnyKeyPath) -> [String]?
-        /// A value of a program's own type as an attribute keeps it.
+        /// Converts a value of a program's type to an attribute value.
         package let value: (Any) -> AttributeValue?
 
         package init(
@@ -38,7 +37,7 @@ package struct PredicateTranslation {
 
     private init(_ vocabulary: Vocabulary) { self.vocabulary = vocabulary }
 
-    /// The condition that says what a predicate says.
+    /// The equivalent condition of a predicate.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if a node has no translation.
     package static func condition<Object>(
@@ -51,14 +50,14 @@ package struct PredicateTranslation {
 
     // MARK: - Variables
 
-    /// Says what a variable stands for from here on.
+    /// Binds a variable from here on.
     mutating func bind<Value>(
         _ variable: PredicateExpressions.Variable<Value>, to term: PredicateTerm
     ) {
         meanings[variable.key] = term
     }
 
-    /// What a variable stands for.
+    /// The binding of a variable.
     func meaning<Value>(
         of variable: PredicateExpressions.Variable<Value>
     ) throws -> PredicateTerm {
@@ -66,9 +65,9 @@ package struct PredicateTranslation {
         return meaning
     }
 
-    /// Makes a variable stand for each element of a collection.
+    /// Binds a variable to each element of a collection.
     ///
-    /// - Returns: The variable's name in our tree.
+    /// - Returns: The variable's name in the query.
     mutating func bindElement<Value>(_ variable: PredicateExpressions.Variable<Value>) -> String {
         elementCount += 1
         let name = elementCount == 1 ? "item" : "item\(elementCount)"
@@ -78,9 +77,9 @@ package struct PredicateTranslation {
 
     // MARK: - Nodes
 
-    /// What a node means.
+    /// The term of a node.
     mutating func term(of node: some PredicateExpression) throws -> PredicateTerm {
-        // What depends on no variable is a constant.
+        // A node without variables is a constant.
         if let value = try? node.evaluate(PredicateBindings()), let term = captured(value) {
             return term
         }
@@ -90,7 +89,7 @@ package struct PredicateTranslation {
         return try translatable.term(in: &self)
     }
 
-    /// A node as a truth value.
+    /// Translates a node to a truth value.
     mutating func truth<Node: PredicateExpression>(of node: Node) throws -> PredicateTruth {
         switch try term(of: node) {
         case .truth(let truth): return truth
@@ -106,13 +105,13 @@ package struct PredicateTranslation {
         }
     }
 
-    /// A node that is true or false as a condition.
+    /// Translates a Boolean node to a condition.
     mutating func condition(of node: some PredicateExpression) throws -> QueryPredicate {
         let truth = try truth(of: node)
         return Self.demanding(truth.exists, for: truth.holds)
     }
 
-    /// A node as a value.
+    /// Translates a node to a value.
     mutating func value(of node: some PredicateExpression) throws -> QueryExpression {
         switch try term(of: node) {
         case .value(let value): value
@@ -121,7 +120,7 @@ package struct PredicateTranslation {
         }
     }
 
-    /// A truth value as a value.
+    /// Converts a truth value to a value.
     static func value(of truth: PredicateTruth) -> QueryExpression {
         let value = QueryExpression.conditional(
             truth.holds, .constant(.boolean(true)), .constant(.boolean(false)))
@@ -131,10 +130,10 @@ package struct PredicateTranslation {
 
     // MARK: - Errors
 
-    /// The longest quotation of a node in an error.
+    /// The maximum length of a quoted node in an error.
     private static let maximumQuotation = 200
 
-    /// Says that a node has no translation, and quotes it.
+    /// The error for a node without a translation, quoting it.
     static func unsupported(_ node: Any, _ reason: String = "") -> QuireError {
         var quotation =
             node is any CustomStringConvertible ? String(describing: node) : "\(type(of: node))"
@@ -149,34 +148,34 @@ package struct PredicateTranslation {
 
 // MARK: - Terms
 
-/// What a node of one of Foundation's predicates means.
+/// The translation of a node of Foundation's predicates.
 enum PredicateTerm {
-    /// A value, maybe a missing one; a to-many relationship or a list as a whole, too.
+    /// A value, which may be missing; also a whole to-many relationship or list.
     case value(QueryExpression)
     /// A truth value.
     case truth(PredicateTruth)
-    /// Some of the elements of a to-many relationship.
+    /// A filtered to-many relationship.
     case elements(PredicateElements)
-    /// A range of values. A bound that is `nil` is none.
+    /// A range of values; `nil` for no bound.
     case range(lower: QueryExpression?, upper: QueryExpression?, includesUpper: Bool)
-    /// How two texts compare, as a `ComparisonResult`.
+    /// The comparison of two texts, as a `ComparisonResult`.
     case order(QueryExpression, QueryExpression, QueryComparison.Options)
     /// The UTF-16 units of a text.
     case units(QueryExpression)
 }
 
-/// A truth value that may be missing, as an optional `Bool` may.
+/// A truth value that may be missing, like an optional `Bool`.
 struct PredicateTruth {
-    /// Whether there is one.
+    /// Whether it is present.
     var exists: QueryPredicate = .constant(true)
-    /// Whether it is true, if there is one.
+    /// Whether it is true, if present.
     var holds: QueryPredicate
 }
 
-/// The elements of a to-many relationship for which a condition holds.
+/// The elements of a to-many relationship that satisfy a condition.
 struct PredicateElements {
     let collection: QueryExpression
-    /// What stands for each in the condition.
+    /// The element variable in the condition.
     let variable: String
     let condition: QueryPredicate
 
@@ -189,7 +188,7 @@ struct PredicateElements {
 extension PredicateTranslation {
     // MARK: - Logic
 
-    /// All of several conditions, without those that are always true.
+    /// The conjunction of conditions, without those that are always true.
     static func all(_ parts: [QueryPredicate]) -> QueryPredicate {
         var found: [QueryPredicate] = []
         for part in parts {
@@ -203,7 +202,7 @@ extension PredicateTranslation {
         return found.isEmpty ? .constant(true) : found.count == 1 ? found[0] : .and(found)
     }
 
-    /// At least one of several conditions, without those that are always false.
+    /// The disjunction of conditions, without those that are always false.
     static func any(_ parts: [QueryPredicate]) -> QueryPredicate {
         var found: [QueryPredicate] = []
         for part in parts {
@@ -217,13 +216,13 @@ extension PredicateTranslation {
         return found.isEmpty ? .constant(false) : found.count == 1 ? found[0] : .or(found)
     }
 
-    /// The contrary of a condition.
+    /// The negation of a condition.
     static func not(_ predicate: QueryPredicate) -> QueryPredicate {
         switch predicate {
         case .constant(let value): return .constant(!value)
         case .not(let inner): return inner
         case .comparison(var comparison) where comparison.modifier == .direct:
-            // Only these two are the contrary of each other when values are missing.
+            // Only these two operators are negations of each other for missing values.
             switch comparison.operator {
             case .equal: comparison.operator = .notEqual
             case .notEqual: comparison.operator = .equal
@@ -236,7 +235,7 @@ extension PredicateTranslation {
 
     // MARK: - Comparisons
 
-    /// Compares two values, and already if both are constants.
+    /// Compares two values; constants are folded.
     static func compare(
         _ left: QueryExpression, _ comparisonOperator: QueryComparison.Operator,
         _ right: QueryExpression, _ options: QueryComparison.Options = []
@@ -244,7 +243,7 @@ extension PredicateTranslation {
         if left.isConstant, !right.isConstant, let flipped = comparisonOperator.flipped {
             return try compare(right, flipped, left, options)
         }
-        // One comparison for each outcome, so that an index on what is compared can be used.
+        // One comparison for each outcome, so that an index on the operand can be used.
         if case .conditional(let test, let first, let second) = left, right.isConstant {
             return any([
                 demanding(test, for: try compare(first, comparisonOperator, right, options)),
@@ -257,7 +256,7 @@ extension PredicateTranslation {
         return .constant(try PredicateEvaluator(subject: nil).holds(comparison))
     }
 
-    /// That there is a value.
+    /// A not-null condition.
     static func present(_ value: QueryExpression) -> QueryPredicate {
         switch value {
         case .constant(let constant): .constant(!ValueOrder.isMissing(constant))
@@ -269,8 +268,7 @@ extension PredicateTranslation {
 
     // MARK: - Missing values
 
-    /// That a condition holds and another one, too, which is left out as far as the first one implies that there
-    /// are the values it asks for.
+    /// The conjunction of a condition and not-null demands, omitting those that the condition implies.
     static func demanding(
         _ demand: QueryPredicate, for predicate: QueryPredicate
     ) -> QueryPredicate {
@@ -284,7 +282,7 @@ extension PredicateTranslation {
         return all(needed + [predicate])
     }
 
-    /// Whether a condition is known to be false if there is no value of an expression.
+    /// Whether a condition is provably false if an expression is missing.
     private static func isFalse(
         _ predicate: QueryPredicate, withoutValueOf expression: QueryExpression
     ) -> Bool {
@@ -308,7 +306,7 @@ extension PredicateTranslation {
         }
     }
 
-    /// Whether an expression is known to have no value if another one has none.
+    /// Whether an expression is provably missing if another one is.
     static func isMissing(
         _ value: QueryExpression, withoutValueOf expression: QueryExpression
     ) -> Bool {
@@ -334,7 +332,7 @@ extension QueryExpression {
     /// Whether it is a list.
     fileprivate var isList: Bool { if case .collection = self { true } else { false } }
 
-    /// Whether it is known to have a value, and all its elements if it is a list.
+    /// Whether it is provably not missing, including all elements of a list.
     fileprivate var isPresent: Bool {
         switch self {
         case .constant(let value): !ValueOrder.isMissing(value)

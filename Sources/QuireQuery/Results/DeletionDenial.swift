@@ -1,18 +1,18 @@
 public import QuireModel
 package import QuireSystem
 
-/// What keeps an object from being deleted, as ``QuireError/underlying`` of an error with code `deleteDenied`.
+/// The reason for a denied deletion, as ``QuireError/underlying`` of an error with code `deleteDenied`.
 public struct DeletionDenial: Error, Sendable, Hashable {
     /// The object that was to be deleted.
     public let objectID: ManagedObjectID
-    /// The name of the relationship whose delete rule denies it.
+    /// The name of the relationship with the deny rule.
     public let relationship: String
-    /// All the objects that the relationship still leads to.
+    /// All remaining objects of the deny relationship.
     public let blockingObjectIDs: [ManagedObjectID]
 }
 
 extension QuireError {
-    /// The error of a deletion that a relationship denies, with ``DeletionDenial`` as its underlying error.
+    /// The error for a denied deletion, with ``DeletionDenial`` as its underlying error.
     package init(
         deletionOf objectID: ManagedObjectID, deniedBy relationship: String,
         _ blocking: [ManagedObjectID]

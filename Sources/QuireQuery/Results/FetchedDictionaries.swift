@@ -1,6 +1,6 @@
 public import QuireModel
 
-/// What a request for dictionaries has found: values by the names of columns, in the request's order.
+/// The result of a request for dictionaries: values by column name, in the request's order.
 ///
 /// ```swift
 /// var request = FetchRequest("Book")
@@ -9,7 +9,7 @@ public import QuireModel
 /// for row in try context.fetchDictionaries(request) { print(row["author.name"], row["n"]) }
 /// ```
 ///
-/// It is a value that nothing ties to a context, so it may go to any queue.
+/// It is a value independent of any context, so it may be passed to any queue.
 public struct FetchedDictionaries: RandomAccessCollection, Sendable, Hashable {
     /// The names of the columns.
     public let names: [String]
@@ -48,7 +48,7 @@ public struct FetchedDictionary: Sendable, Hashable {
 
     /// The value of a column.
     ///
-    /// Stops the program with a sentence if there is no such column.
+    /// Traps if there is no such column.
     public subscript(name: String) -> AttributeValue {
         guard let index = names.firstIndex(of: name) else {
             preconditionFailure(
@@ -65,7 +65,7 @@ public struct FetchedDictionary: Sendable, Hashable {
 
 // MARK: - Explanations
 
-/// How a store finds what a request asks for: the statement, what is left for memory, and the plan of the database.
+/// A store's execution plan of a request: the statement, the parts evaluated in memory, and the database's query plan.
 ///
 /// ```swift
 /// let explanation = try context.explain(request)
@@ -75,9 +75,9 @@ public struct FetchedDictionary: Sendable, Hashable {
 public struct FetchExplanation: Sendable, Hashable {
     /// A step of the plan.
     public struct Step: Sendable, Hashable {
-        /// What is done, in the words of SQLite's `EXPLAIN QUERY PLAN`.
+        /// The step, as given by SQLite's `EXPLAIN QUERY PLAN`.
         public let detail: String
-        /// The steps that it is made of.
+        /// The substeps.
         public let children: [Step]
 
         package init(detail: String, children: [Step]) {
@@ -88,14 +88,13 @@ public struct FetchExplanation: Sendable, Hashable {
 
     /// The statement, with a question mark for each value.
     public let sql: String
-    /// The values that are bound to the question marks, in their order.
+    /// The bound values of the statement's parameters, in order.
     public let bindings: [AttributeValue]
-    /// The part of the condition that is tested in memory, because SQL cannot say it.
+    /// The residual condition evaluated in memory, because SQL cannot express it.
     public let inMemory: QueryPredicate?
-    /// Whether the order is made in memory, because SQL cannot say it.
+    /// Whether results are sorted in memory, because SQL cannot express the order.
     public let sortsInMemory: Bool
-    /// Whether dictionaries are made in memory of the rows that the statement finds, because SQL cannot say what they
-    /// hold.
+    /// Whether dictionaries are computed in memory from the statement's rows, because SQL cannot express their values.
     public let computesInMemory: Bool
     /// The plan.
     public let plan: [Step]

@@ -1,10 +1,9 @@
 public import QuireModel
 internal import Synchronization
 
-/// What a save, or something else that changed objects, did: the identifiers of the objects, which may go to any
-/// queue.
+/// The identifiers of objects changed by a save or another operation. They may be passed to any queue.
 ///
-/// ``ManagedObjectContext/mergeChanges(from:)`` brings another context up to date with it.
+/// Merge it into other contexts with ``ManagedObjectContext/mergeChanges(from:)``.
 public struct ObjectIDChanges: Sendable, Hashable {
     /// New objects.
     public var inserted: [ManagedObjectID]
@@ -12,9 +11,9 @@ public struct ObjectIDChanges: Sendable, Hashable {
     public var updated: [ManagedObjectID]
     /// Deleted objects.
     public var deleted: [ManagedObjectID]
-    /// Objects whose values were read anew.
+    /// Objects whose values were refreshed.
     public var refreshed: [ManagedObjectID]
-    /// Objects that were made faults, their changes lost.
+    /// Objects turned into faults, discarding their changes.
     public var invalidated: [ManagedObjectID]
 
     /// Describes changes.
@@ -30,7 +29,7 @@ public struct ObjectIDChanges: Sendable, Hashable {
         self.invalidated = invalidated
     }
 
-    /// The same changes of other identifiers.
+    /// The changes with their identifiers transformed.
     package func map(_ transform: (ManagedObjectID) -> ManagedObjectID) -> ObjectIDChanges {
         ObjectIDChanges(
             inserted: inserted.map(transform), updated: updated.map(transform),
@@ -38,7 +37,7 @@ public struct ObjectIDChanges: Sendable, Hashable {
             invalidated: invalidated.map(transform))
     }
 
-    /// The changes of some of the objects.
+    /// The changes restricted to some of the objects.
     package func filter(_ isIncluded: (ManagedObjectID) -> Bool) -> ObjectIDChanges {
         ObjectIDChanges(
             inserted: inserted.filter(isIncluded), updated: updated.filter(isIncluded),
@@ -46,7 +45,7 @@ public struct ObjectIDChanges: Sendable, Hashable {
             invalidated: invalidated.filter(isIncluded))
     }
 
-    /// Whether nothing happened to any object.
+    /// Whether there are no changes.
     public var isEmpty: Bool {
         inserted.isEmpty && updated.isEmpty && deleted.isEmpty && refreshed.isEmpty
             && invalidated.isEmpty
@@ -55,20 +54,20 @@ public struct ObjectIDChanges: Sendable, Hashable {
 
 // MARK: - Versions of content
 
-/// Tells whether a store's contents have stayed the same: two that are equal were asked for with no save in between, by
-/// whomever. They may differ although nothing was saved.
+/// A version of a store's content. Equal versions mean that no save by any connection came between them; they may differ
+/// without a save.
 public struct ContentVersion: Hashable, Sendable {
-    /// Who has counted: no two connections have the same number in a process.
+    /// The source of the count, unique to a connection within the process.
     package let counter: UInt64
     package let number: Int64
 
-    /// Makes a version of a number that counts saves, and one of who counts them, which is unique in the process.
+    /// Makes a version from a save count and the process-wide unique number of its counter.
     public init(counter: UInt64, number: Int64) {
         self.counter = counter
         self.number = number
     }
 
-    /// A number for somebody who counts saves that nobody else in the process has.
+    /// A process-wide unique number for a connection that counts its saves.
     package static func newCounter() -> UInt64 {
         lastCounter.wrappingAdd(1, ordering: .relaxed).newValue
     }
