@@ -2,8 +2,7 @@ import Foundation
 public import QuireModel
 internal import QuireSystem
 
-/// The values of an object as a store or a parent context holds them. Immutable; values are decoded when
-/// asked for, by slot.
+/// The values of an object in a store or a parent context. Immutable; values are decoded on access, by slot.
 public struct ObjectSnapshot: Sendable {
     @usableFromInline package let chunk: RowChunk
     /// The row's position in the chunk.
@@ -30,7 +29,7 @@ public struct ObjectSnapshot: Sendable {
 
     /// The value of a slot.
     ///
-    /// - Throws: What the reader of external data throws if the value's file cannot be read.
+    /// - Throws: Errors of the external data reader if the value's file cannot be read.
     public func value(at slot: Int) throws -> AttributeValue {
         try PackedRow(chunk: chunk, offset: offset).value(
             of: entity.slots[slot], in: entity, store: store)
@@ -45,7 +44,7 @@ public struct ObjectSnapshot: Sendable {
     }
 }
 
-/// Decodes a row in place. Valid only while its chunk is alive, hence for use within a call.
+/// Decodes a row in place. Valid only while its chunk is alive, hence within a call.
 @usableFromInline
 package struct PackedRow {
     @usableFromInline let chunk: RowChunk
