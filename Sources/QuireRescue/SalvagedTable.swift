@@ -54,7 +54,7 @@ struct SalvagedTable {
         return "CREATE TABLE \(SQLName.quoted(name)) (\(parts.joined(separator: ", ")))"
     }
 
-    /// A declared type without anything that is not part of one.
+    /// The declared type; empty if it contains characters that are not part of a type.
     private static func plainType(_ type: String) -> String {
         type.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || " (),".contains($0)) }
             ? type : ""
@@ -62,9 +62,9 @@ struct SalvagedTable {
 
     // MARK: - Reading declarations
 
-    /// Reads the statement that made a table.
+    /// Parses a CREATE TABLE statement.
     ///
-    /// - Returns: `nil` if it is none of the plain ones that stores have.
+    /// - Returns: `nil` unless it has the plain form that stores use.
     init?(sql: String, root: Int?) {
         var scanner = DeclarationScanner(sql)
         guard scanner.skip("CREATE"), scanner.skip("TABLE") else { return nil }
@@ -110,7 +110,7 @@ struct SalvagedTable {
     }
 
     private init(sql: String) {
-        // The statement is one of this file's own.
+        // The statement was generated in this file.
         guard let table = SalvagedTable(sql: sql, root: nil) else {
             preconditionFailure("“\(sql)” declares no table.")
         }
@@ -129,7 +129,7 @@ private struct DeclarationScanner {
         while position < characters.count, characters[position].isWhitespace { position += 1 }
     }
 
-    /// What is left.
+    /// The remaining text.
     mutating func rest() -> String {
         skipSpace()
         return String(characters[position...])

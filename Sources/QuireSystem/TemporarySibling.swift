@@ -118,7 +118,7 @@ package final class TemporarySibling: Sendable {
     /// Durably renames it to its destination. Its contents must be on disk.
     ///
     /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, or errors of renaming and synchronizing. Then
-    ///   the destination does not exist: it might not survive a power loss.
+    ///   nothing is published: it might not survive a power loss.
     package func publish() throws {
         try TerminationCleanup.uninterrupted {
             try FileSystem.renameWithoutReplacing(path, to: reportedPath)
