@@ -69,7 +69,7 @@ struct AtomicBatchUpdate {
 
     // MARK: - Computed values
 
-    /// Checks what is computed before it is written.
+    /// Validates a computed value before it is written.
     private func computed(
         _ value: AttributeValue, _ slot: ResolvedEntity.Slot, _ entity: ResolvedEntity,
         _ row: ObjectSnapshot

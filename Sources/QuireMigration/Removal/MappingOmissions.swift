@@ -8,7 +8,7 @@ internal import QuireSystem
 /// The entities and properties of the old model that a mapping does not migrate.
 ///
 /// Data is: objects; values of stored attributes other than null and the attribute's default, which the old model still has,
-/// and except computed ones; links between objects, unless the other side of the relationship is migrated. Integers that
+/// except computed ones; links between objects, unless the other side of the relationship is migrated. Integers that
 /// become floating-point numbers and would be rounded are counted too. The order of an ordered relationship is not data.
 struct MappingOmissions {
     /// A property whose values are not migrated.
