@@ -106,7 +106,7 @@ public struct ToManyChange: Sendable, Equatable {
 public struct ObjectDeletion: Sendable {
     /// The object.
     public var objectID: ManagedObjectID
-    /// The version it had when it was read, or `nil` if it never was, in which case it goes whatever it is.
+    /// The version when it was read; `nil` if it was not, so that it is deleted without an optimistic lock.
     public var version: UInt32?
 
     /// Describes a deletion.
@@ -119,7 +119,7 @@ public struct ObjectDeletion: Sendable {
 // MARK: - External data
 
 extension ChangeSet {
-    /// The same for a store that keeps no values in files: with their bytes.
+    /// A copy for a store without external data: with inline values.
     package func loadingExternalData(for store: any PersistentStore) throws -> ChangeSet {
         if store.capabilities.contains(.externalData) { return self }
         var changes = self

@@ -142,7 +142,7 @@ package struct DictionaryEvaluation {
         switch (left, right) {
         case (.objectID(let left), .objectID(let right)):
             return ValueOrder.compareObjects(left, right)
-        // Values that cannot be read come last, and differ if their files do.
+        // Unreadable values sort last, and are distinct if their files are.
         case (.external(let left), .external(let right)):
             let paths = (left.path ?? "", right.path ?? "")
             return paths.0 == paths.1 ? 0 : paths.0 < paths.1 ? -1 : 1
@@ -250,7 +250,7 @@ package struct DictionaryStream {
         self.read = read
     }
 
-    /// A stream of the dictionaries of a request. A store that gives them all at once does so here.
+    /// A stream of the dictionaries of a request, all of which are in memory by default.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`, or as
     ///   ``PersistentStore/dictionaries(matching:)``.
@@ -275,8 +275,8 @@ package struct DictionaryStream {
     }
 }
 
-/// A store that need not have all dictionaries of a request in memory.
+/// A store that can stream the dictionaries of a request.
 package protocol DictionarySource {
-    /// Checks a request, and gives a stream of its dictionaries, in its order, within its limit and offset.
+    /// Validates a request, and returns a stream of its dictionaries, in its order, within its limit and offset.
     func dictionaryStream(matching request: FetchRequest) throws -> DictionaryStream
 }

@@ -143,7 +143,7 @@ package struct PackedRow {
         return try value(of: slot, in: entity, store: store)
     }
 
-    /// The value of a slot that may be kept outside, if it is.
+    /// The value of a slot that allows external storage, if it is external.
     func externalValue(_ slot: Int, of entity: ResolvedEntity) throws -> ExternalData? {
         guard hasValue(slot) else { return nil }
         let raw = bytes(slot, slotCount: entity.slots.count)
@@ -154,7 +154,7 @@ package struct PackedRow {
             named: String(decoding: raw.dropFirst().prefix { $0 != 0 }, as: UTF8.self))
     }
 
-    /// The value of an attribute that may be kept outside: a tag byte, then the bytes or a file's name.
+    /// The value of an attribute that allows external storage: a tag byte, then the bytes or a file's name.
     private func externalCapable(_ raw: UnsafeRawBufferPointer) throws -> Data {
         switch raw.first {
         case ExternalDataTag.inline: return Data(raw.dropFirst())
@@ -180,6 +180,6 @@ package struct PackedRow {
 package enum ExternalDataTag {
     package static let inline: UInt8 = 1
     package static let external: UInt8 = 2
-    /// Values up to this size are kept in the row.
+    /// The maximum size of inline values.
     package static let maximumInlineSize = 100 * 1024
 }

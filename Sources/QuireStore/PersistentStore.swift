@@ -6,7 +6,7 @@ public import QuireSystem
 
 /// The kind of a store.
 public struct StoreType: RawRepresentable, Hashable, Sendable {
-    /// The name, as Core Data's metadata has it.
+    /// The name in Core Data's metadata.
     public let rawValue: String
 
     /// Makes a type of a name.
@@ -14,9 +14,9 @@ public struct StoreType: RawRepresentable, Hashable, Sendable {
 
     /// A SQLite database in Core Data's layout.
     public static let sqlite = StoreType(rawValue: "SQLite")
-    /// Core Data's XML file, read and written as a whole.
+    /// Core Data's XML file, an atomic store.
     public static let xml = StoreType(rawValue: "XML")
-    /// Core Data's binary file, read and written as a whole.
+    /// Core Data's binary file, an atomic store.
     public static let binary = StoreType(rawValue: "Binary")
     /// Objects that are in no file.
     public static let inMemory = StoreType(rawValue: "InMemory")
@@ -98,7 +98,7 @@ public protocol PersistentStore: AnyObject, Sendable {
     ///
     /// - Parameters:
     ///   - entity: The entity of the objects.
-    ///   - count: How many.
+    ///   - count: The number of identifiers.
     ///   - durably: Whether to publish the reservation to other processes now, in a separate transaction. Otherwise it is
     ///     published by the save that uses the identifiers, which fails with code `mergeConflict` if another process has used
     ///     them first.
@@ -245,7 +245,7 @@ extension PersistentStore {
     /// Cannot tell.
     public var contentVersion: ContentVersion? { nil }
 
-    /// Nobody else saves.
+    /// Zero by default: no other process saves.
     public var externalCommitCount: Int { 0 }
 
     /// `true`, as for every store that is not protected.
@@ -286,7 +286,7 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     public static let reopening = Self(rawValue: 1 << 3)
     /// Objects have versions: optimistic locking refuses a save of an object that was saved elsewhere since it was read.
     public static let versions = Self(rawValue: 1 << 4)
-    /// Uniqueness constraints are kept.
+    /// Uniqueness constraints are enforced.
     public static let constraints = Self(rawValue: 1 << 5)
     /// Derived attributes are computed.
     public static let derivedAttributes = Self(rawValue: 1 << 6)
@@ -296,12 +296,12 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     public static let batchRequests = Self(rawValue: 1 << 8)
     /// Texts can be recorded together with a save.
     public static let records = Self(rawValue: 1 << 9)
-    /// Applications can keep metadata.
+    /// Applications can store metadata.
     public static let metadata = Self(rawValue: 1 << 10)
     /// Requests find objects by condition. Without it the store gives all objects of an entity, and the rest is done in
     /// memory.
     public static let predicates = Self(rawValue: 1 << 11)
-    /// Decimal numbers keep all of their 38 digits rather than 15.
+    /// Decimal numbers have 38 digits rather than 15.
     public static let exactDecimals = Self(rawValue: 1 << 12)
     /// Values of binary attributes may be kept in external files.
     public static let externalData = Self(rawValue: 1 << 13)
@@ -309,11 +309,11 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     public static let sharing = Self(rawValue: 1 << 14)
     /// Query plans are available.
     public static let explaining = Self(rawValue: 1 << 15)
-    /// Identifiers of deleted objects are not given out again after the store has been opened anew.
+    /// Identifiers of deleted objects are not reused after reopening.
     public static let lastingIdentifiers = Self(rawValue: 1 << 16)
     /// A save can be prepared before it is committed; see ``PersistentStore/save(_:beforeCommit:)``.
     public static let preparedSaves = Self(rawValue: 1 << 18)
-    /// Objects keep their versions when the store is opened anew. Without it all have version 1 then.
+    /// Object versions persist across reopening. Without it all are 1 then.
     public static let lastingVersions = Self(rawValue: 1 << 17)
 }
 
@@ -376,7 +376,7 @@ package struct ExternalFile: Sendable {
     }
 }
 
-/// An object as it is to be in a store that takes objects in bulk.
+/// An object to be bulk-loaded.
 package struct BulkRow {
     /// Its identifier, chosen by the caller.
     package var objectID: ManagedObjectID
@@ -403,7 +403,7 @@ package struct BulkRow {
 
 /// Bulk-loads complete objects into a store. Nothing is visible before the load has finished.
 package protocol BulkInserter: AnyObject {
-    /// Adds an object. Objects to which it refers may come later.
+    /// Adds an object. Objects it refers to may be added later.
     func insert(_ object: BulkRow) throws
 
     /// Sets the destinations of a relationship, in this order if it is ordered, and their inverse.
@@ -419,7 +419,7 @@ package protocol BulkInserter: AnyObject {
     func reservePrimaryKeys(through greatest: Int64, root: ResolvedEntity) throws
 }
 
-/// A store that takes objects in bulk in its own way.
+/// A store that supports bulk loading.
 package protocol BulkInsertingStore: PersistentStore {
     /// Runs a closure that loads objects, atomically: if it throws, nothing is inserted.
     func load(_ body: (any BulkInserter) throws -> Void) throws

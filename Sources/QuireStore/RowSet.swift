@@ -159,7 +159,7 @@ package final class RowChunk: @unchecked Sendable {
 
     /// The size of shared chunks. A larger row gets a chunk alone.
     static let standardCapacity = 256 * 1024
-    /// The greatest size of a row, and of a block: sizes and offsets have 32 bits.
+    /// The maximum size of a row, and of a chunk: sizes and offsets have 32 bits.
     static let maximumSize = Int(UInt32.max) & ~7
     /// The maximum number of pooled standard chunks (64 MiB). Page faults on fresh memory cost more than filling it.
     private static let poolLimit = 256

@@ -34,7 +34,7 @@ public struct ObjectConflict: Sendable {
     public var objectID: ManagedObjectID
     /// The operation of the change set on the object.
     public var change: Change
-    /// The row as the store has it now; `nil` if it is gone.
+    /// The current row in the store; `nil` if it was deleted.
     public var current: ObjectSnapshot?
 
     /// Describes a conflict.
@@ -55,7 +55,7 @@ public struct ConstraintViolation: Sendable {
     public var values: [AttributeValue]
     /// The stored object with the values that is not in the change set; `nil` if there is none.
     public var current: ObjectSnapshot?
-    /// The objects of the change set that have them.
+    /// The objects of the change set with these values.
     public var objectIDs: [ManagedObjectID]
 
     /// Describes a violation.

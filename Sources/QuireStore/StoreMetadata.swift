@@ -25,7 +25,7 @@ public struct StoreMetadata: Sendable, Hashable {
         package static let digest = "NSStoreModelVersionHashesDigest"
         package static let checksum = "NSStoreModelVersionChecksumKey"
         static let autoVacuum = "_NSAutoVacuumLevel"
-        /// The model that a store in a file which is written as a whole carries, as Xcode's XML.
+        /// The carried model of an atomic store, as Xcode's XML.
         package static let model = "QuireModel"
         /// The key of ``ChangeSet/records``.
         package static let records = "QuireRecords"

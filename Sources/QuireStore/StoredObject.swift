@@ -107,7 +107,7 @@ package final class StoredObjects {
     let derivesValues: Bool
     private let readRow: ReadRow
     private let readRelated: ReadRelated
-    /// The rows that have been read; `nil` if reading them costs no more than looking here.
+    /// A cache of rows; `nil` if reading costs no more than a lookup.
     private var rows: [ManagedObjectID: ObjectSnapshot?]?
 
     /// Reads from a store.
