@@ -92,7 +92,7 @@ struct AtomicBatchUpdate {
         }
     }
 
-    /// A computed value in the form of a slot; `nil` if it has none in it.
+    /// A computed value converted to the type of a slot; `nil` if it cannot be.
     private func kept(
         _ value: AttributeValue, _ storage: ResolvedEntity.Slot.Storage
     ) -> AttributeValue? {

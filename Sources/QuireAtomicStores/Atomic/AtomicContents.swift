@@ -169,7 +169,7 @@ package struct AtomicContents: Sendable {
         return result
     }
 
-    /// Less than this is not worth the work of packing rows anew.
+    /// The threshold below which repacking does not pay.
     private static let minimumDeadBytes = 1 << 20
 
     /// Repacks all rows if dead rows use more memory than live ones.
@@ -257,7 +257,7 @@ extension AtomicContents {
         compactIfNeeded()
     }
 
-    /// Takes deleted objects out of to-many relationships that have no inverse, which nothing else tells of.
+    /// Removes deleted objects from to-many relationships without inverse, which no change describes.
     private mutating func forgetMembers(_ deleted: [UInt64]) {
         if deleted.isEmpty || !layout.hasRelationshipsWithoutInverse { return }
         let gone = Set(deleted)

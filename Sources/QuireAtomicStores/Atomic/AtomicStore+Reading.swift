@@ -114,7 +114,7 @@ extension AtomicStore {
         }
     }
 
-    /// Updates the objects that a request finds, all of them or none.
+    /// Updates the objects that match a request, atomically.
     public func update(_ request: BatchUpdateRequest) throws -> BatchResult {
         try batchTransaction {
             try AtomicBatchUpdate(request: request, layout: layout, identity: identity).run(&$0)

@@ -59,7 +59,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Unsafe because it is accessed only while ``saving`` is held.
     private nonisolated(unsafe) var index: AtomicUniqueIndex?
     private let saving = NSLock()
-    /// The greatest primary key that has been given out.
+    /// The greatest primary key allocated.
     private let lastKey: Lock<Int64>
     private let counter = ContentVersion.newCounter()
     private let saveCount = Atomic<Int64>(0)
@@ -97,7 +97,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         preconditionFailure("\(Swift.type(of: self)) must override load(_:into:).")
     }
 
-    /// Makes the bytes of a file that holds all objects.
+    /// Encodes all objects as the content of a file.
     ///
     /// - Throws: ``QuireError`` if a value cannot be written; then nothing is saved.
     open func save(_ objects: AtomicStoreObjects) throws -> Data {
@@ -228,7 +228,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         try save(changes) {}
     }
 
-    /// Writes a change set, after a closure that is called when it has been worked out.
+    /// Saves a change set, after calling a closure between computing and writing.
     public func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID] {

@@ -19,7 +19,7 @@ package final class AtomicStoreFile: Sendable {
 
     /// The waiting policy for a lock held while the file is open; `nil` to lock it for each save only.
     private let lockWait: FileLockWait?
-    /// The keys that seal the file as a whole; `nil` for an unsealed file.
+    /// The keys that seal the file; `nil` for an unsealed file.
     let protection: StoreProtection?
 
     init(path: String, lockWait: FileLockWait? = nil, protection: StoreProtection?) {
@@ -70,7 +70,7 @@ package final class AtomicStoreFile: Sendable {
                 + "close it there, or open it for reading only.", subject: .init(file: path))
     }
 
-    /// Makes the file, which must not be there yet.
+    /// Creates the file, which must not exist yet.
     func create(with contents: Data) throws {
         let data = try protection?.classKey.sealed(contents, path: path) ?? contents
         let file = try OpenFile.open(path, for: .creating)

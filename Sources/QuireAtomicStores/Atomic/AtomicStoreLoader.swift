@@ -9,7 +9,7 @@ internal import QuireSystem
 public struct AtomicStoreNode: Sendable {
     /// Its entity.
     public let entity: ResolvedEntity
-    /// Its primary key, which no other object of the file has.
+    /// Its primary key, unique in the file.
     public let primaryKey: Int64
     /// The number of saves of the object; 1 if the file has none.
     public let version: UInt32
@@ -173,7 +173,7 @@ public struct AtomicStoreLoader {
         nodes[position].related = []
     }
 
-    /// Sets references that only the other side tells of.
+    /// Sets references known only from the inverse.
     private mutating func completeReferences() {
         for position in nodes.indices {
             for relationship in nodes[position].entity.relationships {
@@ -298,7 +298,7 @@ public struct AtomicStoreObject: Sendable {
 
     /// Its entity.
     public var entity: ResolvedEntity { snapshot.entity }
-    /// Its primary key, which no other object of the store has.
+    /// Its primary key, unique in the store.
     public var primaryKey: Int64 { snapshot.objectID.primaryKey }
 
     /// The primary keys of a relationship's members, in the relationship's order, or ascending. Dangling references are

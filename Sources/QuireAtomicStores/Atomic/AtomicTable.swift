@@ -79,7 +79,7 @@ struct AtomicTable: Sendable {
         body(&pages[position].rows[Self.place(of: key)]!)  // There is one, as was just seen.
     }
 
-    /// Takes out the row of a key.
+    /// Removes the row for a key.
     @discardableResult
     mutating func remove(_ key: Int64) -> AtomicRow? {
         let number = key >> Self.pageBits

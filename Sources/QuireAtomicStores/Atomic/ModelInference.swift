@@ -59,7 +59,7 @@ struct ModelInference {
 
     mutating func note(attribute name: String, _ type: AttributeType, of entity: String) {
         let known = entities[entity]?.attributes[name]
-        // Values of several types have a text in common.
+        // Mixed types are represented as text.
         entities[entity]?.attributes[name] = known == nil || known == type ? type : .string
     }
 
@@ -180,7 +180,7 @@ struct ModelInference {
         return found.allSatisfy { ancestors($0).contains(declared) } ? declared : root(declared)
     }
 
-    /// References to objects that the file does not have are none.
+    /// Dangling references are ignored.
     private mutating func removeDanglingReferences() {
         for key in entities.keys {
             for name in (entities[key]?.relationships ?? [:]).keys {
@@ -196,7 +196,7 @@ struct ModelInference {
 
     /// The relationships of one name of an entity and its sub-entities, combined.
     private struct Scope {
-        /// The lowest entity that all holders have in common.
+        /// The lowest common superentity of all owners.
         let entity: String
         let name: String
         /// The entities that have the relationship.

@@ -102,7 +102,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
         }
     }
 
-    /// Makes the bytes of a file that holds all objects.
+    /// Encodes all objects as the content of a file.
     public override func save(_ objects: AtomicStoreObjects) throws -> Data {
         try BinaryStoreWriter(layout).data(of: objects)
     }
@@ -402,7 +402,7 @@ struct BinaryStoreWriter {
     /// A value as it is archived.
     private static func scalar(_ value: AttributeValue) -> KeyedArchive.Scalar {
         switch value {
-        // Rows of such a store have their bytes with them.
+        // Rows of such a store have inline values.
         case .null, .objectID, .composite, .external: .null
         case .integer(let number): .integer(number)
         case .double(let number): .real(number)

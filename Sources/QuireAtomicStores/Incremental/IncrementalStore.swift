@@ -5,7 +5,7 @@ public import QuireStore
 public import QuireSystem
 import Synchronization
 
-/// The values of an object as an ``IncrementalStore`` gives them.
+/// The values of an object read by an ``IncrementalStore``.
 public struct IncrementalStoreNode: Sendable {
     /// The object.
     public let objectID: ManagedObjectID
@@ -75,7 +75,7 @@ public struct IncrementalStoreSave: Sendable {
 /// The overridden methods are called from any thread, reading ones concurrently, saving ones serially; readers must never see
 /// a partial save. `@unchecked Sendable` because the class is open: subclasses must protect their state.
 open class IncrementalStore: PersistentStore, @unchecked Sendable {
-    /// The path of the store, as it was given.
+    /// The path of the store, as given.
     public let path: String?
     /// Whether it was opened for reading only.
     public let isReadOnly: Bool
@@ -122,7 +122,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         preconditionFailure("\(Swift.type(of: self)) must override execute(_:).")
     }
 
-    /// The values of an object; `nil` if it is not there (any more).
+    /// The values of an object; `nil` if it does not exist (any more).
     open func newValues(forObjectWith id: ManagedObjectID) throws -> IncrementalStoreNode? {
         preconditionFailure("\(Swift.type(of: self)) must override newValues(forObjectWith:).")
     }

@@ -125,7 +125,7 @@ protocol RowStorage {
     func savedReferrers(
         to bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> [UInt64]
-    /// The objects that have values which must be unique.
+    /// The objects with the values of a unique key.
     func savedHolders(of key: UniqueKey) throws -> [UInt64]
 }
 

@@ -42,7 +42,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
     private(set) var written: [UInt64: Row] = [:]
     /// Their keys, updated ones first.
     private(set) var order: [UInt64] = []
-    /// The objects to delete that are there, as they were.
+    /// The stored objects to delete.
     private(set) var deleted: [UInt64: ObjectSnapshot] = [:]
     /// The new members of to-many relationships, including those of deleted objects.
     private(set) var lists: [List: ContiguousArray<UInt64>] = [:]
@@ -147,7 +147,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         if written.updateValue(row, forKey: key) == nil { order.append(key) }
     }
 
-    /// A value in the form that a row holds.
+    /// A value in its stored form.
     private func kept(
         _ value: AttributeValue, _ slot: ResolvedEntity.Slot, _ row: Row
     ) throws -> AttributeValue {
@@ -195,7 +195,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
 
     // MARK: - After the save
 
-    /// Whether an object is there afterwards.
+    /// Whether an object exists after the save.
     mutating func exists(_ bits: UInt64) throws -> Bool {
         guard layout.isStored(bits) else { return false }
         let key = layout.rowKey(bits)
@@ -203,7 +203,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         return try deleted[key] == nil && saved(bits) != nil
     }
 
-    /// A value of an object afterwards; `nil` if it is not there.
+    /// A value of an object after the save; `nil` if it does not exist.
     mutating func value(at slot: Int, of bits: UInt64) throws -> AttributeValue? {
         guard layout.isStored(bits) else { return nil }
         let key = layout.rowKey(bits)
@@ -213,7 +213,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         return try row.value(at: slot)
     }
 
-    /// The entity of an object that is there before or afterwards.
+    /// The entity of an object that exists before or after the save.
     mutating func entity(of bits: UInt64) throws -> ResolvedEntity? {
         guard layout.isStored(bits) else { return nil }
         if let row = written[layout.rowKey(bits)] { return row.entity }
@@ -341,7 +341,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         lists[list] = members
     }
 
-    /// Members in an order; those that it does not name come last.
+    /// Members sorted by a given order; those missing from it come last.
     private static func arrange(
         _ members: ContiguousArray<UInt64>, _ order: [UInt64]
     ) -> ContiguousArray<UInt64> {

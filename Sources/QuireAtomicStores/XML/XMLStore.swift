@@ -85,7 +85,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
             subject: .init(entity: entity, property: property, file: path))
     }
 
-    /// Makes the bytes of a file that holds all objects.
+    /// Encodes all objects as the content of a file.
     public override func save(_ objects: AtomicStoreObjects) throws -> Data {
         var writer = XMLStoreWriter(layout)
         let data = try writer.data(of: objects)
@@ -141,7 +141,7 @@ extension XMLStore {
 
 // MARK: - Names
 
-/// The names of a model as XML stores have them: of entities in capitals, of properties in small letters.
+/// The names of a model in XML stores: entities in upper case, properties in lower case.
 struct XMLStoreNames {
     /// A property of an entity in a store.
     enum Property {

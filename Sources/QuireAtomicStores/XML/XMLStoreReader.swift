@@ -23,7 +23,7 @@ package final class XMLStoreReader {
         var maximumKey: Int64?
     }
 
-    /// A relationship as an object has it.
+    /// A relationship of an object.
     package struct Relation {
         package let name: String
         let type: String
@@ -34,7 +34,7 @@ package final class XMLStoreReader {
     /// An object as it is written.
     package struct Object {
         package let type: String
-        /// Its identifier's number; 0 if it has none in the file.
+        /// The number of its identifier; 0 if the file has none.
         package var key: Int64
         package var attributes: [(name: String, type: String, text: String)] = []
         package var relationships: [Relation] = []

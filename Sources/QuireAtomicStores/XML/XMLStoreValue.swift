@@ -58,7 +58,7 @@ enum XMLStoreValue {
         _ value: AttributeValue, of type: AttributeType, to text: inout XMLStoreText
     ) {
         switch value {
-        // Rows of such a store have their bytes with them.
+        // Rows of such a store have inline values.
         case .null, .composite, .objectID, .external: break
         case .string(let string): text.writeEscaped(string)
         case .integer(let number): text.write(String(number))
