@@ -71,7 +71,7 @@ public final class MigrationManager {
             by: mapping, from: source.layout, to: destination.layout, path: source.path
         ) { omissions in
             let removals = try omissions.removals(in: source)
-            // A store of another type has no triggers, so it is not expected to take them over.
+            // A store of another type has no triggers, so they are not migrated.
             guard destination is SQLiteStore, let store = source as? SQLiteStore else {
                 return removals
             }
@@ -86,7 +86,7 @@ public final class MigrationManager {
         let draft =
             destination is SQLiteStore ? try (source as? SQLiteStore)?.draft() : nil
         if draft != nil { try plan.requireSameKeys(forDraftIn: source.path) }
-        // Written with it, if the new store can keep it.
+        // Written with it, if the new store supports it.
         records[SQLiteStore.draftRecordKey] = nil
         let check =
             allowsRemoval ? nil : try source.counting { try TransferCheck(plan, from: $0) }
@@ -143,7 +143,7 @@ public final class MigrationManager {
         }
     }
 
-    /// Stores that are in memory as a whole have keys that are unique among all of their objects.
+    /// In atomic stores keys are unique among all objects.
     private static func keySpace(
         from source: any PersistentStore, to destination: any PersistentStore
     ) -> TransferPlan.KeySpace {

@@ -43,7 +43,7 @@ struct SQLMigration {
         var added: [SQLColumn] = []
         /// Assignments to all rows afterwards.
         var assignments: [SQLFragment] = []
-        /// Whether objects' entities have other numbers.
+        /// Whether entity numbers change.
         var isRenumbered = false
         /// Whether some rows of the old table are not migrated.
         var dropsRows = false

@@ -36,7 +36,7 @@ struct SQLiteMigration {
     var method = Method.automatic
     /// The path of a copy to write first; `nil` for none.
     var copyPath: String?
-    /// Called at certain points, for tests that fail or kill a migration there.
+    /// Failure points, for tests that fail or kill a migration there.
     var checkpoint: (Checkpoint) throws -> Void = { _ in }
 
     /// Points in a migration, in their order.
@@ -205,7 +205,7 @@ extension SQLiteStore {
 
 // MARK: - Rows that SQL cannot convert
 
-/// Fills a store's tables anew, row by row, with the rows that it had before the transaction.
+/// Refills a store's tables, row by row, from a snapshot before the transaction.
 struct InPlaceTransfer {
     let plan: TransferPlan
     let old: SQLSchema

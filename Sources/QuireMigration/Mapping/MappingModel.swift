@@ -43,11 +43,11 @@ public struct MappingModel: Sendable, Hashable {
 public enum EntityMappingType: Int, Sendable, Hashable, CaseIterable {
     /// Unspecified.
     case undefined = 0
-    /// A policy makes the new objects.
+    /// A policy creates the new objects.
     case custom = 1
     /// The entity is new and has no objects yet.
     case add = 2
-    /// The entity is gone, and its objects with it.
+    /// The entity is removed, and its objects with it.
     case remove = 3
     /// The objects stay as they are.
     case copy = 4
@@ -88,7 +88,7 @@ public struct EntityMapping: Sendable, Hashable {
     }
 }
 
-/// Says where a property of a new object comes from.
+/// The mapping of a property of a new object.
 public struct PropertyMapping: Sendable, Hashable {
     /// The property of the new model; for an element of a composite attribute, the names joined with dots.
     public var name: String
@@ -143,7 +143,7 @@ extension [PropertyMapping] {
     /// The mapping of a property.
     public subscript(_ name: String) -> PropertyMapping? { first { $0.name == name } }
 
-    /// Says where a property comes from.
+    /// The mapping of a property.
     public mutating func set(_ expression: MappingExpression?, for name: String) {
         if let index = firstIndex(where: { $0.name == name }) {
             self[index].valueExpression = expression

@@ -189,10 +189,10 @@ extension CustomMapping {
 /// | expression | |
 /// |---|---|
 /// | a constant | its value |
-/// | `$source`, `$source.key.path` | the old object, and what it leads to |
+/// | `$source`, `$source.key.path` | the old object, and values at its key paths |
 /// | `FUNCTION($manager, "destinationInstancesForSourceRelationshipNamed:sourceInstances:", "r", $source.r)` | the new objects |
 /// | `FUNCTION($manager, "destinationInstancesForEntityMappingNamed:sourceInstances:", "m", $source.r)` | of one mapping |
-/// | `FUNCTION($entityPolicy, "name:…", …)` | what the policy computes |
+/// | `FUNCTION($entityPolicy, "name:…", …)` | the policy's result |
 /// | `now()` | the time of the migration |
 struct MappingExpressionArchive {
     private let archive: KeyedArchive

@@ -55,7 +55,7 @@ open class EntityMigrationPolicy {
         _ mapping: EntityMapping, session: MigrationSession
     ) throws {}
 
-    /// Throws if something is not as it has to be.
+    /// Validates the results; throws to abort the migration.
     open func performCustomValidation(_ mapping: EntityMapping, session: MigrationSession) throws {}
 
     /// Called in the end.
@@ -134,7 +134,7 @@ public struct MigrationSource {
     }
 }
 
-/// An object of the new store that a policy makes.
+/// An object of the new store created by a policy.
 public final class MigrationObject {
     /// Its identifier in the new store.
     public let objectID: ManagedObjectID

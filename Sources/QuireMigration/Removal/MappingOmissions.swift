@@ -29,7 +29,7 @@ struct MappingOmissions {
     let source: ResolvedModel
     let destination: ResolvedModel
     private(set) var omissions: [Omission] = []
-    /// The mappings that make objects of objects, by the names of the old entities.
+    /// The mappings with a source and a destination, by the names of the old entities.
     private let mappings: [String: [EntityMapping]]
 
     init(_ mapping: MappingModel, from source: ResolvedModel, to destination: ResolvedModel) {

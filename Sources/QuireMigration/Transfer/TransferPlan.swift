@@ -13,7 +13,7 @@ internal import QuireSystem
 package struct TransferPlan {
     let source: ResolvedModel
     let destination: ResolvedModel
-    /// The mappings that make objects of objects.
+    /// The mappings with a source and a destination.
     private(set) var transfers: [EntityTransfer] = []
     /// The mappings that require a policy.
     private(set) var policyMappings: [EntityMapping] = []
@@ -53,7 +53,7 @@ package struct TransferPlan {
         for index in transfers.indices { transfers[index].edges = edges(of: transfers[index]) }
     }
 
-    /// The entities of a mapping that makes objects of objects; `nil` if it does not.
+    /// The source and destination entities of a mapping; `nil` if it lacks one.
     private mutating func entities(
         of mapping: EntityMapping
     ) throws -> (ResolvedEntity, ResolvedEntity)? {
@@ -100,9 +100,9 @@ package struct TransferPlan {
 
     /// The scope of unique keys.
     enum KeySpace {
-        /// In each table, as in SQLite stores.
+        /// Each table, as in SQLite stores.
         case table
-        /// In the whole store, which begins with a key.
+        /// The whole store, from a first key on.
         case store(first: Int64)
         /// The whole store, with the keys of the old one.
         case sameStore
@@ -201,7 +201,7 @@ struct EntityTransfer {
         case expression(MappingExpression)
     }
 
-    /// A relationship that is written when all objects are there.
+    /// A relationship that is written after all objects.
     struct Edge: Sendable {
         /// The relationship of the new entity.
         let relationship: ResolvedEntity.Relationship
@@ -312,7 +312,7 @@ struct EntityTransfer {
 // MARK: - Relationships that are written later
 
 extension TransferPlan {
-    /// The relationships of a transfer's objects that their own rows do not tell.
+    /// The relationships of a transfer's objects that are not stored in their own rows.
     private func edges(of transfer: EntityTransfer) -> [EntityTransfer.Edge] {
         transfer.relationships.sorted { $0.key < $1.key }.compactMap { index, expression in
             let relationship = transfer.destination.relationships[index]

@@ -9,7 +9,7 @@ internal import QuireSystem
 struct StoreFit: Comparable {
     /// Columns that the model lacks, or whose type differs from the model's.
     let strangeColumns: Int
-    /// Relationships that the store keeps nothing of.
+    /// Relationships without storage in the store.
     let missing: Int
     /// Whether the store names the model's version identifiers.
     let hasIdentifiers: Bool

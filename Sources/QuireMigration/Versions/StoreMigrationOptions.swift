@@ -35,9 +35,9 @@ public struct StoreMigrationOptions: Sendable {
     /// Migrates by inferred mappings, without removing data.
     public init() {}
 
-    /// A path beside a store for the copy that is kept of it, such as `Library.before-migration-20260102-030405.sqlite`.
+    /// A path beside a store for its copy, such as `Library.before-migration-20260102-030405.sqlite`.
     ///
-    /// - Parameter date: When; the path has it in local time, to the second.
+    /// - Parameter date: The date in the path, in local time, to the second.
     public static func copyPath(beside path: String, date: Date = Date()) -> String {
         let name = FileSystem.name(of: path)
         let folder = path.dropLast(name.count)
@@ -141,7 +141,7 @@ extension SQLiteStore {
         if !steps.isEmpty && options.isReadOnly {
             throw StoreMigrationOptions.readOnlyError(path)
         }
-        // Each step refuses to remove data, but the store is to stay as it is then, not to come half the way.
+        // Each step refuses to remove data, but a refusal must leave the store unchanged, not partly migrated.
         if steps.count > 1 { try checkRemovals(at: path, by: steps, migration, options) }
         for (index, step) in steps.enumerated() {
             var run = SQLiteMigration(
