@@ -104,7 +104,7 @@ struct RepairStatements {
         }
     }
 
-    /// Values whose files are gone.
+    /// Clears values with missing files.
     private mutating func mendExternalValues() throws {
         for (entity, slot, column) in places.attributes where slot.isExternalCapable {
             guard slot.attribute?.isOptional == true || isRecovery else { continue }
@@ -291,7 +291,7 @@ struct RepairStatements {
         }
     }
 
-    /// Computes derived attributes anew.
+    /// Recomputes derived attributes.
     mutating func deriveAnew() throws {
         if schema.layout.derivations.isEmpty { return }
         var done: Set<String> = []

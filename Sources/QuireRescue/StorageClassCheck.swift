@@ -1,9 +1,9 @@
 internal import QuireModel
 internal import QuireSQLite
 
-/// The forms in which a store keeps values, as conditions of SQL.
+/// The valid storage classes of values, as SQL conditions.
 enum StorageClassCheck {
-    /// Whether a column holds a value that can be read as that of a slot.
+    /// The condition that a column's value is valid for a slot.
     static func isReadable(_ slot: ResolvedEntity.Slot, _ column: String) -> String {
         switch slot.storage {
         case .integer, .boolean: "typeof(\(column)) = 'integer'"
@@ -20,7 +20,7 @@ enum StorageClassCheck {
         }
     }
 
-    /// Whether a column holds a key that an object can have.
+    /// The condition that a column holds a valid primary key.
     static func isKey(_ column: String) -> String {
         "(typeof(\(column)) = 'integer' AND \(column) BETWEEN 1 AND \(ManagedObjectID.maximumPrimaryKey))"
     }
@@ -43,7 +43,7 @@ struct RelationshipColumns {
         let column: String
         let entityColumn: String?
         let orderColumn: String?
-        /// The store numbers of the objects that have it.
+        /// The store numbers of its owners' entities.
         let owners: String
         let destination: ResolvedEntity
         let target: String

@@ -111,7 +111,7 @@ struct DerivedExpression {
     let table: String
     let column: String
     let numbers: String
-    /// The condition that it is something else, for rows called `t`.
+    /// The condition that the stored value differs, for rows of alias `t`.
     let isWrong: String
 
     /// - Returns: `nil` if SQL cannot express it.
@@ -149,7 +149,7 @@ struct DerivedExpression {
             guard let source = schema.entity(destination).columns[slot]?.name,
                 let sum = related(index, { "total(\($0).\(SQLName.quoted(source)))" })
             else { return nil }
-            // Sums of other than whole numbers depend on the order they are added in.
+            // Floating-point sums depend on the order of addition.
             isWrong =
                 "abs(coalesce(\(column), 0) - \(sum)) > 1e-6 * max(1, abs(\(sum)))"
         case .copy(nil, let slot):
@@ -169,7 +169,7 @@ struct DerivedExpression {
     }
 }
 
-/// The sums over version hashes that metadata hold.
+/// The checksums over version hashes in metadata.
 enum StoreHashes {
     static let digestKey = StoreMetadata.Key.digest
     static let checksumKey = StoreMetadata.Key.checksum
@@ -397,7 +397,7 @@ private enum SQLAffinity {
         }
     }
 
-    /// Whether every value of a slot comes back in the form it was put in.
+    /// Whether every value of a slot round-trips unchanged.
     func keeps(_ storage: ResolvedEntity.Slot.Storage) -> Bool {
         switch storage {
         case .integer, .boolean, .reference: self != .text && self != .real

@@ -9,7 +9,7 @@ extension StoreCheck {
     /// The number of rows read at once.
     private static let portion = 500
 
-    /// Reads every object, and looks at its values.
+    /// Reads every object, and checks its values.
     mutating func checkObjects() throws {
         for table in schema.tables {
             let root = schema.layout.entity(number: table.rootNumber)
@@ -20,7 +20,7 @@ extension StoreCheck {
             var last: Int64 = 0
             var unreadable = 0
             var listed: [String: Int] = [:]
-            // In a damaged table keys may come in any order, and again.
+            // In a damaged table keys may be out of order, or duplicate.
             while let keys = try keys(after: last, in: table, numbers), let end = keys.last,
                 end > last
             {

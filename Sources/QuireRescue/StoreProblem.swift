@@ -6,7 +6,7 @@ public struct StoreProblem: Sendable, Hashable {
         case integrity
         /// Tables, columns, indexes or triggers are not those of the model.
         case schema
-        /// Counting objects and listing them give different numbers.
+        /// Counting and listing objects yield different numbers.
         case count
         /// A value cannot be read.
         case value
@@ -34,7 +34,7 @@ public struct StoreProblem: Sendable, Hashable {
         case model
         /// A derived attribute is stale.
         case derived
-        /// The package around the store is not whole.
+        /// The store's package is incomplete.
         case package
     }
 

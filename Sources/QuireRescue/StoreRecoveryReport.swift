@@ -14,15 +14,15 @@ public struct StoreRecoveryReport: Sendable {
     public var modelOrigin = ModelOrigin.given
     /// The number of objects of each entity, without those of its sub-entities.
     public var objects: [String: Int] = [:]
-    /// Pages of tables that cannot be read, or that the file does not have any more.
+    /// Unreadable or missing table pages.
     public var lostPages = 0
     /// Unreadable rows on readable pages.
     public var lostRows = 0
-    /// Values that were on other pages than their row, or have no form in which they can be read.
+    /// Values lost with overflow pages, or unreadable.
     public var lostValues = 0
     /// Rows that match no table, or have invalid keys.
     public var strayRows = 0
-    /// Tables, columns and other parts that are missing as a whole, a sentence each.
+    /// Missing tables, columns and other parts, one sentence each.
     public var missingParts: [String] = []
     /// Objects omitted because they violate a uniqueness constraint with other objects.
     public var duplicates = 0

@@ -252,7 +252,7 @@ private struct StoreRepairRun {
         }
     }
 
-    /// Makes all indexes anew from their tables.
+    /// Rebuilds all indexes from their tables.
     private mutating func reindex(_ connection: SQLiteConnection) throws {
         let names = try connection.withStatement(
             "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name"

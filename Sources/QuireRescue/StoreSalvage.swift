@@ -176,7 +176,7 @@ struct StoreSalvage {
         findings.entities.sort { $0.number < $1.number }
     }
 
-    /// The table of the books whose rows look like a row; `nil` if none does.
+    /// The metadata table whose rows have the shape of a row; `nil` if none does.
     private func bookName(of values: [DatabaseValue]) -> String? {
         switch values.count {
         case 1:

@@ -60,7 +60,7 @@ struct StoreTransfer {
             }
             let column = SQLName.quoted(old.name)
             let isReadable = StorageClassCheck.isReadable(slot, column)
-            // A value without the tag that it should have is a value all the same.
+            // A value without the expected tag is still valid.
             let other =
                 slot.isExternalCapable
                 ? " WHEN typeof(\(column)) = 'blob' AND substr(\(column), 1, 1) <> x'02' THEN "

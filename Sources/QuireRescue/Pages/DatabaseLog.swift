@@ -8,7 +8,7 @@ struct DatabaseLog {
     /// The number of pages of the database after the last transaction; `nil` if there is none. Limited by the size of the
     /// files.
     private(set) var pageCount: Int?
-    /// The number of frames behind the last transaction that is whole.
+    /// The number of frames after the last complete transaction.
     private(set) var droppedFrames = 0
     /// The number of these transactions that were committed, as far as recorded.
     private(set) var lostTransactions = 0

@@ -17,11 +17,11 @@ struct DatabasePages {
     let pageCount: Int
     /// The number of pages according to the header or the log.
     let declaredPageCount: Int
-    /// The first 100 bytes, if page 1 is there.
+    /// The first 100 bytes, if page 1 exists.
     let header: [UInt8]
     /// Whether the header begins as it must.
     let hasMagic: Bool
-    /// The pages that committed transactions in the log have changed.
+    /// The pages changed by committed transactions in the log.
     let log: DatabaseLog
     private let file: OpenFile
     private let logFile: OpenFile?
@@ -125,7 +125,7 @@ struct DatabasePages {
         return try? file.read(pageSize, at: Int64(number - 1) * Int64(pageSize))
     }
 
-    /// The number of bytes that there are to read.
+    /// The number of readable bytes.
     var byteCount: Int { pageCount &* pageSize }
 
     // MARK: - The size of a page
@@ -164,10 +164,10 @@ struct DatabasePages {
 }
 
 extension [UInt8] {
-    /// A number of two bytes, the most significant first. The caller has checked that they are there.
+    /// A big-endian number of two bytes. The caller has checked the bounds.
     func bigEndian16(at offset: Int) -> Int { Int(self[offset]) << 8 | Int(self[offset + 1]) }
 
-    /// A number of four bytes, the most significant first. The caller has checked that they are there.
+    /// A big-endian number of four bytes. The caller has checked the bounds.
     func bigEndian32(at offset: Int) -> UInt32 {
         UInt32(self[offset]) << 24 | UInt32(self[offset + 1]) << 16 | UInt32(self[offset + 2]) << 8
             | UInt32(self[offset + 3])
@@ -193,7 +193,7 @@ struct DatabaseMap {
     let pages: DatabasePages
     private var uses: [Use]
     private let hasPointerMaps: Bool
-    /// Pages of trees that cannot be read, or that the file does not have any more.
+    /// Unreadable or missing pages of trees.
     private(set) var lostPages: Set<Int> = []
     /// Whether the list of free pages was read to its end.
     private(set) var knowsFreePages = false

@@ -1,11 +1,11 @@
-/// A value of a row as a database file holds it.
+/// A value in a database record.
 enum DatabaseValue {
     case null
     case integer(Int64)
     case real(Double)
     case text([UInt8])
     case blob([UInt8])
-    /// It was in a page that is gone.
+    /// Lost with a missing page.
     case lost
 
     var integer: Int64? {
@@ -128,7 +128,7 @@ struct RowReader {
         let rowID: Int64
         var values: [DatabaseValue]
 
-        /// Whether no value was in a page that is gone.
+        /// Whether no value was lost with a missing page.
         var isWhole: Bool {
             values.allSatisfy { value in
                 if case .lost = value { return false }
@@ -176,7 +176,7 @@ struct RowReader {
         return (rows, damaged)
     }
 
-    /// The bytes of a record, as many as there are.
+    /// The available bytes of a record.
     private mutating func record(of cell: TreePage.Cell) -> [UInt8] {
         var bytes = Array(cell.local)
         guard var next = cell.overflow else { return bytes }

@@ -13,11 +13,11 @@ struct TreePage {
     /// A leaf cell: the local payload, and the first overflow page.
     struct Cell {
         let rowID: Int64
-        /// The number of bytes of the whole record.
+        /// The number of bytes of the complete record.
         let size: Int
         /// The bytes in the page.
         let local: ArraySlice<UInt8>
-        /// The first page with further bytes, if there are any.
+        /// The first overflow page, if any.
         let overflow: Int?
     }
 
@@ -72,7 +72,7 @@ struct TreePage {
         return children
     }
 
-    /// A row of a leaf of a table; `nil` if it makes no sense.
+    /// A row of a table leaf; `nil` if it is not valid.
     func cell(_ index: Int, maximumSize: Int) -> Cell? {
         guard kind == .tableLeaf, var offset = pointer(index),
             let length = bytes.varint(at: offset, end: usableSize)
