@@ -11,7 +11,7 @@ package final class Broadcast<Element: Sendable>: Sendable {
     }
 
     private let state = Lock(State())
-    /// Whether `state` has consumers, for a sender that has nothing to do if not.
+    /// Whether `state` has consumers: a lock-free check for senders.
     private let hasConsumers = Atomic<Bool>(false)
 
     package init() {}
@@ -40,7 +40,7 @@ package final class Broadcast<Element: Sendable>: Sendable {
     }
 
     private func remove(_ number: UInt64) {
-        // Freed after the lock is given back, because that may end a sequence.
+        // Released after unlocking, because that may end a sequence.
         _ = state.withLock { state in
             let consumer = state.consumers.removeValue(forKey: number)
             hasConsumers.store(!state.consumers.isEmpty, ordering: .releasing)

@@ -22,7 +22,7 @@ package struct FileInformation: Sendable {
         package var inode: UInt64
     }
 
-    /// The device it is on, and its number there.
+    /// The device and inode numbers.
     package var identity: Identity { Identity(device: device, inode: inode) }
 
     /// The type of the entry.
@@ -83,7 +83,7 @@ package struct FileInformation: Sendable {
         identity == other.identity
     }
 
-    /// The bytes of some files. One that is there under several names counts once.
+    /// The total size of files. Hard links to one file count once.
     package static func totalSize(of files: [FileInformation]) -> Int64 {
         var seen: Set<Identity> = []
         return files.reduce(0) { sum, file in

@@ -57,7 +57,7 @@ package enum FileLockRegistry {
         }
         let file = Identity(status)
         let candidates = databases(of: file, path)
-        // Closed under the lock, so that no connection comes in between.
+        // Closed under the lock, so that no connection can be added in between.
         uses.withLock { uses in
             if let database = candidates.first(where: { uses[$0] != nil }) {
                 uses[database]?.waiting.append((file, descriptor))

@@ -36,7 +36,7 @@ package struct FileLockWait: Sendable {
             if let result { return result }
             if rest <= .zero { return nil }
             beginWaiting(for: .find(path))
-            // The kernel does not tell when a lock of a file goes.
+            // The kernel does not notify when a file lock is released.
             Thread.sleep(forTimeInterval: Self.interval)
         }
     }

@@ -39,7 +39,7 @@ package import Foundation
 package enum FileSystem {
     /// The whole content of a file.
     ///
-    /// - Parameter limit: How many bytes it may have.
+    /// - Parameter limit: The maximum number of bytes.
     package static func contents(
         of path: String, beneath root: String? = nil, limit: Int = .max
     ) throws -> Data {

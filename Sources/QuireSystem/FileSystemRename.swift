@@ -1,7 +1,7 @@
 import CLinux
 package import Foundation
 
-// Giving files and folders other names, and the temporary names that they are built under.
+// Renaming files and folders, and the temporary names that they are built under.
 
 extension FileSystem {
     /// Gives a file or folder another name in the same file system, replacing a file of that name.

@@ -164,7 +164,7 @@ extension FileSystem {
             lseek(source.descriptor, 0, SEEK_SET)
             return try copyBytes(from: source, to: target, count: .max)
         }
-        // Holes, which a file system may have many more of than room, stay holes.
+        // Holes are preserved: they may exceed the free space.
         var data = lseek(source.descriptor, 0, SEEK_DATA)
         while data >= 0 {
             hole = lseek(source.descriptor, data, SEEK_HOLE)

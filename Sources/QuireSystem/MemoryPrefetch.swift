@@ -1,6 +1,6 @@
 public import CLinux
 
-/// Asks the processor to have the memory at an address at hand soon.
+/// Prefetches the cache line at an address.
 ///
 /// For loops over packed rows: a row that is read for the first time has to come from main memory, which takes
 /// longer than all that is done with it.

@@ -9,13 +9,13 @@ import Synchronization
 package final class OpenFile: Sendable {
     /// The access mode of an open file.
     package enum Purpose: Sendable {
-        /// Reading a file that is there.
+        /// Reading an existing file.
         case reading
-        /// Reading and writing a file that is there.
+        /// Reading and writing an existing file.
         case updating
         /// Reading and writing; the file is created if missing.
         case updatingOrCreating
-        /// Writing a file that must not be there yet, not even as a symbolic link.
+        /// Writing a new file; the path must not exist, not even as a symbolic link.
         case creating
         /// A folder, to synchronize it, lock it, or open its contents.
         case folder
@@ -51,7 +51,7 @@ package final class OpenFile: Sendable {
     /// Whether it has been locked, or claimed.
     private let isLocked = Atomic(false)
 
-    /// Takes over a descriptor.
+    /// Takes ownership of a descriptor.
     package init(owning descriptor: Int32, path: String) {
         self.path = path
         state = Atomic(descriptor)
@@ -165,7 +165,7 @@ package final class OpenFile: Sendable {
         return String(decoding: buffer[..<count].lazy.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Makes the bytes and the length durable. After a failure the file must be given up; see ``FileSystem``.
+    /// Makes the bytes and the length durable. After a failure the file must be abandoned; see ``FileSystem``.
     package func synchronize() throws {
         while fsync(descriptor) != 0 {
             if errno == EINTR { continue }
@@ -213,7 +213,7 @@ extension OpenFile {
 
     /// Reads from the position to the end.
     ///
-    /// - Parameter limit: How many bytes there may be.
+    /// - Parameter limit: The maximum number of bytes.
     /// - Throws: ``QuireError`` with code `invalidFormat` if there are more.
     package func readToEnd(limit: Int = .max) throws -> Data {
         let information = try information()

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A value of a property list, as the metadata of stores have them.
+/// A property list value, as in store metadata.
 ///
 /// ```swift
 /// try store.setMetadata(["name": "Library", "shelves": 12], forKey: "com.example.state")

@@ -94,13 +94,13 @@ public struct QuireError: Error, Sendable {
 extension QuireError.Code {
     /// A file, folder, object or entity does not exist.
     public static let notFound = Self(rawValue: "notFound")
-    /// Something is there already and would be overwritten.
+    /// An existing file or folder would be overwritten.
     public static let alreadyExists = Self(rawValue: "alreadyExists")
     /// The file is not of the format it should be, or is damaged.
     public static let invalidFormat = Self(rawValue: "invalidFormat")
     /// A model is inconsistent or cannot be used.
     public static let invalidModel = Self(rawValue: "invalidModel")
-    /// The model given does not fit the store.
+    /// The given model is incompatible with the store.
     public static let incompatibleModel = Self(rawValue: "incompatibleModel")
     /// A value has the wrong type or cannot be parsed.
     public static let invalidValue = Self(rawValue: "invalidValue")
@@ -110,7 +110,7 @@ extension QuireError.Code {
     public static let unknownKey = Self(rawValue: "unknownKey")
     /// A name is no entity of the model.
     public static let unknownEntity = Self(rawValue: "unknownEntity")
-    /// A predicate or a query cannot be parsed or makes no sense for the entity.
+    /// A predicate or query cannot be parsed, or is not valid for the entity.
     public static let invalidQuery = Self(rawValue: "invalidQuery")
     /// A deletion is denied by a relationship's delete rule.
     public static let deleteDenied = Self(rawValue: "deleteDenied")
@@ -132,7 +132,7 @@ extension QuireError.Code {
     public static let protectedDataUnavailable = Self(rawValue: "protectedDataUnavailable")
     /// A store or document cannot be protected as requested: there is no domain, or its kind cannot be sealed.
     public static let protectionUnavailable = Self(rawValue: "protectionUnavailable")
-    /// No slot of a keybag opens with the passphrase, key file or recovery key that was given.
+    /// The given passphrase, key file or recovery key unlocks no slot of a keybag.
     public static let wrongKey = Self(rawValue: "wrongKey")
     /// The disk, or the user's share of it, is full.
     public static let outOfSpace = Self(rawValue: "outOfSpace")

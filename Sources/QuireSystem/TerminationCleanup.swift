@@ -60,7 +60,7 @@ package enum TerminationCleanup {
             handlers[signalNumber] = Handler(queue: queue, body: body)
             if isHandled { return }
             let source = DispatchSource.makeSignalSource(signal: signalNumber, queue: signals)
-            // The handler holds the source, which nothing else does.
+            // The handler retains the source; there is no other reference.
             source.setEventHandler {
                 withExtendedLifetime(source) {
                     guard let handler = Self.handlers.withLock({ $0[signalNumber] }) else { return }
