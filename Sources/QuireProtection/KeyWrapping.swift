@@ -228,7 +228,7 @@ private struct SecretPages: @unchecked Sendable {
             throw QuireError(
                 .inputOutput, "There is no memory for keys: \(String(cString: strerror(errno))).")
         }
-        // Each is a defence more, and none is there on every system.
+        // Each is an additional defence, and none is available on every system.
         _ = mlock(mapped, size)
         _ = madvise(mapped, size, MADV_DONTDUMP)
         _ = madvise(mapped, size, MADV_WIPEONFORK)

@@ -152,7 +152,7 @@ extension WrappedFileKey {
 }
 
 extension FileProtection {
-    /// The number that files have for it.
+    /// Its code in files.
     package var code: UInt8 {
         switch self {
         case .none: 0

@@ -15,7 +15,7 @@ package struct KeybagSlot: Hashable, Sendable {
         case recoveryKey(wrapped: Data)
         /// The keybag of a person.
         case domain(parent: UUID, wrapped: WrappedFileKey)
-        /// A kind of a later version: kept as it is.
+        /// A kind of a later version: preserved unchanged.
         case other(kind: UInt8, bytes: Data)
     }
 
@@ -137,7 +137,7 @@ package enum KeybagCredential: Sendable {
     /// A recovery key.
     case recoveryKey(RecoveryKey)
 
-    /// The sizes that a key file may have.
+    /// The valid sizes of a key file.
     package static let keyFileCounts = 16...65_536
 
     /// Throws if the credential is not valid for a new slot.

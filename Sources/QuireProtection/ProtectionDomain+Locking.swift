@@ -21,7 +21,7 @@ extension ProtectedDataResponder {
     package func protectedDataDidBecomeAvailable() async {}
 }
 
-/// A responder, which is not kept.
+/// A weak reference to a responder.
 struct WeakResponder: Sendable {
     weak var responder: (any ProtectedDataResponder)?
 }
@@ -198,7 +198,7 @@ extension ProtectionDomain {
         Task { await Self.call(responders) { await $0.protectedDataDidBecomeAvailable() } }
     }
 
-    /// Calls responders beside each other.
+    /// Calls responders concurrently.
     private static func call(
         _ responders: [any ProtectedDataResponder],
         _ body: @escaping @Sendable (any ProtectedDataResponder) async -> Void

@@ -1,7 +1,7 @@
 import Foundation
 import QuireSystem
 
-/// A slot that a new keybag is to have.
+/// A slot for a new keybag.
 package struct NewSlot: Sendable {
     package var credential: KeybagCredential
     package var label: String

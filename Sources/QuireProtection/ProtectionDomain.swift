@@ -355,6 +355,6 @@ public enum FileProtection: String, Codable, Hashable, Sendable, CaseIterable {
     case complete
     /// As ``complete``, but data open when the domain is locked can be used until it is closed, and new files can be created.
     case completeUnlessOpen
-    /// Readable and writable from the first time that the domain is unlocked until the process, or the login, ends.
+    /// Readable and writable from the first unlock of the domain until the process, or the login, ends.
     case completeUntilFirstUserAuthentication
 }

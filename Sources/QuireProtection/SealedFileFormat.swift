@@ -101,7 +101,7 @@ package struct SealedFileHeader: Sendable {
     /// - Throws: ``QuireError`` with code `invalidFormat` if authentication fails, or `protectedDataUnavailable` if the key
     ///   was revoked.
     package func verify(with key: FileKey) throws {
-        // The comparison takes the same time wherever the codes differ.
+        // Constant-time comparison.
         let isValid = try Self.withCodeKey(key, path) { key in
             HMAC<SHA256>.isValidAuthenticationCode(
                 bytes[Self.authenticatedByteCount...],

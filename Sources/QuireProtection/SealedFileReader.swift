@@ -119,7 +119,7 @@ package final class SealedFileReader: Sendable {
         return bytes
     }
 
-    /// The length of the contents of a sealed file that has a size, if it is whole; never negative.
+    /// The plaintext length for the size of an intact sealed file; never negative.
     package static func count(ofByteCount byteCount: Int64) -> Int64 {
         max(
             0,

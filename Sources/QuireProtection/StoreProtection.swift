@@ -58,7 +58,7 @@ package final class StoreProtection: Sendable {
         return try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root)
     }
 
-    /// The protection of a store that is there; `nil` if it has none.
+    /// The protection of an existing store; `nil` if it has none.
     ///
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if its domain is locked, `invalidFormat` if the keybag
     ///   cannot be read.
