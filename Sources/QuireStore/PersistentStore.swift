@@ -298,8 +298,8 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     public static let records = Self(rawValue: 1 << 9)
     /// Applications can store metadata.
     public static let metadata = Self(rawValue: 1 << 10)
-    /// Requests find objects by condition. Without it the store gives all objects of an entity, and the rest is done in
-    /// memory.
+    /// Predicates are evaluated by the store. Without it the store returns all objects of an entity, and requests are
+    /// evaluated in memory.
     public static let predicates = Self(rawValue: 1 << 11)
     /// Decimal numbers have 38 digits rather than 15.
     public static let exactDecimals = Self(rawValue: 1 << 12)

@@ -180,8 +180,7 @@ package final class StoredObjects {
 
 // MARK: - Requests in memory
 
-/// Answers a request in memory from the rows of its entity, which come by primary key. Means the same as
-/// `FetchStatement`.
+/// Evaluates a fetch request in memory, on the rows of its entity in primary key order. Equivalent to `FetchStatement`.
 package struct InMemoryFetch {
     package let query: ResolvedQuery
     package let objects: StoredObjects
