@@ -143,7 +143,7 @@ package struct AtomicContents: Sendable {
     /// are read.
     private var storeBits: UInt64
 
-    /// The contents with identifiers as the store makes them by now.
+    /// A copy with the current store bits in identifiers; `nil` if they are unchanged.
     func renumbered() -> AtomicContents? {
         let bits = identity.numberBits
         if bits == storeBits { return nil }

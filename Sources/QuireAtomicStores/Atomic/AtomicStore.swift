@@ -276,8 +276,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         }
     }
 
-    /// Runs a closure that changes the contents, writes the file and takes the contents over; or, if anything throws,
-    /// leaves all as it was.
+    /// Runs a closure that changes the contents, writes the file and publishes the contents; if anything throws, nothing is
+    /// changed.
     func transaction<Result>(
         _ body: (inout Transaction) throws -> Result, beforeCommit: () throws -> Void = {}
     ) throws -> Result {

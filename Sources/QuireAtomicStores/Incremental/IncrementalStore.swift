@@ -40,8 +40,8 @@ public struct IncrementalStoreSave: Sendable {
 
     /// New objects.
     public var inserted: [Object] = []
-    /// Objects that are there already. One whose version has not gone up has come into or gone out of a to-many
-    /// relationship only, or has another derived value.
+    /// Updated objects. If the version is not incremented, only membership in a to-many relationship or a derived value has
+    /// changed.
     public var updated: [Object] = []
     /// Objects to remove.
     public var deleted: [ManagedObjectID] = []
