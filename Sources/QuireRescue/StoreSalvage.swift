@@ -288,8 +288,8 @@ struct StoreSalvage {
         }
     }
 
-    /// Adds entities for tables of objects that nothing names any more, called after the tables, or as the model calls those
-    /// that have such tables. Which number is that of the root, nothing tells; Core Data gives it the least.
+    /// Adds entities for object tables without a known entity, named after the tables, or as in the model if it has such
+    /// tables. The number of the root entity is unknown; Core Data assigns it the least.
     private mutating func addUnnamedEntities(_ layout: ResolvedModel?) {
         let names = Dictionary(
             (layout?.entities ?? []).filter { $0.number == $0.rootNumber }
