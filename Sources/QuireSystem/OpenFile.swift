@@ -141,8 +141,7 @@ package final class OpenFile: Sendable {
         let descriptor = state.exchange(-1, ordering: .acquiringAndReleasing)
         if descriptor < 0 { return }
         if isLocked.load(ordering: .relaxed) {
-            // Closing would do, but for a child that is being started: it has the open file, and the locks, until it runs its
-            // program.
+            // Closing alone is not enough: a forked child shares the open file description, and its locks, until exec.
             _ = quire_lock_open_file(descriptor, Int32(F_UNLCK))
             flock(descriptor, LOCK_UN)
         }
