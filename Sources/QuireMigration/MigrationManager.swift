@@ -6,52 +6,52 @@ internal import QuireSQLite
 public import QuireStore
 internal import QuireSystem
 
-/// Moves the objects of a store to another, which may have another model and be of another type.
+/// Migrates the objects of a store to another, whose model and type may differ.
 ///
 /// ```swift
 /// let manager = MigrationManager()                        // The mapping is inferred.
 /// try manager.migrateStore(from: old, to: new)
 /// ```
 ///
-/// What is kept: primary keys, where objects of several tables do not come together in one; versions; the order of ordered
-/// relationships; large values, whose files are copied and compared with the digests that the old store has of them;
-/// the records that documents keep in their stores, and applications' metadata. Stores that take objects in bulk, as ``SQLiteStore`` does, take
-/// them in one transaction with little memory; others are given them in one save, where versions begin at 1.
+/// Preserved are: primary keys, unless objects of several tables are merged into one; versions; the order of ordered
+/// relationships; large values, whose files are copied and verified against the digests in the old store; documents' records
+/// and applications' metadata. Stores that support bulk loading, as ``SQLiteStore`` does, load the objects in one transaction
+/// with little memory; others get them in one save, where versions begin at 1.
 ///
-/// References to objects that the mapping does not take over, or that are not there, lead nowhere in the new store.
-/// Objects are not validated, except that a migration fails if a required to-one relationship would lead nowhere, or
-/// a relationship that takes one object would lead to several.
+/// References to objects that are missing, or that the mapping does not migrate, become nil in the new store. Objects are not
+/// validated, except that a migration fails if a required to-one relationship would be nil, or a to-one relationship would
+/// have several objects.
 ///
-/// A manager migrates once, on the thread that calls it. Its ``progress`` may be looked at, and cancelled, on any.
+/// A manager migrates once, on the calling thread. Its ``progress`` may be observed, and cancelled, on any.
 public final class MigrationManager {
     /// The mapping; `nil` for the inferred one.
     public let mappingModel: MappingModel?
-    /// How far the migration is, counted in objects. Cancelling it makes the migration fail with code `cancelled`.
+    /// The progress, counted in objects. Cancelling it makes the migration fail with code `cancelled`.
     public let progress = Progress(totalUnitCount: -1)
 
-    /// What makes the policies that the mapping names, by these names.
+    /// Factories for the policies in the mapping, by their names.
     public var policies: [String: () -> EntityMigrationPolicy] = [:]
 
-    /// Whether data may be removed that an inferred mapping has no place for; see ``StoreMigrationOptions/allowsRemoval``.
-    /// A mapping that is given says by itself what goes.
+    /// Whether an inferred mapping may remove data without a destination; see ``StoreMigrationOptions/allowsRemoval``. A
+    /// custom mapping declares its removals itself.
     public var allowsRemoval = false
 
     /// Makes a manager.
     ///
-    /// - Parameter mappingModel: How objects of the old model become objects of the new one; `nil` to infer it.
+    /// - Parameter mappingModel: The mapping from the old model to the new one; `nil` to infer it.
     public init(mappingModel: MappingModel? = nil) { self.mappingModel = mappingModel }
 
-    /// Moves all objects of a store to another one, which is empty.
+    /// Migrates all objects of a store to another one, which must be empty.
     ///
-    /// Everything is moved, or nothing.
+    /// The migration is atomic.
     ///
     /// - Parameters:
-    ///   - source: The old store. Nobody may save to it meanwhile.
+    ///   - source: The old store. It must not be saved to meanwhile.
     ///   - destination: The new store.
-    /// - Complexity: O(*n*) in objects and what their relationships lead to.
-    /// - Throws: ``QuireError`` with code `incompatibleModel` if the mapping cannot be inferred or does not fit the
-    ///   models, `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `outOfSpace`, `readOnly`, `invalidFormat` if large
-    ///   values are not what was saved, `alreadyExists` if the new store is not empty, or `storeUnavailable`.
+    /// - Complexity: O(*n*) in objects and members of their relationships.
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the mapping cannot be inferred or does not fit the models,
+    ///   `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `outOfSpace`, `readOnly`, `invalidFormat` if large
+    ///   values fail verification, `alreadyExists` if the new store is not empty, or `storeUnavailable`.
     public func migrateStore(
         from source: any PersistentStore, to destination: any PersistentStore
     ) throws {
@@ -60,7 +60,7 @@ public final class MigrationManager {
 
     /// As ``migrateStore(from:to:)``.
     ///
-    /// - Returns: The counts that the new store has been compared with; `nil` if data may be removed.
+    /// - Returns: The counts that the new store was verified against; `nil` if removal is allowed.
     package func migrate(
         from source: any PersistentStore, to destination: any PersistentStore
     ) throws -> TransferCheck? {
@@ -71,7 +71,7 @@ public final class MigrationManager {
             by: mapping, from: source.layout, to: destination.layout, path: source.path
         ) { omissions in
             let removals = try omissions.removals(in: source)
-            // A store of another type has no triggers, so it is not expected to take them over.
+            // A store of another type has no triggers, so they are not migrated.
             guard destination is SQLiteStore, let store = source as? SQLiteStore else {
                 return removals
             }
@@ -86,7 +86,7 @@ public final class MigrationManager {
         let draft =
             destination is SQLiteStore ? try (source as? SQLiteStore)?.draft() : nil
         if draft != nil { try plan.requireSameKeys(forDraftIn: source.path) }
-        // Written with it, if the new store can keep it.
+        // Written with it, if the new store supports it.
         records[SQLiteStore.draftRecordKey] = nil
         let check =
             allowsRemoval ? nil : try source.counting { try TransferCheck(plan, from: $0) }
@@ -119,7 +119,7 @@ public final class MigrationManager {
         return check
     }
 
-    /// Refuses to remove data that an inferred mapping has no place for, unless it may.
+    /// Throws if an inferred mapping would remove data, unless removal is allowed.
     func checkRemoval(
         by mapping: MappingModel, from source: ResolvedModel, to destination: ResolvedModel,
         path: String?, counting: (MappingOmissions) throws -> [MigrationRemoval]
@@ -143,7 +143,7 @@ public final class MigrationManager {
         }
     }
 
-    /// Stores that are in memory as a whole have keys that are unique among all of their objects.
+    /// In atomic stores keys are unique among all objects.
     private static func keySpace(
         from source: any PersistentStore, to destination: any PersistentStore
     ) -> TransferPlan.KeySpace {
@@ -180,7 +180,7 @@ public final class MigrationManager {
         progress.completedUnitCount = progress.totalUnitCount
     }
 
-    /// Counts objects that are done, and gives up if it was cancelled.
+    /// Advances the progress, and throws if it was cancelled.
     func advance(_ count: Int) throws {
         if progress.isCancelled {
             throw QuireError(.cancelled, "The migration was cancelled; the old store is as it was.")

@@ -3,25 +3,26 @@ package import Crypto
 import Foundation
 import QuireSystem
 
-/// AES-256-GCM from memory to memory, for the pages of a store and the chunks of a file.
+/// AES-256-GCM in memory, for the pages of a store and the chunks of a file.
 ///
-/// swift-crypto keeps the expanded key of a call in an object that it frees without wiping it, and copies of the key
-/// remain on the stack. Both are wiped here before a call returns.
+/// swift-crypto keeps the expanded key in an object that it frees without wiping it, and copies of the key remain on the
+/// stack. Both are wiped here before a call returns.
 package enum AuthenticatedEncryption {
     /// The length of the tag, which follows the ciphertext.
     package static let tagByteCount = 16
     /// The length of a nonce.
     package static let nonceByteCount = 12
 
-    /// Seals bytes.
+    /// Encrypts and authenticates bytes.
     ///
     /// - Parameters:
-    ///   - plain: What to seal.
+    ///   - plain: The plaintext.
     ///   - key: 32 bytes.
-    ///   - nonce: 12 bytes, which must never be used with this key again.
-    ///   - authenticated: What is not sealed but must be the same when it is opened.
-    ///   - sealed: Where the ciphertext and then the tag go: 16 bytes more than `plain`. It may begin where `plain` begins.
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if swift-crypto fails, which it has no reason to.
+    ///   - nonce: 12 bytes, which must never be reused with this key.
+    ///   - authenticated: Additional authenticated data.
+    ///   - sealed: The buffer for the ciphertext and then the tag: 16 bytes more than `plain`. It may begin where `plain`
+    ///     begins.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if swift-crypto fails, which is not expected.
     package static func seal(
         _ plain: UnsafeRawBufferPointer, key: SymmetricKey, nonce: UnsafeRawBufferPointer,
         authenticating authenticated: UnsafeRawBufferPointer,
@@ -47,14 +48,14 @@ package enum AuthenticatedEncryption {
         }
     }
 
-    /// Opens what ``seal(_:key:nonce:authenticating:into:)`` sealed.
+    /// Decrypts and authenticates the output of ``seal(_:key:nonce:authenticating:into:)``.
     ///
     /// - Parameters:
     ///   - sealed: The ciphertext and then the tag.
-    ///   - plain: Where the contents go: 16 bytes fewer. It may begin where `sealed` begins. It is not touched unless the
-    ///     tag is right.
-    /// - Returns: Whether the key, the nonce and every bit are those that were sealed.
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if swift-crypto fails, which it has no reason to.
+    ///   - plain: The buffer for the plaintext: 16 bytes fewer. It may begin where `sealed` begins. It is not modified unless
+    ///     the tag is valid.
+    /// - Returns: Whether authentication succeeded.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if swift-crypto fails, which is not expected.
     package static func open(
         _ sealed: UnsafeRawBufferPointer, key: SymmetricKey, nonce: UnsafeRawBufferPointer,
         authenticating authenticated: UnsafeRawBufferPointer,
@@ -66,7 +67,7 @@ package enum AuthenticatedEncryption {
             "AuthenticatedEncryption: what is sealed is \(tagByteCount) bytes longer.")
         return try wipingKeySchedule {
             do {
-                // In one piece, which swift-crypto copies once.
+                // Contiguous, as swift-crypto then copies it once.
                 let count = nonceByteCount + sealed.count
                 let box = try withUnsafeTemporaryAllocation(byteCount: count, alignment: 16) {
                     $0.copyMemory(from: nonce)
@@ -78,7 +79,7 @@ package enum AuthenticatedEncryption {
                 opened.withUnsafeBytes { plain.copyMemory(from: $0) }
                 return true
             } catch CryptoKitError.underlyingCoreCryptoError, CryptoKitError.authenticationFailure {
-                // BoringSSL has no other failure left: what else can be wrong is excluded above.
+                // The only remaining failure of BoringSSL: a wrong tag; other causes are excluded above.
                 return false
             } catch {
                 throw failed(error)
@@ -98,8 +99,8 @@ package enum AuthenticatedEncryption {
             underlying: error)
     }
 
-    /// Wipes what the closure's use of AES-GCM leaves. That is one object with the key schedule, on the heap; up to three
-    /// buffers may be of its size and be freed after it.
+    /// Wipes the remains of AES-GCM in the closure: one object with the key schedule, on the heap; up to three buffers may
+    /// have its size and be freed after it.
     private static func wipingKeySchedule<Result>(_ body: () throws -> Result) rethrows -> Result {
         quire_wipe_freed_blocks(keyScheduleByteCount, keyScheduleByteCount, 4)
         defer {
@@ -114,10 +115,10 @@ package enum AuthenticatedEncryption {
     private static let keyScheduleByteCount = 592
 }
 
-/// Wipes what the closure leaves of keys on the stack and in small blocks of memory that it frees: derivations, codes and
-/// wrapped keys of swift-crypto leave some in both.
+/// Wipes key material that the closure leaves on the stack and in small freed heap blocks: key derivation, MACs and key
+/// wrapping in swift-crypto leave some in both.
 ///
-/// Takes about 20 µs. Sealing and opening need none of it.
+/// Takes about 20 µs. Not needed for sealing and opening.
 package func wipingTraces<Result>(_ body: () throws -> Result) rethrows -> Result {
     quire_wipe_freed_blocks(16, 688, 7)
     defer {

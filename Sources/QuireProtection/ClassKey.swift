@@ -2,28 +2,28 @@ import Crypto
 package import Foundation
 import QuireSystem
 
-/// The key of a class in a domain, for what has something open: makes keys of files, and unwraps them.
+/// A class key of a domain, for open files: creates and unwraps file keys.
 ///
-/// Behaves as the table of ``FileProtection`` says:
+/// Availability, as in the table of ``FileProtection``:
 ///
-/// - `complete`: works while the domain is unlocked. It holds no key itself, and the file keys that it gives are revoked when
-///   the domain is locked.
-/// - `completeUnlessOpen`: goes on when the domain is locked. One that was got for creating from a locked domain makes file
-///   keys, and unwraps those that it has made; it unwraps others when the domain is unlocked.
-/// - `completeUntilFirstUserAuthentication`: goes on.
+/// - `complete`: works while the domain is unlocked. It holds no key itself, and its file keys are revoked when the domain is
+///   locked.
+/// - `completeUnlessOpen`: keeps working when the domain is locked. If it was obtained for creating from a locked domain, it
+///   creates file keys, and unwraps its own; it unwraps others when the domain is unlocked.
+/// - `completeUntilFirstUserAuthentication`: keeps working.
 ///
-/// It keeps the domain.
+/// It retains the domain.
 package final class ClassKey: Sendable {
     /// The class.
     package let fileProtection: FileProtection
     private let domain: ProtectionDomain
-    /// The keys by their epochs: what unwraps. Empty for `complete`, and if there is only a public key.
+    /// The unwrapping keys by their epochs. Empty for `complete`, and if only a public key is available.
     private let secrets: [UInt32: SecretMemory]
     /// The latest epoch.
     private let epoch: UInt32
     /// The public key of that epoch.
     private let publicKey: Data
-    /// The keys that it has made, if there is only a public key.
+    /// The file keys it has created, if only a public key is available.
     private let made = Lock<[UUID: SecretMemory]>([:])
 
     fileprivate init(
@@ -90,7 +90,7 @@ package final class ClassKey: Sendable {
             file: file, fileProtection: fileProtection, epoch: epoch, bytes: bytes)
     }
 
-    /// Unwraps what ``wrap(_:file:)`` has wrapped.
+    /// Unwraps a key wrapped by ``wrap(_:file:)``.
     func unwrap(_ wrapped: WrappedFileKey) throws -> SecretMemory {
         if let own = made.withLock({ $0[wrapped.file] }) { return own }
         guard wrapped.fileProtection == fileProtection else { throw foreignError(wrapped) }
@@ -123,15 +123,15 @@ package final class ClassKey: Sendable {
 }
 
 extension ProtectionDomain {
-    /// The key of a class, for what is to be opened or made.
+    /// The key of a class, for opening or creating files.
     ///
-    /// A document's domain that is locked is unlocked through that of its person, if that is unlocked as far as the class needs.
+    /// A document's locked domain is unlocked through the person's domain, if that is unlocked as far as the class requires.
     ///
     /// - Parameters:
-    ///   - fileProtection: The class; without one, that of the keybag.
-    ///   - creating: Whether only new files are to be made: then `completeUnlessOpen` needs no unlocked domain.
-    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked and the class needs its key,
-    ///   `invalidFormat` if the keybag was damaged, `protectionUnavailable` if the class is `none`.
+    ///   - fileProtection: The class; `nil` for that of the keybag.
+    ///   - creating: Whether only new files are created: then `completeUnlessOpen` does not require an unlocked domain.
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked and the class requires its key,
+    ///   `invalidFormat` if the keybag is damaged, `protectionUnavailable` if the class is `none`.
     package func classKey(
         for fileProtection: FileProtection? = nil, creating: Bool = false
     ) throws -> ClassKey {

@@ -1,10 +1,10 @@
 package import Foundation
 package import QuireSystem
 
-/// A file of something that may be protected, open for reading: gives what was written, which on disk is sealed if there is
-/// a class key. See ``SealedFileReader``.
+/// A possibly protected file, open for reading: provides the plaintext of a file that is sealed if there is a class key. See
+/// ``SealedFileReader``.
 ///
-/// With a class key every file must be sealed. An unsealed one is an error: it was written without the key.
+/// With a class key every file must be sealed. An unsealed one is an error: it was not written with the key.
 package final class ContentFile: Sendable {
     /// The file as it is on disk.
     package let file: OpenFile
@@ -12,9 +12,9 @@ package final class ContentFile: Sendable {
 
     /// - Parameters:
     ///   - file: A file, open for reading.
-    ///   - classKey: What unwraps its key; `nil` if it is not sealed.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not what was sealed, `protectedDataUnavailable`, or what
-    ///   reading throws.
+    ///   - classKey: The class key that unwraps the file key; `nil` if the file is not sealed.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if authentication fails, `protectedDataUnavailable`, or errors of
+    ///   reading.
     package init(_ file: OpenFile, unsealing classKey: ClassKey?) throws {
         self.file = file
         sealed = try classKey.map { classKey in
@@ -28,7 +28,7 @@ package final class ContentFile: Sendable {
     /// Whether it is sealed on disk.
     package var isSealed: Bool { sealed != nil }
 
-    /// The number of bytes of what was written.
+    /// The number of bytes of plaintext.
     package var count: Int64 {
         get throws { try sealed?.count ?? file.information().size }
     }
@@ -62,8 +62,8 @@ package final class ContentFile: Sendable {
         }
     }
 
-    /// A file of its own at the first byte, for programs that take a descriptor: the same file, or what is sealed in it in
-    /// memory, so that no file on a disk has it in clear.
+    /// A separate open file at offset 0, for programs that take a descriptor: the same file, or the plaintext of a sealed
+    /// file in memory, so that no file on disk has it in clear.
     package func openedInClear() throws -> OpenFile {
         guard isSealed else { return try file.reopened() }
         let copy = try OpenFile.inMemory(named: FileSystem.name(of: file.path))
@@ -74,16 +74,15 @@ package final class ContentFile: Sendable {
     /// Closes the file. Nothing can be read afterwards.
     package func close() { file.close() }
 
-    /// The number of bytes of what was written into a file.
+    /// The number of bytes of a file's plaintext.
     package static func count(of information: FileInformation, sealed: Bool) -> Int64 {
         sealed ? SealedFileReader.count(ofByteCount: information.size) : information.size
     }
 }
 
-/// Writes a new file of something that may be protected: what is given, which on disk is sealed if there is a class key.
+/// Writes a new, possibly protected file: it is sealed if there is a class key.
 ///
-/// May be used from any thread; what is written at once comes in any order. Unchecked because the lock is around every use
-/// of the writer of a sealed file.
+/// Thread-safe; concurrent writes are unordered. Unchecked because every use of the sealed file's writer is under the lock.
 package final class ContentFileWriter: @unchecked Sendable {
     private let file: OpenFile
     private let sealed: SealedFileWriter?
@@ -91,7 +90,7 @@ package final class ContentFileWriter: @unchecked Sendable {
 
     /// - Parameters:
     ///   - file: An empty file, open for writing.
-    ///   - classKey: What makes its key; `nil` if it is not to be sealed.
+    ///   - classKey: The class key that creates the file key; `nil` for an unsealed file.
     package init(_ file: OpenFile, sealing classKey: ClassKey?) throws {
         self.file = file
         sealed = try classKey.map { classKey in
@@ -108,7 +107,7 @@ package final class ContentFileWriter: @unchecked Sendable {
         try lock.withLock { try sealed.append(bytes) }
     }
 
-    /// Writes what ends the file, and synchronizes it.
+    /// Writes the end of the file, and synchronizes it.
     package func finish() throws {
         try lock.withLock { try sealed?.finish() }
         try file.synchronize()
@@ -116,7 +115,7 @@ package final class ContentFileWriter: @unchecked Sendable {
 }
 
 extension ClassKey {
-    /// Bytes as a sealed file has them, with a key of their own.
+    /// Bytes in the form of a sealed file, with a new file key.
     package func sealed(_ data: Data, path: String) throws -> Data {
         let made = try makeFileKey()
         return try SealedFileWriter.seal(

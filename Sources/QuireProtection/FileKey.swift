@@ -2,12 +2,12 @@ package import Crypto
 package import Foundation
 package import QuireSystem
 
-/// The key of one file, unwrapped: what its pages or chunks are sealed with, and what binds them to the file.
+/// The unwrapped key of one file, for its pages or chunks.
 ///
-/// A domain that is locked revokes the keys of files that must not be used then; from that moment every use throws, until the
-/// domain is unlocked again: the key is then unwrapped anew when it is used.
+/// Locking a domain revokes the keys of files that must not be used then; every use throws until the domain is unlocked
+/// again, when the key is unwrapped anew on use.
 package final class FileKey: Sendable {
-    /// The file's identifier, which is in what each page or chunk authenticates, so that none can be moved to another file.
+    /// The file's identifier, authenticated with each page or chunk, so that none can be moved to another file.
     package let file: UUID
     /// The class of the file.
     package let fileProtection: FileProtection
@@ -36,7 +36,7 @@ package final class FileKey: Sendable {
         self.renewal = renewal
     }
 
-    /// Gives a closure the key, in memory that is wiped when the closure returns.
+    /// Passes the key to a closure, in memory that is wiped when the closure returns.
     ///
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
     package func withKey<Result>(_ body: (SymmetricKey) throws -> Result) throws -> Result {
@@ -44,11 +44,11 @@ package final class FileKey: Sendable {
         return try use(secrets.withLock { $0?.key }, body)
     }
 
-    /// Gives a closure a key that is derived from the file's for one purpose: HKDF-SHA256 with the file's identifier as
-    /// the salt. It is derived once, and revoked with the file's.
+    /// Passes a key derived from the file key for one purpose to a closure: HKDF-SHA256 with the file's identifier as the
+    /// salt. It is derived once, and revoked with the file key.
     ///
     /// - Parameter purpose: The `info` of HKDF.
-    /// - Throws: What the closure throws, or ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
+    /// - Throws: Errors of the closure, or ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
     package func withDerivedKey<Result>(
         _ purpose: String, _ body: (SymmetricKey) throws -> Result
     ) throws -> Result {
@@ -96,14 +96,14 @@ package final class FileKey: Sendable {
         (try? renewIfRevoked()) != nil && secrets.withLock { $0 != nil }
     }
 
-    /// Takes the key away from everybody who has it.
+    /// Revokes the key for all its holders.
     package func revoke() { secrets.withLock { $0 = nil } }
 }
 
-/// The key of a file as it is kept on disk: wrapped by the key of the file's class in a keybag.
+/// A file key as stored on disk: wrapped by the class key in a keybag.
 ///
-/// AES key wrap (RFC 3394) authenticates the key itself; the identifier, the class and the epoch are authenticated where
-/// the key is used.
+/// AES key wrap (RFC 3394) authenticates the key itself; the identifier, the class and the epoch are authenticated when the
+/// key is used.
 package struct WrappedFileKey: Hashable, Sendable {
     /// The file's identifier.
     package var file: UUID
@@ -124,7 +124,7 @@ package struct WrappedFileKey: Hashable, Sendable {
 }
 
 extension QuireError {
-    /// The error of a key that was revoked. Who knows the file says which one it is.
+    /// The error for a revoked key. Callers add the path of the file.
     package static var protectedDataUnavailable: QuireError {
         QuireError(
             .protectedDataUnavailable,

@@ -3,11 +3,11 @@ import CryptoExtras
 package import Foundation
 import QuireSystem
 
-/// Wrapping of one key by another, and derivation of keys from secrets.
+/// Key wrapping, and key derivation from secrets.
 ///
-/// - A key that is unwrapped is in ``SecretMemory`` from its first byte on. `AES.KeyWrap.unwrap` would leave it in an array
-///   that is not wiped, so the inverse of RFC 3394 is here, on the block cipher of swift-crypto.
-/// - The block cipher leaves its key schedule on the stack, which has the key in it, and derivations leave traces on the heap:
+/// - An unwrapped key is in ``SecretMemory`` from its first byte on. `AES.KeyWrap.unwrap` would leave it in an array that is
+///   not wiped, so the unwrapping of RFC 3394 is implemented here, on swift-crypto's block cipher.
+/// - The block cipher leaves its key schedule on the stack, which contains the key, and derivations leave traces on the heap:
 ///   both are wiped after each use (``wipingTraces(_:)``).
 package enum KeyWrapping {
     /// The number of bytes of a wrapped key of 32 bytes.
@@ -26,7 +26,7 @@ package enum KeyWrapping {
 
     /// Unwraps a key.
     ///
-    /// - Returns: `nil` if it was not wrapped by that key, or is damaged.
+    /// - Returns: `nil` if the wrapping key is wrong, or the data is damaged.
     package static func unwrap(_ wrapped: Data, by key: SymmetricKey) throws -> SecretMemory? {
         try wipingTraces { try unwrapLeavingTraces(wrapped, by: key) }
     }
@@ -95,7 +95,7 @@ extension KeyWrapping {
     /// The number of bytes of a public key of X25519.
     package static let publicKeyCount = 32
 
-    /// Wraps the key of a file for whoever has the private key that belongs to a public one.
+    /// Wraps a file key for the holder of a private key, given the public key.
     ///
     /// - Returns: The public key of an ephemeral pair, then the wrapped key.
     package static func wrap(
@@ -110,9 +110,9 @@ extension KeyWrapping {
         return try ephemeralPublicKey + wrap(secret, by: key)
     }
 
-    /// Unwraps what ``wrap(_:file:for:)`` has wrapped.
+    /// Unwraps a key wrapped by ``wrap(_:file:for:)``.
     ///
-    /// - Returns: `nil` if it was not wrapped for that key and file, or is damaged.
+    /// - Returns: `nil` if the private key or file is wrong, or the data is damaged.
     package static func unwrap(
         _ bytes: Data, file: UUID, privateKey: SecretMemory
     ) throws -> SecretMemory? {
@@ -148,12 +148,12 @@ extension UUID {
 
 // MARK: - Memory for keys
 
-/// Secret bytes in memory that is not swapped, is in no core dump and in no forked child, and is wiped when it is released.
+/// Secret bytes in memory that is not swapped, is excluded from core dumps and forked children, and is wiped on deinit.
 ///
-/// The memory comes from pages of its own, which are mapped once and used again. Where the process may lock no more memory
-/// (`RLIMIT_MEMLOCK`), the pages are not locked: they could then be swapped.
+/// The memory comes from dedicated pages, which are mapped once and reused. If the process may lock no more memory
+/// (`RLIMIT_MEMLOCK`), the pages are not locked, and could be swapped.
 ///
-/// Unchecked because the bytes are written by the initializer only, and wiped when nobody has them any more.
+/// Unchecked because the bytes are written by the initializer only, and wiped on deinit.
 package final class SecretMemory: @unchecked Sendable {
     /// The greatest number of bytes.
     package static let maximumCount = 64
@@ -162,9 +162,9 @@ package final class SecretMemory: @unchecked Sendable {
     /// The number of bytes.
     package let count: Int
 
-    /// Takes memory, zeroed, and lets it be filled.
+    /// Allocates zeroed memory, and fills it with a closure.
     ///
-    /// - Throws: What the closure throws, or ``QuireError`` with code `inputOutput` if the system has no memory.
+    /// - Throws: Errors of the closure, or ``QuireError`` with code `inputOutput` if the system is out of memory.
     package init(
         count: Int, filledBy fill: (UnsafeMutableRawBufferPointer) throws -> Void
     ) throws {
@@ -202,9 +202,9 @@ package final class SecretMemory: @unchecked Sendable {
     }
 }
 
-/// The pages that ``SecretMemory`` takes its bytes from, and which of their places are free.
+/// The pages that ``SecretMemory`` is allocated from, with their free places.
 ///
-/// Unchecked because the lock of ``shared`` is around every use.
+/// Unchecked because every use is under the lock of ``shared``.
 private struct SecretPages: @unchecked Sendable {
     static let shared = Lock(SecretPages())
 
@@ -228,7 +228,7 @@ private struct SecretPages: @unchecked Sendable {
             throw QuireError(
                 .inputOutput, "There is no memory for keys: \(String(cString: strerror(errno))).")
         }
-        // Each is a defence more, and none is there on every system.
+        // Each is an additional defence, and none is available on every system.
         _ = mlock(mapped, size)
         _ = madvise(mapped, size, MADV_DONTDUMP)
         _ = madvise(mapped, size, MADV_WIPEONFORK)

@@ -2,19 +2,19 @@ import Crypto
 package import Foundation
 import QuireSystem
 
-/// The keys of a person or of a document, as a file has them.
+/// The keys of a person or of a document, as stored in a file.
 ///
 /// A random **master key** (MK) is wrapped once for each **slot**: a passphrase, a key file, a recovery key, or the keybag of
-/// a person. MK wraps the **class keys**; a class key wraps the keys of the files of its class. `EncryptionFormat.md` has
-/// the format byte by byte.
+/// a person. MK wraps the **class keys**; a class key wraps the keys of the files of its class. `EncryptionFormat.md`
+/// specifies the format.
 ///
 /// Invariants:
-/// - A keybag is a value and knows no files. Only ``path``, which errors name, says where it came from.
-/// - Nothing in it is believed before ``verify(_:)`` has found its authentication code right under the master key, except
-///   what must be known to get there: the identifier, the class and the slots; and the public key for new files of the class
-///   `completeUnlessOpen`, for which no secret is known then.
-/// - The master key is never in it. Whoever changes it has the master key, and encodes it anew.
-/// - A parsed keybag encodes to the bytes that it was parsed from: there is one form only.
+/// - A keybag is a value without a file. Only ``path``, used in errors, records its origin.
+/// - Nothing in it is trusted before ``verify(_:)`` has checked its authentication code under the master key, except what
+///   verification requires: the identifier, the class and the slots; and the public key for new files of the class
+///   `completeUnlessOpen`, for which no secret is available then.
+/// - The master key is never in it. Changing it requires the master key, and encodes it anew.
+/// - A parsed keybag encodes to the bytes that it was parsed from: the encoding is canonical.
 package struct Keybag: Sendable {
     /// The greatest number of slots.
     package static let maximumSlotCount = 8
@@ -35,7 +35,7 @@ package struct Keybag: Sendable {
         var privateKey: Data
     }
 
-    /// The key of a SQLite store that the keybag belongs to.
+    /// The key of the keybag's SQLite store.
     package struct StoreKey: Hashable, Sendable {
         /// Its number, which is in each page of the store that is sealed with it.
         package var number: UInt32
@@ -124,11 +124,11 @@ extension Keybag {
         let privateKey: SecretMemory
     }
 
-    /// The master key, by the first slot that a credential opens. The keybag is verified.
+    /// The master key, from the first slot that a credential unlocks. The keybag is verified.
     ///
-    /// A passphrase is tried in every slot for passphrases, each of which costs what its parameters say.
+    /// A passphrase is tried in every passphrase slot, at the cost of the slot's parameters each.
     ///
-    /// - Throws: ``QuireError`` with code `wrongKey` if no slot opens, or what ``verify(_:)`` throws.
+    /// - Throws: ``QuireError`` with code `wrongKey` if no slot is unlocked, or errors of ``verify(_:)``.
     package func masterKey(_ credential: KeybagCredential) throws -> SecretMemory {
         try masterKeyAndSlot(credential).masterKey
     }
@@ -191,8 +191,8 @@ extension Keybag {
     /// Adds a slot.
     ///
     /// - Returns: The slot's identifier.
-    /// - Throws: ``QuireError`` with code `invalidValue` if the credential or label cannot be used, `invalidState` if there
-    ///   are eight slots.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the credential or label is not valid, `invalidState` if there are
+    ///   eight slots.
     @discardableResult
     package mutating func addSlot(
         _ credential: KeybagCredential, label: String, masterKey: SecretMemory,
@@ -216,15 +216,16 @@ extension Keybag {
             try KeybagSlot(parent: parent, wrapped: wrapped, label: label, created: created))
     }
 
-    /// Removes a slot. Who has copied the keybag before can still open the copy, and who has had the master key still has it.
+    /// Removes a slot. Earlier copies of the keybag can still be unlocked with it, and a known master key stays known.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is none with the identifier, `invalidState` if it is the last.
+    /// - Throws: ``QuireError`` with code `notFound` if there is no slot with the identifier, `invalidState` if it is the
+    ///   last.
     package mutating func removeSlot(_ identifier: UUID) throws {
         guard let index = slots.firstIndex(where: { $0.identifier == identifier }) else {
             throw missingSlotError(identifier)
         }
         let others = slots.enumerated().filter { $0.offset != index }
-        // One of a later version may not be what it seems.
+        // A slot of a later version cannot be relied on.
         guard others.contains(where: { !$0.element.isOfLaterVersion }) else {
             throw QuireError(
                 .invalidState,
@@ -234,7 +235,7 @@ extension Keybag {
         slots.remove(at: index)
     }
 
-    /// Puts a new slot, of the same label, in the place of another.
+    /// Replaces a slot by a new one with the same label.
     mutating func replaceSlot(
         _ identifier: UUID, with credential: KeybagCredential, masterKey: SecretMemory,
         cost: ScryptCost, created: Date = Date()

@@ -2,8 +2,8 @@ import Crypto
 package import Foundation
 import QuireSystem
 
-// The bytes of a keybag, and back. All numbers are big-endian. What is read may come from anybody: every length and count is
-// bounded, and whatever is not exactly of the format is an error.
+// The encoding of a keybag. All numbers are big-endian. Input is untrusted: every length and count is bounded, and any
+// deviation from the format is an error.
 
 extension Keybag {
     private static let magic = Data("QUIRKBAG".utf8)
@@ -18,9 +18,10 @@ extension Keybag {
     /// The greatest size of a file: everything at its greatest.
     package static let maximumSize = 1 << 20
 
-    /// Reads a keybag. Nothing of it is verified.
+    /// Parses a keybag, without verifying it.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is no keybag, `unsupported` if a later version has made it.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not a valid keybag, `unsupported` if a later version has
+    ///   made it.
     package init(_ bytes: Data, path: String) throws {
         var reader = KeybagReader(bytes, path: path)
         guard bytes.count <= Self.maximumSize, try reader.data(8) == Self.magic else {
@@ -134,8 +135,7 @@ extension KeybagSlot {
 }
 
 extension WrappedFileKey {
-    /// Its form on disk: identifier (16 bytes), class (1), epoch (4), number of bytes of what is wrapped (1), what is
-    /// wrapped.
+    /// The encoding: identifier (16 bytes), class (1), epoch (4), length of the wrapped key (1), wrapped key.
     package var encoded: Data {
         var data = file.data
         data.append(fileProtection.code)
@@ -144,7 +144,7 @@ extension WrappedFileKey {
         return data + bytes
     }
 
-    /// The number of bytes of what is wrapped, for a class.
+    /// The length of a wrapped key, by class.
     package static func wrappedCount(for fileProtection: FileProtection) -> Int {
         fileProtection == .completeUnlessOpen
             ? KeyWrapping.publicKeyCount + KeyWrapping.wrappedCount : KeyWrapping.wrappedCount
@@ -152,7 +152,7 @@ extension WrappedFileKey {
 }
 
 extension FileProtection {
-    /// The number that files have for it.
+    /// Its code in files.
     package var code: UInt8 {
         switch self {
         case .none: 0
@@ -162,7 +162,7 @@ extension FileProtection {
         }
     }
 
-    /// The class that files have a number for, if there is one.
+    /// The class for a code in files, if there is one.
     package init?(code: UInt8) {
         guard let found = Self.allCases.first(where: { $0.code == code }) else { return nil }
         self = found
@@ -284,14 +284,14 @@ private struct KeybagReader {
 
 // MARK: - Files
 
-/// The file that has a keybag.
+/// The file of a keybag.
 ///
-/// It is replaced as a whole (``AtomicFileReplace``), and while somebody changes it, it is claimed: two processes that each
-/// add a slot do it one after the other. Beneath a root it is not trusted; see ``FileLocation``.
+/// It is replaced atomically (``AtomicFileReplace``), and claimed during a change, so that concurrent changes by several
+/// processes are serialized. Beneath a root it is untrusted; see ``FileLocation``.
 struct KeybagFile: Sendable {
     /// The file's path.
     var path: String
-    /// The document package that it is in, if it is in one.
+    /// The document package that contains it, if any.
     var root: String?
 
     private static let patience = FileLockWait(timeout: .seconds(10)) { _ in }
@@ -307,10 +307,10 @@ struct KeybagFile: Sendable {
             FileSystem.contents(of: path, beneath: root, limit: Keybag.maximumSize), path: path)
     }
 
-    /// Writes a keybag where nothing is.
+    /// Writes a keybag to a new file.
     ///
-    /// - Parameter isPrivate: Whether only its user may read it.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name.
+    /// - Parameter isPrivate: Whether only its owner may read it.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken.
     func create(_ bytes: Data, isPrivate: Bool) throws {
         try Self.writeNewFile(bytes, at: path, beneath: root, isPrivate: isPrivate)
     }
@@ -368,8 +368,8 @@ struct KeybagFile: Sendable {
 package enum KeyFile {
     /// Reads a key file.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if it is not a file, of a size that no key file has, or if others
-    ///   than its user may write to it: they could have exchanged it.
+    /// - Throws: ``QuireError`` with code `invalidValue` if it is not a file, its size is not valid for a key file, or if
+    ///   users other than its owner may write to it: they could have replaced the key.
     package static func read(_ path: String) throws -> Data {
         let file = try OpenFile.open(path, for: .reading)
         defer { file.close() }

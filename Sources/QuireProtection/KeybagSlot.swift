@@ -3,7 +3,7 @@ import CryptoExtras
 package import Foundation
 import QuireSystem
 
-/// One of the ways to the master key of a keybag.
+/// A slot of a keybag, which unlocks its master key.
 package struct KeybagSlot: Hashable, Sendable {
     /// The kind of credential, with its parameters and the wrapped master key.
     package enum Content: Hashable, Sendable {
@@ -15,7 +15,7 @@ package struct KeybagSlot: Hashable, Sendable {
         case recoveryKey(wrapped: Data)
         /// The keybag of a person.
         case domain(parent: UUID, wrapped: WrappedFileKey)
-        /// A kind of a later version: kept as it is.
+        /// A kind of a later version: preserved unchanged.
         case other(kind: UInt8, bytes: Data)
     }
 
@@ -24,7 +24,7 @@ package struct KeybagSlot: Hashable, Sendable {
 
     /// The slot's identifier.
     package let identifier: UUID
-    /// When it was made, in whole seconds since 1970.
+    /// The creation time, in whole seconds since 1970.
     package let created: Int64
     /// The person's own name for it. It can be read without a key.
     package let label: String
@@ -137,10 +137,10 @@ package enum KeybagCredential: Sendable {
     /// A recovery key.
     case recoveryKey(RecoveryKey)
 
-    /// The sizes that a key file may have.
+    /// The valid sizes of a key file.
     package static let keyFileCounts = 16...65_536
 
-    /// Throws if no slot may be made for it.
+    /// Throws if the credential is not valid for a new slot.
     func checkUsable() throws {
         switch self {
         case .passphrase(let passphrase):
@@ -184,7 +184,7 @@ package struct ScryptCost: Hashable, Sendable {
         self.p = p
     }
 
-    /// Whether they are what scrypt can do, in 1 GiB and a few seconds. A keybag may come from anybody.
+    /// Whether the parameters are valid for scrypt, within 1 GiB and a few seconds. Keybags are untrusted.
     var isAcceptable: Bool {
         // With larger blocks the library miscounts the memory that it needs.
         guard (1...20).contains(logarithmOfN), (1...16).contains(r), (1...16).contains(p),
@@ -196,10 +196,10 @@ package struct ScryptCost: Hashable, Sendable {
     }
 
     func derive(from passphrase: [UInt8], salt: Data, path: String) throws -> SymmetricKey {
-        // An empty one has no address that could be given to the library.
+        // An empty passphrase has no address to pass to the library.
         guard isAcceptable, !passphrase.isEmpty else { throw QuireError.wrongKey(path: path) }
         do {
-            // The library does not wipe the bytes that it makes the key of.
+            // The library does not wipe the bytes that it derives the key from.
             return try wipingTraces {
                 try KDF.Scrypt.deriveKey(
                     from: passphrase, salt: salt, outputByteCount: 64,

@@ -2,19 +2,18 @@ internal import CLinux
 import Crypto
 import Foundation
 
-/// Seals the pages of one store, and opens them, with the store's keys.
+/// Seals and opens the pages of one store with the store's keys.
 ///
 /// A sealed page is 4,064 bytes of ciphertext, and in the bytes that SQLite reserves at a page's end the tag (16), the nonce
-/// (12) and the number of the key (4). What is authenticated besides is the store's identifier and the page's number, so
-/// that no page can be taken for another one. An older version of the same page can be put in its place: nothing is kept
-/// that would tell. See `EncryptionFormat.md`.
+/// (12) and the number of the key (4). The store's identifier and the page's number are authenticated too, so that pages
+/// cannot be exchanged. Replay of an older version of the same page is not detected. See `EncryptionFormat.md`.
 package final class PageCipher: Sendable {
     /// The size of all pages.
     package static let pageSize = 4096
     /// The bytes that SQLite must reserve at the end of each page.
     package static let reservedSize = 32
 
-    /// How sealing or opening a page ended.
+    /// The result of sealing or opening a page.
     package enum Outcome: Equatable {
         case done
         /// The page does not open: it is damaged, another page's, or sealed with a key that the store has not.
@@ -83,7 +82,7 @@ package final class PageCipher: Sendable {
         return .done
     }
 
-    /// Opens a page in its place. What SQLite reserves becomes zeros, as it was when the checksums of logs were made.
+    /// Opens a page in place. The reserved bytes become zeros, as when the log's checksums were computed.
     package func open(_ page: UnsafeMutableRawPointer, number: UInt32) -> Outcome {
         let keyNumber = UInt32(
             bigEndian: (page + Self.keyNumberOffset).loadUnaligned(as: UInt32.self))
@@ -108,7 +107,7 @@ package final class PageCipher: Sendable {
         return .done
     }
 
-    /// Derives the nonce of a page by HMAC-SHA256, whose result no other page has, with a key of its own.
+    /// Derives the nonce of a page by HMAC-SHA256 with a separate key; it is unique to the page.
     private func deriveNonce(
         _ page: UnsafeRawPointer, _ number: UInt32, into nonce: UnsafeMutableRawPointer
     ) throws {
@@ -176,7 +175,7 @@ package struct PageNonces {
 
     /// Stores the next nonce.
     ///
-    /// - Returns: Whether the system gave random bytes.
+    /// - Returns: Whether the system provided random bytes.
     mutating func next(into place: UnsafeMutableRawPointer) -> Bool {
         if used == Self.countAtOnce {
             guard quire_getrandom(&bytes, bytes.count) == bytes.count else { return false }

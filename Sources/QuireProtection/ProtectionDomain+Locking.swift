@@ -3,10 +3,11 @@ import QuireSystem
 
 /// An observer of a domain that saves before the domain is locked, and drops what it has in memory afterwards.
 ///
-/// A call does not wait for the one before: if the domain is unlocked while a responder is saving, it is notified then, and if
-/// it is locked and unlocked in quick succession, calls may come late. ``ProtectionDomain/isUnlocked`` says what is so now.
+/// Calls are not serialized: if the domain is unlocked while a responder is saving, it is notified then, and if it is locked
+/// and unlocked in quick succession, calls may come late. ``ProtectionDomain/isUnlocked`` is the current state.
 package protocol ProtectedDataResponder: AnyObject, Sendable {
-    /// The domain will be locked soon: saves what is to be saved. The domain waits for it, but not longer than its grace period.
+    /// Called before the domain is locked, to save pending changes. The domain waits for it, but not longer than its grace
+    /// period.
     func protectedDataWillBecomeUnavailable() async
     /// The domain is locked: releases data that is cached. Called on the thread that locks, so it must not wait.
     func protectedDataDidBecomeUnavailable()
@@ -20,14 +21,14 @@ extension ProtectedDataResponder {
     package func protectedDataDidBecomeAvailable() async {}
 }
 
-/// A responder, which is not kept.
+/// A weak reference to a responder.
 struct WeakResponder: Sendable {
     weak var responder: (any ProtectedDataResponder)?
 }
 
 extension ProtectionDomain {
-    /// Posted when the domain is about to be locked, with the domain as its object: what is open can still be saved. Posted on
-    /// the thread that locks.
+    /// Posted when the domain is about to be locked, with the domain as its object: open documents can still be saved. Posted
+    /// on the thread that locks.
     public static let protectedDataWillBecomeUnavailableNotification = Notification.Name(
         "QuireProtectedDataWillBecomeUnavailable")
 
@@ -38,7 +39,7 @@ extension ProtectionDomain {
 
     /// A change of a domain's lock state.
     public enum Event: Sendable, Hashable {
-        /// It is about to be locked; what is open can still be saved.
+        /// The domain is about to be locked; open documents can still be saved.
         case willBecomeUnavailable
         /// It is locked.
         case didBecomeUnavailable
@@ -46,16 +47,16 @@ extension ProtectionDomain {
         case didBecomeAvailable
     }
 
-    /// The events of the domain from now on, in order.
+    /// The future events of the domain, in order.
     ///
-    /// Every call gives a sequence of its own. It ends with the domain, which it does not keep.
+    /// Every call returns a separate sequence. It ends when the domain is deallocated, and does not retain it.
     public var events: AsyncStream<Event> { broadcast.stream() }
 
     /// Locks the domain, and those that were unlocked through it.
     ///
-    /// Documents that are open save first; that may take as long as the grace period, and what was not saved then stays in
-    /// memory unsaved. Then the keys are wiped, and cached pages and rows of class `complete` are released. Unlocking before that takes the lock back. A document's
-    /// domain that is locked by itself stays so until it, or the domain of its person, is unlocked.
+    /// Open documents save first, within the grace period; unsaved changes then stay in memory. Then the keys are wiped, and
+    /// cached pages and rows of class `complete` are released. Unlocking before that cancels the lock. A document's domain
+    /// that is locked individually stays so until it, or the domain of its person, is unlocked.
     ///
     /// If the task is cancelled, the domain is locked at once.
     ///
@@ -65,7 +66,7 @@ extension ProtectionDomain {
         await lock(after: grace) { try? await Task.sleep(for: $0) }
     }
 
-    /// Locks the domain, with a clock of the caller's.
+    /// Locks the domain, with a clock given by the caller.
     ///
     /// - Parameter sleep: Returns after some time, or when its task is cancelled.
     @discardableResult
@@ -76,7 +77,7 @@ extension ProtectionDomain {
         let children = state.withLock { $0.children.objects }.filter(\.isUnlocked)
         let begun: (number: Int, isFirst: Bool)? = state.withLock { state in
             state.isLockedByItself = true
-            // One that is locked has children that are not if they were made since.
+            // A locked domain has unlocked children if they were created since.
             if state.unlocked == nil, children.isEmpty { return nil }
             let isFirst = state.pendingLocks.isEmpty
             state.lastLock += 1
@@ -86,13 +87,13 @@ extension ProtectionDomain {
         guard let begun else { return true }
         let domains = ([self] + children).filter(\.isUnlocked)
         if begun.isFirst { for domain in domains { domain.postUnavailable() } }
-        // A lock that is begun meanwhile ends with this one, if not before.
+        // A lock begun meanwhile ends with this one, if not before.
         if begun.isFirst {
-            // Those of a document's domain are the person's too.
+            // Responders of a document's domain are registered with the person's too.
             var told: Set<ObjectIdentifier> = []
             let responders = domains.flatMap(\.responders)
                 .filter { told.insert(ObjectIdentifier($0)).inserted }
-            // Responders that exceed the grace period go on, but are not awaited.
+            // Responders that exceed the grace period continue, but are not awaited.
             Task {
                 await Self.call(responders) { await $0.protectedDataWillBecomeUnavailable() }
                 end.finish()
@@ -107,7 +108,7 @@ extension ProtectionDomain {
         return removeKeys(endingLock: begun.number)
     }
 
-    /// Locks the domain, and those that were unlocked through it, at once. What is open is told, and not waited for.
+    /// Locks the domain, and those that were unlocked through it, at once. Notifies observers without waiting for them.
     package func lockNow() {
         let children = state.withLock { state in
             state.isLockedByItself = true
@@ -117,8 +118,8 @@ extension ProtectionDomain {
         removeKeys()
     }
 
-    /// Adds somebody to be told, by this domain and the one that it was unlocked through, who is not kept. Adding twice does
-    /// nothing.
+    /// Adds a responder, also to the domain that this one was unlocked through. It is not retained. Adding it twice has no
+    /// effect.
     package func addResponder(_ responder: any ProtectedDataResponder) {
         let parent = state.withLock { state in
             state.responders.removeAll { $0.responder == nil || $0.responder === responder }
@@ -128,7 +129,7 @@ extension ProtectionDomain {
         parent?.addResponder(responder)
     }
 
-    /// Removes somebody who was to be told.
+    /// Removes a responder.
     package func removeResponder(_ responder: any ProtectedDataResponder) {
         let parent = state.withLock { state in
             state.responders.removeAll { $0.responder == nil || $0.responder === responder }
@@ -139,10 +140,10 @@ extension ProtectionDomain {
 
     // MARK: - Keys
 
-    /// Takes the keys away from this domain and those that were unlocked through it.
+    /// Removes the keys from this domain and those that were unlocked through it.
     ///
-    /// - Parameter number: The lock whose time is over; without one, all end.
-    /// - Returns: Whether the domain is locked: `false` if that lock was taken back.
+    /// - Parameter number: The pending lock that ends; `nil` for all.
+    /// - Returns: Whether the domain is locked: `false` if that lock was cancelled.
     @discardableResult
     func removeKeys(endingLock number: Int? = nil) -> Bool {
         let (isLocked, wasUnlocked, children, pending) = state.withLock { state in
@@ -168,7 +169,7 @@ extension ProtectionDomain {
         return true
     }
 
-    // MARK: - Telling others
+    // MARK: - Notifications
 
     private var responders: [any ProtectedDataResponder] {
         state.withLock { $0.responders.compactMap(\.responder) }
@@ -190,14 +191,14 @@ extension ProtectionDomain {
         await Self.call(responders) { await $0.protectedDataDidBecomeAvailable() }
     }
 
-    /// Tells everybody that the domain is unlocked, and waits for nobody.
+    /// Notifies observers that the domain is unlocked, without waiting for them.
     func tellAvailable() {
         postAvailable()
         let responders = responders
         Task { await Self.call(responders) { await $0.protectedDataDidBecomeAvailable() } }
     }
 
-    /// Calls responders beside each other.
+    /// Calls responders concurrently.
     private static func call(
         _ responders: [any ProtectedDataResponder],
         _ body: @escaping @Sendable (any ProtectedDataResponder) async -> Void

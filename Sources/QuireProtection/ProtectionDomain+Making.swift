@@ -1,13 +1,13 @@
 import Foundation
 import QuireSystem
 
-/// A slot that a new keybag is to have.
+/// A slot for a new keybag.
 package struct NewSlot: Sendable {
     package var credential: KeybagCredential
     package var label: String
     package var cost: ScryptCost
 
-    /// - Parameter cost: What trying a passphrase is to cost.
+    /// - Parameter cost: The cost parameters for passphrases.
     package init(
         _ credential: KeybagCredential, label: String = "", cost: ScryptCost = .standard
     ) {
@@ -18,18 +18,19 @@ package struct NewSlot: Sendable {
 }
 
 extension ProtectionDomain {
-    /// Makes a keybag for a new document or store, with one key for a store.
+    /// Makes a keybag for a new document or store, with one store key.
     ///
-    /// The domain is unlocked, and not on disk: ``write(to:beneath:)`` does that. One with a parent is locked with it. If the
-    /// parent is locked now (`completeUnlessOpen`), it is unlocked as long as something holds it, or until it is locked, or
-    /// the parent is unlocked and locked again.
+    /// The domain is unlocked, and not on disk: ``write(to:beneath:)`` writes it. With a parent it is locked with the parent.
+    /// If the parent is locked now (`completeUnlessOpen`), it stays unlocked while it is retained, until it is locked, or the
+    /// parent is unlocked and locked again.
     ///
     /// - Parameters:
     ///   - protection: The class of the files; not `none`.
-    ///   - slots: What unlocks it by itself.
+    ///   - slots: The credentials that unlock it directly.
     ///   - parent: The domain that unlocks it.
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if nothing could ever unlock it, `protectedDataUnavailable`
-    ///   if the parent is locked and the class needs its key, `invalidValue` if a credential or label cannot be used.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is neither slot nor parent,
+    ///   `protectedDataUnavailable` if the parent is locked and the class requires its key, `invalidValue` if a credential or
+    ///   label is not valid.
     package static func makeKeybag(
         protection: FileProtection, slots: [NewSlot], parent: ProtectionDomain?
     ) throws -> ProtectionDomain {
@@ -48,11 +49,11 @@ extension ProtectionDomain {
         return domain
     }
 
-    /// Makes a keybag for the same files under another class, with the same slots and class keys and a new key for the store.
-    /// The new domain takes this one's place.
+    /// Makes a keybag for the same files under another class, with the same slots and class keys and a new store key. The new
+    /// domain replaces this one.
     ///
-    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if it is locked, or if a slot belongs to a domain that is
-    ///   not unlocked in this process.
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if it is locked, or if a slot belongs to a domain that
+    ///   is not unlocked in this process.
     package func makeKeybag(protection: FileProtection) throws -> ProtectionDomain {
         precondition(protection != .none, "makeKeybag: the class none has no keys.")
         var (keybag, unlocked, parent) = try state.withLock { state in
@@ -84,8 +85,8 @@ extension ProtectionDomain {
 
     /// Makes a keybag for the same files with new keys, the master key included, and new slots. Slots of domains stay.
     ///
-    /// - Parameter slots: What unlocks it by itself.
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if nothing would unlock it, `protectedDataUnavailable` if a
+    /// - Parameter slots: The credentials that unlock it directly.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if it would have no slots, `protectedDataUnavailable` if a
     ///   slot belongs to a domain that is not unlocked in this process, `invalidState` if there are too many slots.
     package func makeRotatedKeybag(slots: [NewSlot]) throws -> ProtectionDomain {
         let (keybag, parent) = state.withLock { ($0.keybag, $0.parent) }
@@ -101,9 +102,9 @@ extension ProtectionDomain {
         return made
     }
 
-    /// The slots that belong to domains, and these.
+    /// The slots of domains, and the given ones.
     ///
-    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if one is not there in this process.
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if a domain is not available in this process.
     private func slotDomains(
         of keybag: Keybag, _ parent: ProtectionDomain?
     ) throws -> [(slot: KeybagSlot, domain: ProtectionDomain)] {
@@ -117,9 +118,10 @@ extension ProtectionDomain {
         }
     }
 
-    /// Overwrites a keybag, so that what was sealed with its keys can never be read again. It is no keybag afterwards.
+    /// Overwrites a keybag, so that data sealed with its keys can never be read again. The file is no valid keybag
+    /// afterwards.
     ///
-    /// - Throws: What writing throws.
+    /// - Throws: Errors of writing.
     package static func eraseKeybag(at path: String, beneath root: String?) throws {
         let file = try OpenFile.open(path, beneath: root, for: .updating)
         defer { file.close() }
@@ -145,7 +147,7 @@ extension ProtectionDomain {
             try keybag.addSlot(
                 slot.credential, label: slot.label, masterKey: masterKey, cost: slot.cost)
         }
-        // As one that was read, with its authentication code.
+        // In parsed form, with its authentication code.
         keybag = try Keybag(keybag.encoded(masterKey), path: path)
         let domain = ProtectionDomain(keybag, file: nil)
         let classKeys = try keybag.unwrapClassKeys(masterKey)
@@ -158,11 +160,11 @@ extension ProtectionDomain {
         return domain
     }
 
-    /// Writes a new keybag where nothing is, durably.
+    /// Durably writes a new keybag to a new file.
     ///
-    /// - Parameter root: The package that it is in, if it is in one; see ``FileLocation``.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name, `protectedDataUnavailable` if the
-    ///   domain is locked.
+    /// - Parameter root: The package that contains it, if any; see ``FileLocation``.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken, `protectedDataUnavailable` if the domain is
+    ///   locked.
     package func write(to path: String, beneath root: String? = nil) throws {
         try write(to: path, beneath: root, isPrivate: false)
     }
@@ -183,11 +185,11 @@ extension ProtectionDomain {
         ProtectionDomainRegistry.add(self)
     }
 
-    /// Writes the keybag for a copy of what it belongs to, which has the same keys.
+    /// Writes the keybag for a copy of its document or store, which has the same keys.
     ///
-    /// - Returns: The domain of the copy, in the same state, and locked with this one. To be held until what it belongs to is
-    ///   open, or the state is lost.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name, or what reading and writing throw.
+    /// - Returns: The domain of the copy, in the same state, and locked with this one. Retain it until the copy is open, or
+    ///   the state is lost.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken, or errors of reading and writing.
     @discardableResult
     package func writeCopy(
         to path: String, beneath root: String? = nil
@@ -213,8 +215,8 @@ extension ProtectionDomain {
         return copy
     }
 
-    /// The keybag as it is on disk. If that was deleted, damaged or replaced, the one that is known: it may be of a document
-    /// that is open, and is to be saved elsewhere.
+    /// The keybag on disk. If that was deleted, damaged or replaced, the one in memory: its document may be open, and be
+    /// saved to another path.
     private func keybag(in file: KeybagFile) -> Keybag {
         let known = state.withLock { $0.keybag }
         guard let found = try? file.read(), found.identifier == identifier,
@@ -223,7 +225,7 @@ extension ProtectionDomain {
         return found
     }
 
-    /// The domain's file has another path: what it is in was moved.
+    /// Updates the path of the keybag's file after its document or store was moved.
     package func didMove(to path: String, beneath root: String? = nil) {
         let file = KeybagFile(path: FileSystem.absolute(path), root: root)
         state.withLock {

@@ -4,12 +4,12 @@ import QuireSystem
 extension ProtectionDomain {
     /// Unlocks the domain with a passphrase.
     ///
-    /// Ends a ``lock(after:)`` whose time is not over. When it returns, what is open has been told, and works again.
+    /// Cancels a pending ``lock(after:)``. When it returns, observers have been notified, and open documents work again.
     ///
-    /// - Parameter passphrase: It counts as composed Unicode (NFC). Swift cannot wipe the memory of a string.
-    /// - Complexity: About half a second and 128 MiB for each slot with a passphrase, not on the caller's executor.
-    /// - Throws: ``QuireError`` with code `wrongKey` if it opens no slot, `invalidFormat` if the keybag was damaged,
-    ///   `storeReplaced` if another keybag or an older one is in its place, or what reading throws.
+    /// - Parameter passphrase: It is normalized to composed Unicode (NFC). Swift cannot wipe the memory of a string.
+    /// - Complexity: About half a second and 128 MiB for each passphrase slot, not on the caller's executor.
+    /// - Throws: ``QuireError`` with code `wrongKey` if no slot is unlocked, `invalidFormat` if the keybag is damaged,
+    ///   `storeReplaced` if the file has another keybag or an older one, or errors of reading.
     public func unlock(passphrase: String) async throws {
         try await finishUnlocking(
             Self.apart { try self.open(.passphrase(passphrase)) }.get())
@@ -17,9 +17,9 @@ extension ProtectionDomain {
 
     /// Unlocks the domain with a key file.
     ///
-    /// - Parameter keyFile: Its path. Whoever can read it has the key: keep it where others cannot. One that others may write
-    ///   to is refused.
-    /// - Throws: As ``unlock(passphrase:)``; `invalidValue` if it cannot be a key file.
+    /// - Parameter keyFile: Its path. Read access to it is access to the key: keep it private. A key file that other users
+    ///   may write to is refused.
+    /// - Throws: As ``unlock(passphrase:)``; `invalidValue` if it is not a valid key file.
     public func unlock(keyFile: String) async throws {
         try await finishUnlocking(
             Self.apart { try self.open(.keyFile(KeyFile.read(keyFile))) }.get())
@@ -27,14 +27,14 @@ extension ProtectionDomain {
 
     /// Unlocks the domain with a recovery key.
     ///
-    /// - Parameter recoveryKey: Its words, in small or capital letters, with anything between them that is no letter.
-    /// - Throws: As ``unlock(passphrase:)``; `invalidValue` if there is a typing error in the words.
+    /// - Parameter recoveryKey: Its words, in any case, with any separators that are not letters.
+    /// - Throws: As ``unlock(passphrase:)``; `invalidValue` if the checksum detects a typing error.
     public func unlock(recoveryKey: String) async throws {
         try await finishUnlocking(
             Self.apart { try self.open(.recoveryKey(RecoveryKey(words: recoveryKey))) }.get())
     }
 
-    /// Unlocks the domain on the caller's thread. What is open is told, and not waited for.
+    /// Unlocks the domain on the caller's thread. Notifies observers without waiting for them.
     package func unlock(_ credential: KeybagCredential) throws {
         let told = try open(credential)
         for domain in told { domain.tellAvailable() }
@@ -55,16 +55,16 @@ extension ProtectionDomain {
 
     // MARK: - Opening the keybag
 
-    /// Opens the keybag as it is on disk now.
+    /// Opens the current keybag on disk.
     ///
-    /// - Returns: The domains that were locked, or were about to be, and are not any more: to be told.
+    /// - Returns: The domains that were locked, or about to be, and no longer are: to be notified.
     private func open(_ credential: KeybagCredential) throws -> [ProtectionDomain] {
         let keybag = try currentKeybag()
         let masterKey = try keybag.masterKey(credential)
         return try install(masterKey, of: keybag, parent: nil) + unlockChildren()
     }
 
-    /// The keybag that is on disk now, which must be the one that this is the domain of. It is not verified.
+    /// The current keybag on disk, which must be that of this domain. It is not verified.
     func currentKeybag() throws -> Keybag {
         let (known, file) = state.withLock { ($0.keybag, $0.file) }
         guard let file else { return known }
@@ -80,7 +80,7 @@ extension ProtectionDomain {
         state.withLock { $0.untilFirstAuthentication.isEmpty ? 0 : $0.keybag.revision }
     }
 
-    /// Throws if a keybag that was read is not this domain's, or older than one that was verified.
+    /// Throws if a keybag that was read is not this domain's, or older than the verified one.
     func check(_ found: Keybag, notBefore revision: UInt64) throws {
         guard found.identifier == identifier, found.classKeyDigest == classKeyDigest else {
             throw QuireError(
@@ -96,7 +96,7 @@ extension ProtectionDomain {
         }
     }
 
-    /// Takes over what a file says: anything as long as nothing is verified, then what is newer and can be verified now.
+    /// Adopts a keybag from a file: any while none has been verified, afterwards only a newer one that can be verified now.
     func adopt(_ found: Keybag) {
         state.withLock { state in
             if !state.untilFirstAuthentication.isEmpty {
@@ -110,10 +110,10 @@ extension ProtectionDomain {
         }
     }
 
-    /// Puts keys in their place.
+    /// Installs the keys.
     ///
     /// - Parameter parent: The domain that it was unlocked through.
-    /// - Returns: This domain if it was locked; if it was about to be, also those that would have been locked with it.
+    /// - Returns: This domain if it was locked; if a lock was pending, also the domains that would have been locked with it.
     func install(
         _ masterKey: SecretMemory, of keybag: Keybag, parent: ProtectionDomain?
     ) throws -> [ProtectionDomain] {
@@ -130,7 +130,7 @@ extension ProtectionDomain {
         for lock in pending.values { lock.finish() }
         var isFreed = false
         if let formerParent, formerParent !== parent {
-            // That may be about to be locked, and this one with it.
+            // The former parent may have a pending lock, which covers this domain.
             isFreed = formerParent.state.withLock { state in
                 state.children.removeAll { $0 === self }
                 return !state.pendingLocks.isEmpty
@@ -144,14 +144,14 @@ extension ProtectionDomain {
 }
 
 extension ProtectionDomain.State {
-    /// Takes over a keybag that is verified, unless another thread has changed it since it was read.
+    /// Adopts a verified keybag, unless another thread has changed it since it was read.
     mutating func keep(_ verified: Keybag) {
         if untilFirstAuthentication.isEmpty || keybag.revision <= verified.revision {
             keybag = verified
         }
     }
 
-    /// Takes over a keybag that is verified, and its keys that stay.
+    /// Adopts a verified keybag, and its keys that outlast locking.
     mutating func keep(_ verified: Keybag, _ classKeys: [Keybag.UnwrappedClassKeys]) {
         keep(verified)
         for keys in classKeys {
@@ -163,15 +163,15 @@ extension ProtectionDomain.State {
 // MARK: - Through the domain of a person
 
 extension ProtectionDomain {
-    /// Unlocks the domain, as far as its class needs, through a domain that it has a slot for, if that is unlocked as far.
+    /// Unlocks the domain, as far as its class requires, through a domain that it has a slot for, if that is unlocked as far.
     ///
     /// Notifies responders without waiting for them.
     ///
     /// - Parameters:
-    ///   - endingOwnLock: Whether a domain that was locked by itself is unlocked, too.
+    ///   - endingOwnLock: Whether a domain that was locked individually is unlocked, too.
     ///   - fromKeyring: Whether a person's key in the user keyring is used as well.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag was damaged, `storeReplaced` if another keybag or an
-    ///   older one is in its place, or what reading throws.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag is damaged, `storeReplaced` if the file has another
+    ///   keybag or an older one, or errors of reading.
     func unlockThroughParent(endingOwnLock: Bool = false, fromKeyring: Bool = false) throws {
         let told = try openThroughParent(endingOwnLock: endingOwnLock, fromKeyring: fromKeyring)
         for domain in told { domain.tellAvailable() }
@@ -196,7 +196,7 @@ extension ProtectionDomain {
             let candidates =
                 [inKeyring].compactMap(\.self) + ProtectionDomainRegistry.domains(parent)
             for candidate in candidates where candidate !== self {
-                // One that is locked is not unlocked through others in turn: the slots could go round in circles.
+                // A locked candidate is not unlocked through further domains: the slots could form a cycle.
                 guard
                     let key = try? candidate.classKey(
                         for: wrapped.fileProtection, creating: false, throughParent: false),
@@ -219,12 +219,12 @@ extension ProtectionDomain {
             state.children.append(self)
             return state.unlocked != nil
         }
-        // It was locked meanwhile, and did not know this one.
+        // The parent was locked before this domain became its child.
         if !isParentUnlocked { removeKeys() }
         return isParentUnlocked ? told : []
     }
 
-    /// The parent is locked, and was unlocked before: so is this one.
+    /// The parent is locked, after having been unlocked: so is this one.
     private func installUntilFirst(
         _ masterKey: SecretMemory, of keybag: Keybag
     ) throws -> [ProtectionDomain] {
@@ -235,7 +235,7 @@ extension ProtectionDomain {
         return []
     }
 
-    /// Unlocks those that were unlocked through this one before.
+    /// Unlocks the domains that were unlocked through this one before.
     private func unlockChildren() -> [ProtectionDomain] {
         let locked = state.withLock { $0.children.objects }.filter { !$0.isUnlocked }
         return locked.flatMap { child in
@@ -247,18 +247,18 @@ extension ProtectionDomain {
 
 // MARK: - Slots
 
-// The ways to unlock a domain. Each change reads the keybag as it is on disk, verifies it, and writes it durably before it
-// returns. After an error the file is as before.
+// The slots of a domain. Each change reads the keybag on disk, verifies it, and writes it durably before it returns. After an
+// error the file is unchanged.
 
 extension ProtectionDomain {
     /// Adds a passphrase.
     ///
-    /// - Parameter label: The person's name for it, at most 64 bytes. It can be read without a key.
+    /// - Parameter label: A name for it, at most 64 bytes. It can be read without a key.
     /// - Returns: The slot's identifier.
     /// - Complexity: About half a second, not on the caller's executor.
-    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked, `invalidValue` if the passphrase
-    ///   or label cannot be used, `invalidState` if there are eight slots, `storeReplaced` if another keybag or an older one is
-    ///   in its place, or what reading and writing throw.
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked, `invalidValue` if the
+    ///   passphrase or label is not valid, `invalidState` if there are eight slots, `storeReplaced` if the file has another
+    ///   keybag or an older one, or errors of reading and writing.
     @discardableResult
     public func addPassphrase(_ passphrase: String, label: String = "") async throws -> UUID {
         try await Self.apart { try self.addSlot(.passphrase(passphrase), label: label) }.get()
@@ -267,10 +267,10 @@ extension ProtectionDomain {
     /// Adds a key file.
     ///
     /// - Parameters:
-    ///   - path: A file with 16 to 65,536 random bytes. Whoever can read it has the key: keep it where others cannot.
-    ///   - label: The person's name for it, at most 64 bytes. It can be read without a key.
+    ///   - path: A file with 16 to 65,536 random bytes. Read access to it is access to the key: keep it private.
+    ///   - label: A name for it, at most 64 bytes. It can be read without a key.
     /// - Returns: The slot's identifier.
-    /// - Throws: As ``addPassphrase(_:label:)``; `invalidValue` also if others may write to the key file.
+    /// - Throws: As ``addPassphrase(_:label:)``; `invalidValue` also if other users may write to the key file.
     @discardableResult
     public func addKeyFile(_ path: String, label: String = "") throws -> UUID {
         try addSlot(.keyFile(KeyFile.read(path)), label: label)
@@ -278,8 +278,8 @@ extension ProtectionDomain {
 
     /// Adds a recovery key.
     ///
-    /// - Parameter label: The person's name for it, at most 64 bytes. It can be read without a key.
-    /// - Returns: Its words, to be written on paper. They cannot be had again.
+    /// - Parameter label: A name for it, at most 64 bytes. It can be read without a key.
+    /// - Returns: Its words, to be written on paper. They cannot be retrieved again.
     /// - Throws: As ``addPassphrase(_:label:)``.
     public func addRecoveryKey(label: String = "") throws -> String {
         let key = try RecoveryKey()
@@ -289,20 +289,20 @@ extension ProtectionDomain {
 
     /// Removes a slot.
     ///
-    /// Earlier copies of the keybag can still be opened with it.
+    /// Earlier copies of the keybag can still be unlocked with it.
     ///
-    /// - Throws: As ``addPassphrase(_:label:)``; `notFound` if there is none with the identifier, `invalidState` if it is the
-    ///   last.
+    /// - Throws: As ``addPassphrase(_:label:)``; `notFound` if there is no slot with the identifier, `invalidState` if it is
+    ///   the last.
     public func removeSlot(_ identifier: UUID) throws {
         try change { keybag, _ in try keybag.removeSlot(identifier) }
     }
 
-    /// Puts a passphrase in the place of another. The domain may be locked, and stays so.
+    /// Replaces a passphrase. The domain may be locked, and stays so.
     ///
-    /// Earlier copies of the keybag can still be opened with the former one.
+    /// Earlier copies of the keybag can still be unlocked with the former one.
     ///
     /// - Complexity: About half a second for each slot with a passphrase, and one more, not on the caller's executor.
-    /// - Throws: As ``addPassphrase(_:label:)``; `wrongKey` if the former passphrase opens no slot.
+    /// - Throws: As ``addPassphrase(_:label:)``; `wrongKey` if the former passphrase unlocks no slot.
     public func changePassphrase(from former: String, to new: String) async throws {
         try await Self.apart { try self.changePassphraseNow(from: former, to: new) }.get()
     }
@@ -317,7 +317,7 @@ extension ProtectionDomain {
         }
     }
 
-    /// The slot that a credential opens.
+    /// The slot that a credential unlocks.
     ///
     /// - Throws: ``QuireError`` with code `wrongKey` if there is none, or as ``unlock(passphrase:)``.
     package func slot(openedBy credential: KeybagCredential) throws -> Slot? {
@@ -325,10 +325,10 @@ extension ProtectionDomain {
         return slots.first { $0.id == identifier }
     }
 
-    /// Adds the domain of a person, which unlocks this one from then on.
+    /// Adds a slot for a person's domain, which unlocks this one from then on.
     ///
-    /// - Throws: As ``addPassphrase(_:label:)``; `protectedDataUnavailable` also if that domain is locked and the class needs
-    ///   its key.
+    /// - Throws: As ``addPassphrase(_:label:)``; `protectedDataUnavailable` also if that domain is locked and the class
+    ///   requires its key.
     public func addDomain(_ domain: ProtectionDomain, label: String = "") throws {
         try change { keybag, masterKey in
             try keybag.addSlot(
@@ -336,7 +336,7 @@ extension ProtectionDomain {
         }
     }
 
-    /// Puts a passphrase in the place of another on the caller's thread.
+    /// Replaces a passphrase on the caller's thread.
     package func changePassphraseNow(
         from former: String, to new: String, cost: ScryptCost = .standard
     ) throws {
@@ -349,10 +349,10 @@ extension ProtectionDomain {
 
     /// Changes the keybag, and writes it if it is on disk.
     ///
-    /// The closure gets the keybag as it is on disk, verified, and the master key.
+    /// The closure gets the verified keybag on disk, and the master key.
     ///
     /// - Parameter masterKey: The master key, if the domain need not be unlocked.
-    /// - Throws: What the closure throws, and as ``addPassphrase(_:label:)``.
+    /// - Throws: Errors of the closure, and as ``addPassphrase(_:label:)``.
     package func change<Result>(
         _ masterKey: SecretMemory? = nil,
         _ body: (inout Keybag, SecretMemory) throws -> Result
@@ -367,7 +367,7 @@ extension ProtectionDomain {
         func changed(_ found: Keybag) throws -> Data {
             keybag = found
             result = try body(&keybag, masterKey)
-            // So many changes there cannot have been.
+            // The revision cannot legitimately be that high.
             guard keybag.revision < .max else { throw found.damageError() }
             keybag.revision += 1
             let bytes = keybag.encoded(masterKey)

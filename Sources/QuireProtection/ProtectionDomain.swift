@@ -1,10 +1,10 @@
 public import Foundation
 import QuireSystem
 
-/// The live state of a keybag: which of its keys this process has.
+/// The live state of a keybag: the keys available to this process.
 ///
-/// A person has a domain of their own, which their documents belong to; a document has one as well, because it has a keybag,
-/// and may have passphrases and recovery keys for other people. Unlocking the person's domain opens their documents.
+/// Each person has a domain for their documents; a document has one as well, because it has a keybag, which may have
+/// passphrases and recovery keys of other people. Unlocking the person's domain unlocks their documents.
 ///
 /// ```swift
 /// let domain = try await ProtectionDomain.setUp(at: "me.keybag", passphrase: passphrase)
@@ -14,16 +14,17 @@ import QuireSystem
 /// try await domain.unlock(passphrase: passphrase)     // and open again
 /// ```
 ///
-/// ``FileProtection`` has the table of what can be done in which state. The state is that of this process; it begins locked.
+/// ``FileProtection`` has the table of permitted operations by state. The state is that of this process; it is initially
+/// locked.
 ///
-/// May be used from any thread. Invariants:
-/// - Keys are in ``SecretMemory`` only, and in no copy when nothing here has them any more.
-/// - Locked means: no master key, no key of `complete` and no private key of `completeUnlessOpen` is here, and the file keys
-///   of `complete` that were handed out are revoked. What holds a ``ClassKey`` of `completeUnlessOpen` that it got before has
-///   that one. The key of `completeUntilFirstUserAuthentication` stays until the domain is freed.
-/// - The keybag in ``State`` was verified if the domain was ever unlocked. It is then replaced only by one that is verified as
-///   well, has the same class keys and is not older.
-/// - Nothing is called, and no file is read, under the lock of the state.
+/// Thread-safe. Invariants:
+/// - Keys are in ``SecretMemory`` only, which is wiped when it is released.
+/// - Locked means: no master key, no key of `complete` and no private key of `completeUnlessOpen` is here, and issued file
+///   keys of `complete` are revoked. A ``ClassKey`` of `completeUnlessOpen` obtained before keeps its key. The key of
+///   `completeUntilFirstUserAuthentication` stays until the domain is deallocated.
+/// - The keybag in ``State`` was verified if the domain was ever unlocked. It is then replaced only by a verified one with
+///   the same class keys that is not older.
+/// - No callback runs, and no file is read, under the lock of the state.
 public final class ProtectionDomain: Sendable {
     struct State {
         var keybag: Keybag
@@ -35,7 +36,7 @@ public final class ProtectionDomain: Sendable {
         var untilFirstAuthentication: [UInt32: SecretMemory] = [:]
         /// The domain that it was unlocked through, and that it is locked with.
         var parent: ProtectionDomain?
-        /// Whether it was locked by itself, and so is not unlocked through another domain by use.
+        /// Whether it was locked individually, and so is not unlocked on use through another domain.
         var isLockedByItself = false
         /// The domains that were unlocked through this one.
         var children = WeakList<ProtectionDomain>()
@@ -49,7 +50,7 @@ public final class ProtectionDomain: Sendable {
 
     struct UnlockedKeys {
         let masterKey: SecretMemory
-        /// The latest last; there is one at least.
+        /// In ascending order; not empty.
         let classKeys: [Keybag.UnwrappedClassKeys]
     }
 
@@ -68,7 +69,7 @@ public final class ProtectionDomain: Sendable {
 
     private static let processDomain = Lock<ProtectionDomain?>(nil)
 
-    /// The domain that new documents and stores of this process belong to; at first there is none.
+    /// The domain of new documents and stores in this process; initially `nil`.
     public static var `default`: ProtectionDomain? {
         get { processDomain.withLock { $0 } }
         set { processDomain.withLock { $0 = newValue } }
@@ -78,15 +79,15 @@ public final class ProtectionDomain: Sendable {
 // MARK: - Domains
 
 extension ProtectionDomain {
-    /// Makes the keybag of a person that a passphrase unlocks, readable by its user only.
+    /// Makes a person's keybag with a passphrase, readable by its owner only.
     ///
     /// - Parameters:
-    ///   - path: Where the keybag will be. Keep a copy: without it nothing that is protected with it can be read.
-    ///   - fileProtection: The class of what is new and does not ask for another; not `none`.
-    ///   - label: The person's name for the passphrase, at most 64 bytes. It can be read without a key.
+    ///   - path: The path of the keybag. Keep a copy: without it no data protected with it can be read.
+    ///   - fileProtection: The default class of new documents and stores; not `none`.
+    ///   - label: A name for the passphrase, at most 64 bytes. It can be read without a key.
     /// - Returns: Its domain, unlocked.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something at the path, `invalidValue` if the passphrase
-    ///   or the label cannot be used, or what writing throws.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken, `invalidValue` if the passphrase or the label
+    ///   is not valid, or errors of writing.
     public static func setUp(
         at path: String, passphrase: String,
         fileProtection: FileProtection = .completeUntilFirstUserAuthentication,
@@ -99,16 +100,17 @@ extension ProtectionDomain {
         }.get()
     }
 
-    /// Makes the keybag of a person that a key file unlocks, readable by its user only.
+    /// Makes a person's keybag with a key file, readable by its owner only.
     ///
     /// - Parameters:
-    ///   - path: Where the keybag will be. Keep a copy: without it nothing that is protected with it can be read.
-    ///   - keyFile: A file with 16 to 65,536 random bytes, which can be made by ``makeKeyFile(at:)``. Whoever can read it has
-    ///     the key: keep it where others cannot.
-    ///   - fileProtection: The class of what is new and does not ask for another; not `none`.
-    ///   - label: The person's name for the key file, at most 64 bytes. It can be read without a key.
+    ///   - path: The path of the keybag. Keep a copy: without it no data protected with it can be read.
+    ///   - keyFile: A file with 16 to 65,536 random bytes, such as one made by ``makeKeyFile(at:)``. Read access to it is
+    ///     access to the key: keep it private.
+    ///   - fileProtection: The default class of new documents and stores; not `none`.
+    ///   - label: A name for the key file, at most 64 bytes. It can be read without a key.
     /// - Returns: Its domain, unlocked.
-    /// - Throws: As ``setUp(at:passphrase:fileProtection:label:)``; `invalidValue` also if others may write to the key file.
+    /// - Throws: As ``setUp(at:passphrase:fileProtection:label:)``; `invalidValue` also if other users may write to the key
+    ///   file.
     public static func setUp(
         at path: String, keyFile: String,
         fileProtection: FileProtection = .completeUntilFirstUserAuthentication,
@@ -145,14 +147,14 @@ extension ProtectionDomain {
         return domain
     }
 
-    /// Makes a key file of 32 random bytes that only its user may read.
+    /// Makes a key file of 32 random bytes that only its owner may read.
     ///
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something at the path, or what writing throws.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken, or errors of writing.
     public static func makeKeyFile(at path: String) throws { try KeyFile.make(at: path) }
 
-    /// The domain of a keybag, locked unless this process has unlocked it before and still has it.
+    /// The domain of a keybag, locked unless this process has unlocked it before and still retains it.
     ///
-    /// As long as something holds a domain, its keybag always gives the same one.
+    /// Domains are unique: as long as a keybag's domain is retained, the same one is returned.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a keybag, `unsupported` if a later version
     ///   has made it.
@@ -168,10 +170,10 @@ extension ProtectionDomain {
         return ProtectionDomainRegistry.domain(of: try file.read(), in: file)
     }
 
-    /// Runs a body where it may take its time, and gives what comes of it.
+    /// Runs a slow body off the caller's executor, and returns its result.
     ///
-    /// An error is returned because of the compiler: if a function that runs elsewhere throws to one that is
-    /// `nonisolated(nonsending)`, optimized code does not come back to the caller's executor.
+    /// An error is returned because of a compiler bug: if a concurrent function throws to one that is
+    /// `nonisolated(nonsending)`, optimized code does not return to the caller's executor.
     @concurrent static func apart<Success: Sendable>(
         _ body: @Sendable () throws -> Success
     ) async -> Result<Success, any Error> {
@@ -185,13 +187,13 @@ extension ProtectionDomain {
     /// Whether everything of the domain can be read and written.
     public var isUnlocked: Bool { state.withLock { $0.unlocked != nil } }
 
-    /// Whether it was unlocked since the process began, or since something last held the domain: what is of class
-    /// ``FileProtection/completeUntilFirstUserAuthentication`` can be read and written then.
+    /// Whether it was unlocked since the process began, or since the domain was last deallocated: data of class
+    /// ``FileProtection/completeUntilFirstUserAuthentication`` can then be read and written.
     public var wasUnlockedOnce: Bool {
         state.withLock { !$0.untilFirstAuthentication.isEmpty }
     }
 
-    /// The class of its files. Until it was unlocked once, this is what the file says, which anybody could have written.
+    /// The class of its files. Until the first unlock this is the unverified value in the file.
     public var protection: FileProtection { state.withLock { $0.keybag.fileProtection } }
 
     /// The path of the keybag; `nil` if it is not on disk yet.
@@ -205,10 +207,10 @@ extension ProtectionDomain {
         identifier == other.identifier && classKeyDigest == other.classKeyDigest
     }
 
-    /// The keys of the store that the keybag belongs to, wrapped.
+    /// The wrapped keys of the keybag's store.
     package var storeKeys: [Keybag.StoreKey] { state.withLock { $0.keybag.storeKeys } }
 
-    /// One of the ways to unlock a domain.
+    /// A slot of a domain: a credential that unlocks it.
     public struct Slot: Sendable, Hashable, Identifiable {
         /// The kind of credential. The set is open: later versions may add kinds.
         public struct Kind: RawRepresentable, Hashable, Sendable {
@@ -226,7 +228,7 @@ extension ProtectionDomain {
             public static let recoveryKey = Kind(rawValue: "recoveryKey")
             /// The domain of a person.
             public static let domain = Kind(rawValue: "domain")
-            /// Something that this version does not know.
+            /// A kind unknown to this version.
             public static let unknown = Kind(rawValue: "unknown")
         }
 
@@ -236,11 +238,11 @@ extension ProtectionDomain {
         public let kind: Kind
         /// The person's name for it.
         public let label: String
-        /// When it was made.
+        /// The creation time.
         public let created: Date
     }
 
-    /// The ways to unlock it, in the order in which they were made, as they were last read.
+    /// The slots, in order of creation, as of the last read.
     public var slots: [Slot] {
         state.withLock { $0.keybag.slots }.map { slot in
             let kind: Slot.Kind =
@@ -270,7 +272,7 @@ struct WeakList<Object: AnyObject & Sendable>: Sendable {
     /// The objects that are there.
     var objects: [Object] { references.compactMap(\.object) }
 
-    /// Adds an object, and forgets those that are gone, when their number has doubled.
+    /// Adds an object, and removes released ones when the count has doubled.
     mutating func append(_ object: Object) {
         references.append(Reference(object: object))
         if references.count < pruningCount { return }
@@ -285,20 +287,20 @@ struct WeakList<Object: AnyObject & Sendable>: Sendable {
 
 // MARK: - Registry
 
-/// The domains that this process has, so that a keybag gives the same one as long as something holds it.
+/// The domains of this process, so that a keybag has a unique domain as long as it is retained.
 ///
-/// A keybag is known by its identifier and its class keys: a copy that somebody has made with the same identifier and other
-/// keys is another one. A true copy at another path, as of a document that was copied, is another one too, because its slots
-/// are its own; unless the file is no longer where it was: then it was moved.
+/// A keybag is identified by its identifier and its class keys: a forged copy with the same identifier and other keys is
+/// distinct. A true copy at another path, as of a copied document, is distinct too, because it has separate slots; unless the
+/// file at the former path is gone: then it was moved.
 enum ProtectionDomainRegistry {
     private static let domains = Lock(WeakList<ProtectionDomain>())
 
     static func add(_ domain: ProtectionDomain) { domains.withLock { $0.append(domain) } }
 
-    /// The domain of a keybag that was read from a file: one that is there, or a new one, locked.
+    /// The domain of a keybag that was read from a file: an existing one, or a new one, locked.
     static func domain(of keybag: Keybag, in file: KeybagFile) -> ProtectionDomain {
         let digest = keybag.classKeyDigest
-        // Two that are asked for at once get the same.
+        // Concurrent calls get the same one.
         return domains.withLock { domains in
             let same = domains.objects.filter {
                 $0.identifier == keybag.identifier && $0.classKeyDigest == digest
@@ -311,7 +313,7 @@ enum ProtectionDomainRegistry {
             for domain in same {
                 guard let formerFile = domain.state.withLock({ $0.file }) else { continue }
                 if let former = formerFile.information {
-                    // Another path may lead to it through a symbolic link.
+                    // Another path may refer to it through a symbolic link.
                     guard information?.isSameFile(as: former) == true else { continue }
                 } else {
                     domain.didMove(to: file.path, beneath: file.root)
@@ -333,26 +335,26 @@ enum ProtectionDomainRegistry {
 
 // MARK: - Classes
 
-/// When the contents of a store or document can be read and written: Apple's four classes of data protection.
+/// The availability of a store's or document's contents: Apple's four classes of data protection.
 ///
-/// The keys belong to a ``ProtectionDomain``. What is protected is sealed on disk at all times; the class says what can be
-/// done with it while the domain is locked.
+/// The keys belong to a ``ProtectionDomain``. Protected contents are sealed on disk at all times; the class determines which
+/// operations are possible while the domain is locked.
 ///
 /// | class | before the first unlock | unlocked | locked again |
 /// |---|---|---|---|
 /// | ``none`` | everything | everything | everything |
 /// | ``completeUntilFirstUserAuthentication`` | nothing | everything | everything |
-/// | ``completeUnlessOpen`` | new ones are made and used; none is opened | everything | what is open goes on; new ones are made; none is opened |
+/// | ``completeUnlessOpen`` | create and use new files | everything | use open files; create new ones |
 /// | ``complete`` | nothing | everything | nothing |
 ///
 /// Source: *Data Protection classes* in Apple's Platform Security guide, and `FileProtectionType` of Foundation.
 public enum FileProtection: String, Codable, Hashable, Sendable, CaseIterable {
-    /// Not sealed: whoever can read the files can read what is in them.
+    /// Not sealed: read access to the files is access to the contents.
     case none
     /// Readable and writable only while the domain is unlocked.
     case complete
-    /// As ``complete``, but what is open when the domain is locked can be used until it is closed, and new ones can be made.
+    /// As ``complete``, but data open when the domain is locked can be used until it is closed, and new files can be created.
     case completeUnlessOpen
-    /// Readable and writable from the first time that the domain is unlocked until the process, or the login, ends.
+    /// Readable and writable from the first unlock of the domain until the process, or the login, ends.
     case completeUntilFirstUserAuthentication
 }

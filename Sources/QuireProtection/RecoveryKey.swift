@@ -2,12 +2,12 @@ import Crypto
 import Foundation
 import QuireSystem
 
-/// A key of 256 random bits that a person keeps on paper, as words.
+/// A random 256-bit key written as words, to be kept on paper.
 ///
-/// The words are proquints (D. S. Wilkerson, *A Proposal for Proquints*, 2009): five letters each, consonant and vowel by
-/// turns, 16 bits a word, the most significant first. They can be read aloud in most languages and need no list. Sixteen
-/// words are the key; the seventeenth is the first 16 bits of the SHA-256 of the key, so that a typing error is told from
-/// the key of something else.
+/// The words are proquints (D. S. Wilkerson, *A Proposal for Proquints*, 2009): five letters each, alternating consonants and
+/// vowels, 16 bits a word, the most significant first. They can be read aloud in most languages and need no list. Sixteen
+/// words are the key; the seventeenth is the first 16 bits of the SHA-256 of the key, which distinguishes a typing error from
+/// the key of another keybag.
 package struct RecoveryKey: Sendable {
     private static let consonants = Array("bdfghjklmnprstvz".utf8)
     private static let vowels = Array("aiou".utf8)
@@ -33,7 +33,7 @@ package struct RecoveryKey: Sendable {
         var check: UInt16 = 0
         secret = try SecretMemory(count: Self.keyCount) { bytes in
             for (index, word) in words.enumerated() {
-                // The words themselves are not shown: errors are written to logs.
+                // The words themselves are omitted: errors are logged.
                 guard let value = Self.value(of: word.utf8) else {
                     throw Self.typingError("has no such word as the one at place \(index + 1)")
                 }

@@ -2,10 +2,10 @@ import Crypto
 package import Foundation
 import QuireSystem
 
-/// The first 144 bytes of a sealed file: which file it is, its wrapped key, and a code that authenticates both.
+/// The first 144 bytes of a sealed file: its identifier, its wrapped key, and a code that authenticates both.
 ///
-/// The layout is in EncryptionFormat.md, *Sealed files*. Until ``verify(with:)`` has returned, a header says only which key
-/// to unwrap for that, and nothing in it is to be trusted.
+/// The layout is in EncryptionFormat.md, *Sealed files*. Until ``verify(with:)`` has returned, a header is untrusted, and
+/// used only to unwrap the key.
 package struct SealedFileHeader: Sendable {
     /// The length of a header.
     package static let byteCount = 144
@@ -52,10 +52,10 @@ package struct SealedFileHeader: Sendable {
         self.path = path
     }
 
-    /// The header that a file begins with.
+    /// Parses the header of a file.
     ///
     /// - Parameters:
-    ///   - start: The file from its beginning; what comes after the header is ignored.
+    ///   - start: The file from its beginning; bytes after the header are ignored.
     ///   - path: The path of the file, for errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     package init(parsing start: some Collection<UInt8>, path: String) throws {
@@ -91,16 +91,17 @@ package struct SealedFileHeader: Sendable {
         self.path = path
     }
 
-    /// Whether a file that begins with these bytes says that it is sealed.
+    /// Whether a file that begins with these bytes has the magic number of sealed files.
     package static func isSealed(_ start: some Collection<UInt8>) -> Bool {
         start.starts(with: mark)
     }
 
-    /// Checks that the header is the one that was written with the key.
+    /// Verifies the header with the key.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not, or `protectedDataUnavailable` if the key was revoked.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if authentication fails, or `protectedDataUnavailable` if the key
+    ///   was revoked.
     package func verify(with key: FileKey) throws {
-        // The comparison takes the same time wherever the codes differ.
+        // Constant-time comparison.
         let isValid = try Self.withCodeKey(key, path) { key in
             HMAC<SHA256>.isValidAuthenticationCode(
                 bytes[Self.authenticatedByteCount...],
@@ -119,7 +120,7 @@ package struct SealedFileHeader: Sendable {
 
     // MARK: - Errors
 
-    /// The error of a file that was sealed with another key, which is not to be told from a damaged header.
+    /// The error of a file sealed with another key, which is indistinguishable from a damaged header.
     static func foreign(_ path: String, underlying: (any Error)? = nil) -> QuireError {
         QuireError(
             .invalidFormat,
@@ -149,7 +150,7 @@ extension FixedWidthInteger {
 }
 
 extension FileKey {
-    /// Gives a closure a key that is derived from the file's; an error says which file it is.
+    /// Passes a key derived from the file key to a closure; errors name the file.
     func withDerivedKey<Result>(
         _ purpose: String, path: String, _ body: (SymmetricKey) throws -> Result
     ) throws -> Result {
@@ -164,18 +165,18 @@ extension FileKey {
 
 // MARK: - Chunks
 
-/// The chunks of a sealed file: STREAM, as age does it.
+/// The chunks of a sealed file: STREAM, as in age.
 ///
-/// Chunk *i* is AES-256-GCM with a key that is derived from the file's and used for nothing else. Its nonce is *i* and
-/// whether it is the last one, so that none can be left out, moved, doubled, or appended. Every chunk but the last is full.
-/// The last has at least a byte, unless the file is empty.
+/// Chunk *i* is sealed by AES-256-GCM with a dedicated key derived from the file key. Its nonce is *i* and a flag for the
+/// last chunk, so that no chunk can be omitted, moved, duplicated, or appended. Every chunk but the last is full. The last is
+/// not empty, unless the file is.
 enum SealedChunk {
     /// The number of plaintext bytes of a full chunk.
     static let byteCount = 1 << 16
     /// The length of a full chunk in the file.
     static let sealedByteCount = byteCount + AuthenticatedEncryption.tagByteCount
 
-    /// Seals one chunk. Both may begin at the same address.
+    /// Seals one chunk. Both buffers may begin at the same address.
     static func seal(
         _ plain: UnsafeRawBufferPointer, number: Int64, isLast: Bool, key: FileKey, path: String,
         into sealed: UnsafeMutableRawBufferPointer
@@ -188,7 +189,7 @@ enum SealedChunk {
         }
     }
 
-    /// Opens one chunk. Returns false if it is not what was sealed in that place.
+    /// Opens one chunk. Returns `false` if authentication fails.
     static func open(
         _ sealed: UnsafeRawBufferPointer, number: Int64, isLast: Bool, key: FileKey, path: String,
         into plain: UnsafeMutableRawBufferPointer
@@ -207,7 +208,7 @@ enum SealedChunk {
         try key.withDerivedKey("Quire sealed file chunks 1", path: path, body)
     }
 
-    /// The key is this file's only, so there is nothing that a chunk must be bound to besides.
+    /// The key is unique to the file, so no additional data needs to be authenticated.
     private static var nothing: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: nil, count: 0)
     }

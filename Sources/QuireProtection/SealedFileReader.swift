@@ -1,15 +1,15 @@
 package import Foundation
 import QuireSystem
 
-/// Reads a sealed file, from anywhere in it.
+/// Reads a sealed file with random access.
 ///
-/// Returns authenticated plaintext only: each chunk is authenticated with its place before any of it is returned. The header
-/// and the last chunk are opened first, so that a file that was cut or lengthened is found before anything is read; other
-/// chunks are checked when they are read. An older version of the whole file is not told from the newest.
+/// Returns authenticated plaintext only: each chunk is authenticated with its position before any of it is returned. The
+/// header and the last chunk are opened first, so that truncation or extension is detected before anything is read; other
+/// chunks are checked when they are read. Replay of an older version of the whole file is not detected.
 ///
-/// It keeps the chunk that it opened last, and can be used from any thread.
+/// It caches the chunk opened last. Thread-safe.
 package final class SealedFileReader: Sendable {
-    /// Fills a buffer from an offset in the sealed file. Returns how many bytes it read: fewer only where the file ends.
+    /// Fills a buffer from an offset in the sealed file. Returns the number of bytes: fewer only at the end of the file.
     package typealias ReadBytes = @Sendable (UnsafeMutableRawBufferPointer, Int64) throws -> Int
 
     /// The length of the contents.
@@ -37,9 +37,9 @@ package final class SealedFileReader: Sendable {
     ///   - byteCount: The size of the file.
     ///   - path: Its path, for errors.
     ///   - readBytes: Reads from the file.
-    ///   - unwrap: Gives the key, which a header that was not verified yet asks for.
-    /// - Throws: What `readBytes` throws, or ``QuireError`` with code `invalidFormat` if the file is damaged, cut, or sealed
-    ///   with other keys, or `protectedDataUnavailable` if the key cannot be used now.
+    ///   - unwrap: Unwraps the key, given the unverified header.
+    /// - Throws: Errors of `readBytes`, or ``QuireError`` with code `invalidFormat` if the file is damaged, truncated, or
+    ///   sealed with other keys, or `protectedDataUnavailable` if the key is not available now.
     package init(
         byteCount: Int64, path: String, readBytes: @escaping ReadBytes,
         unwrap: (WrappedFileKey) throws -> FileKey
@@ -75,11 +75,11 @@ package final class SealedFileReader: Sendable {
     /// Reads into a buffer.
     ///
     /// - Parameters:
-    ///   - buffer: Where the bytes go. Its contents are not to be used after an error.
+    ///   - buffer: The destination. Its contents are undefined after an error.
     ///   - offset: An offset in the contents, not negative.
-    /// - Returns: How many bytes were read: fewer than the buffer holds only where the contents end.
+    /// - Returns: The number of bytes: fewer than the buffer holds only at the end of the contents.
     /// - Throws: As ``init(byteCount:path:readBytes:unwrap:)``; `protectedDataUnavailable` if the key was revoked meanwhile.
-    /// - Complexity: O(*n*) in the chunks of which something is read.
+    /// - Complexity: O(*n*) in the chunks touched.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws -> Int {
         precondition(offset >= 0, "SealedFileReader: the offset \(offset) is negative.")
         guard offset < count else { return 0 }
@@ -108,7 +108,7 @@ package final class SealedFileReader: Sendable {
         return wanted
     }
 
-    /// Reads some bytes: fewer than asked for only where the contents end.
+    /// Reads bytes: fewer than requested only at the end of the contents.
     ///
     /// - Throws: As ``read(into:at:)``.
     package func read(_ count: Int, at offset: Int64) throws -> Data {
@@ -119,7 +119,7 @@ package final class SealedFileReader: Sendable {
         return bytes
     }
 
-    /// The length of the contents of a sealed file that has a size, if it is whole; never negative.
+    /// The plaintext length for the size of an intact sealed file; never negative.
     package static func count(ofByteCount byteCount: Int64) -> Int64 {
         max(
             0,
@@ -140,7 +140,7 @@ package final class SealedFileReader: Sendable {
             ? SealedChunk.byteCount : Int(count - number * Int64(SealedChunk.byteCount))
     }
 
-    /// Makes a chunk the one that is kept, unless it is.
+    /// Loads a chunk into the cache, unless it is there.
     private func load(_ number: Int64, _ buffers: inout Buffers) throws {
         if buffers.number == number, key.isAvailable { return }
         buffers.number = nil
@@ -199,9 +199,9 @@ package final class SealedFileReader: Sendable {
 
     // MARK: - Whole files
 
-    /// Opens a sealed file that is in memory.
+    /// Opens a sealed file in memory.
     ///
-    /// - Returns: Its contents, all of which were authenticated.
+    /// - Returns: Its authenticated contents.
     /// - Throws: As ``init(byteCount:path:readBytes:unwrap:)``.
     package static func open(
         _ sealed: Data, path: String, unwrap: (WrappedFileKey) throws -> FileKey

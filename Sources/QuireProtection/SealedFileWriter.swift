@@ -3,11 +3,11 @@ import QuireSystem
 
 /// Writes a sealed file: its header, and its contents in chunks of 64 KiB.
 ///
-/// A chunk's nonce is its number, so a key must be used for one writing only: a file is never changed in place or appended
-/// to later, and a writer that has failed stays failed, as the chunk that it sealed last may be on disk. A new writing
-/// takes a new key.
+/// A chunk's nonce is its number, so a key must be used for one file only: a file is never modified in place or appended to
+/// later, and a writer that has failed stays failed, as the chunk sealed last may be on disk. Writing again requires a new
+/// key.
 ///
-/// A chunk is sealed when it is known whether another follows. One chunk is in memory.
+/// A chunk is sealed once it is known whether another follows. One chunk is in memory.
 package final class SealedFileWriter {
     private let key: FileKey
     private let path: String
@@ -22,11 +22,11 @@ package final class SealedFileWriter {
     /// Writes the header.
     ///
     /// - Parameters:
-    ///   - key: A key that nothing was written with.
-    ///   - wrappedKey: The same, as the keybag wrapped it.
+    ///   - key: A key that has not been used before.
+    ///   - wrappedKey: The wrapped form of the key.
     ///   - path: The path of the file, for errors.
-    ///   - write: Takes the bytes of the sealed file, in order. It must not keep the pointer.
-    /// - Throws: What `write` throws, or ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
+    ///   - write: Writes the bytes of the sealed file, in order. The pointer must not escape.
+    /// - Throws: Errors of `write`, or ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
     package init(
         key: FileKey, wrappedKey: WrappedFileKey, path: String,
         write: @escaping (UnsafeRawBufferPointer) throws -> Void
@@ -40,8 +40,8 @@ package final class SealedFileWriter {
 
     /// Appends to the contents.
     ///
-    /// - Throws: What `write` throws, or ``QuireError`` with code `protectedDataUnavailable` if the key was revoked; the file
-    ///   is not to be used then. `invalidState` after ``finish()`` or an error.
+    /// - Throws: Errors of `write`, or ``QuireError`` with code `protectedDataUnavailable` if the key was revoked; the file
+    ///   is unusable then. `invalidState` after ``finish()`` or an error.
     package func append(_ bytes: UnsafeRawBufferPointer) throws {
         try checkIsOpen()
         var rest = bytes[...]
@@ -64,7 +64,7 @@ package final class SealedFileWriter {
         }
     }
 
-    /// Seals the last chunk. Without it the file is one that was cut, and does not open.
+    /// Seals the last chunk. Without it the file counts as truncated, and does not open.
     ///
     /// - Throws: As ``append(_:)``.
     package func finish() throws {
@@ -110,7 +110,7 @@ package final class SealedFileWriter {
             + chunks * Int64(AuthenticatedEncryption.tagByteCount)
     }
 
-    /// Seals contents that are in memory.
+    /// Seals contents in memory.
     ///
     /// - Parameters: As of ``init(key:wrappedKey:path:write:)``.
     /// - Returns: The sealed file.

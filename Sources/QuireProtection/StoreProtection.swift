@@ -58,7 +58,7 @@ package final class StoreProtection: Sendable {
         return try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root)
     }
 
-    /// The protection of a store that is there; `nil` if it has none.
+    /// The protection of an existing store; `nil` if it has none.
     ///
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if its domain is locked, `invalidFormat` if the keybag
     ///   cannot be read.
@@ -85,12 +85,12 @@ package final class StoreProtection: Sendable {
     /// Creates a store with the keybag of its package, or with a new one, which is removed if creating the store fails.
     ///
     /// - Parameters:
-    ///   - asked: The class; `nil` for that of the process's domain, or none without one.
+    ///   - asked: The requested class; `nil` for that of the process's domain, or none without one.
     ///   - domain: The domain that unlocks it; `nil` for the process's.
     ///   - slots: Further slots of a new keybag.
     ///   - body: Creates the store; its argument is `nil` for an unprotected one.
-    /// - Throws: What the closure throws, or ``QuireError`` with code `protectionUnavailable` if it cannot be protected,
-    ///   `protectedDataUnavailable` if the domain is locked and the class needs its key, or what writing throws.
+    /// - Throws: Errors of the closure, or ``QuireError`` with code `protectionUnavailable` if it cannot be protected,
+    ///   `protectedDataUnavailable` if the domain is locked and the class requires its key, or errors of writing.
     package static func making<Store>(
         forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
         slots: [NewSlot], _ body: (StoreProtection?) throws -> Store
@@ -138,10 +138,10 @@ package final class StoreProtection: Sendable {
         return protection
     }
 
-    /// Writes the keybag for a copy of the store, whose files are sealed with the same keys, unless it is there.
+    /// Writes the keybag for a copy of the store, whose files are sealed with the same keys, unless it exists.
     ///
     /// - Returns: Whether it was written.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if another keybag is there, or what writing throws.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if another keybag exists there, or errors of writing.
     @discardableResult
     package func writeKeybag(forStoreAt path: String) throws -> Bool {
         let keybag = Self.keybag(ofStoreAt: path)
@@ -158,8 +158,8 @@ package final class StoreProtection: Sendable {
 
     // MARK: - Checks
 
-    /// Whether files that were sealed with other keys are opened with these, so that they can be copied as they are; `nil`
-    /// stands for files in clear.
+    /// Whether these keys open all files sealed with other ones, so that the files can be copied unchanged; `nil` is the
+    /// absence of protection.
     package static func hasKeys(_ keys: StoreProtection?, of other: StoreProtection?) -> Bool {
         guard let keys, let other else { return keys == nil && other == nil }
         return other === keys
@@ -169,7 +169,7 @@ package final class StoreProtection: Sendable {
 
     /// Checks, without a key, that a database has the form of sealed pages.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat`, or what reading throws.
+    /// - Throws: ``QuireError`` with code `invalidFormat`, or errors of reading.
     package static func checkIsSealed(_ path: String) throws {
         let file = try OpenFile.open(path, beneath: StorePath.packageRoot(of: path), for: .reading)
         defer { file.close() }
@@ -186,10 +186,10 @@ package final class StoreProtection: Sendable {
             subject: .init(file: path))
     }
 
-    /// Checks that a store is protected as a program asks.
+    /// Checks that a store has the requested protection.
     ///
-    /// - Throws: ``QuireError`` with code `protectionUnavailable`: nothing is read or written with less protection than was
-    ///   asked for.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable`: nothing is read or written with less protection than
+    ///   requested.
     package static func require(
         _ asked: FileProtection?, of protection: StoreProtection?, _ path: String
     ) throws {
@@ -204,7 +204,7 @@ package final class StoreProtection: Sendable {
     /// Whether the keys are available: not for class `complete` while its domain is locked.
     package var isAvailable: Bool { cipher.isAvailable }
 
-    /// The error of a store that is to be replaced by one with another keybag.
+    /// The error of replacing a store by one with another keybag.
     package static func otherKeysError(_ path: String) -> QuireError {
         QuireError(
             .protectionUnavailable,

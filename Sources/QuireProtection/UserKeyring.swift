@@ -10,7 +10,7 @@ import QuireSystem
 package enum UserKeyring {
     /// The beginning of descriptions.
     static let prefix = "quire:"
-    /// The possessor may do everything, the user all but link it, others nothing.
+    /// The possessor has all permissions, the user all but link, others none.
     private static let permissions: UInt32 = 0x3F2F_0000
     private static let version: UInt8 = 1
     private static let keySize = 32
@@ -22,7 +22,7 @@ package enum UserKeyring {
         var path: String
     }
 
-    /// Adds a key, or replaces it. Without a timeout it stays until it is removed or the machine ends.
+    /// Adds or replaces a key. Without a timeout it stays until it is removed or the machine shuts down.
     ///
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no keyring, or it is full.
     static func add(_ entry: Entry, as description: String, timeout: Duration?) throws {
@@ -49,8 +49,8 @@ package enum UserKeyring {
     static func add(
         _ payload: UnsafeRawBufferPointer, as description: String, seconds: UInt32? = nil
     ) throws {
-        // Complete before it is in the keyring, and possessed by this thread: what the session keyring has no link to may be
-        // found, but not changed.
+        // Complete before it is linked into the keyring, and possessed by this thread: keys that the session keyring does not
+        // link to may be found, but not changed.
         let key = quire_key_make(description, payload.baseAddress!, payload.count)
         if key < 0 { throw unavailableError(errno) }
         defer { _ = quire_key_remove_from_thread(key) }
@@ -61,9 +61,9 @@ package enum UserKeyring {
         }
     }
 
-    /// The key with a description; `nil` if there is none, no keyring, or nothing of Quire's in it.
+    /// The key with a description; `nil` if there is none, no keyring, or its content is not Quire's.
     ///
-    /// - Throws: ``QuireError`` with code `inputOutput` if there is no memory for it.
+    /// - Throws: ``QuireError`` with code `inputOutput` if memory is exhausted.
     static func find(_ description: String) throws -> Entry? {
         guard let key = number(of: description) else { return nil }
         return try withUnsafeTemporaryAllocation(byteCount: maximumSize, alignment: 1) { payload in
@@ -91,7 +91,7 @@ package enum UserKeyring {
 
     /// Removes a key.
     ///
-    /// - Returns: Whether it was there.
+    /// - Returns: Whether it existed.
     /// - Throws: ``QuireError`` with code `inputOutput` if it cannot be removed.
     @discardableResult
     static func remove(_ description: String) throws -> Bool {
@@ -105,7 +105,7 @@ package enum UserKeyring {
 
     /// Removes the keys whose descriptions have a prefix.
     ///
-    /// - Returns: How many there were.
+    /// - Returns: The number of removed keys.
     static func removeAll(withPrefix prefix: String = prefix) throws -> Int {
         try descriptions.count { try $0.hasPrefix(prefix) && remove($0) }
     }
@@ -136,7 +136,7 @@ package enum UserKeyring {
         }
     }
 
-    /// The number of a key: none if it has expired, too, or there is no keyring.
+    /// The serial number of a key; `nil` also if it has expired, or there is no keyring.
     private static func number(of description: String) -> Int? {
         let number = quire_keyring_search(description)
         return number >= 0 ? number : nil
@@ -161,27 +161,26 @@ package enum UserKeyring {
 
 // MARK: - Domains in the keyring
 
-// One unlocking for all programs of a user, as ssh-agent does it for SSH: the master key in the kernel's user keyring.
+// One unlock for all programs of a user, as ssh-agent provides for SSH: the master key in the kernel's user keyring.
 
 extension ProtectionDomain {
     private static let processUsesKeyring = Lock(false)
 
-    /// Whether domains of this process that are locked unlock themselves, when they are used, with keys that are in the kernel's
-    /// user keyring; at first they do not.
+    /// Whether locked domains of this process are unlocked on use with keys in the kernel's user keyring; initially `false`.
     ///
-    /// A domain that ``lock(after:)`` has locked does not: it is unlocked by a call. Nor does a domain lock itself when its key
-    /// is removed from the keyring; ``followUserKeyring(every:grace:)`` does that.
+    /// A domain locked by ``lock(after:)`` is not: it requires an explicit unlock. Removing a key from the keyring does not
+    /// lock the domain; ``followUserKeyring(every:grace:)`` does that.
     public static var usesUserKeyring: Bool {
         get { processUsesKeyring.withLock { $0 } }
         set { processUsesKeyring.withLock { $0 = newValue } }
     }
 
-    /// Adds the master key to the kernel's user keyring, with which every program of the user can unlock the domain.
+    /// Adds the master key to the kernel's user keyring, so that every program of the user can unlock the domain.
     ///
-    /// It stays until it is removed, the timeout is over, or the machine ends. Any process of the user can read it, and root.
-    /// Adding it again replaces the timeout.
+    /// It stays until it is removed, the timeout expires, or the machine shuts down. Any process of the user can read it, and
+    /// root. Adding it again replaces the timeout.
     ///
-    /// - Parameter timeout: When the kernel removes the key, in whole seconds, one at least; `nil` for never.
+    /// - Parameter timeout: The time until the kernel removes the key, in whole seconds, at least one; `nil` for never.
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked, `protectionUnavailable` if there is
     ///   no keyring or it is full, `invalidState` if the keybag is not on disk.
     public func addToUserKeyring(timeout: Duration? = nil) throws {
@@ -199,7 +198,7 @@ extension ProtectionDomain {
     /// Removes the master key from the kernel's user keyring. Programs that have unlocked the domain keep it unlocked, unless
     /// they follow the keyring.
     ///
-    /// - Returns: Whether it was there.
+    /// - Returns: Whether it existed.
     /// - Throws: ``QuireError`` with code `inputOutput`.
     @discardableResult
     public func removeFromUserKeyring() throws -> Bool {
@@ -208,7 +207,7 @@ extension ProtectionDomain {
 
     /// Removes the master keys of all domains from the kernel's user keyring.
     ///
-    /// - Returns: How many there were.
+    /// - Returns: The number of removed keys.
     /// - Throws: ``QuireError`` with code `inputOutput`.
     @discardableResult
     public static func removeAllFromUserKeyring() throws -> Int {
@@ -219,11 +218,11 @@ extension ProtectionDomain {
     public var isInUserKeyring: Bool { UserKeyring.contains(keyringDescription) }
 
     /// Unlocks the domain with the master key in the kernel's user keyring, or through the domain of a person whose key is
-    /// there. Documents that are open are notified, and not awaited.
+    /// there. Open documents are notified, and not awaited.
     ///
     /// - Returns: Whether the domain is unlocked: `false` if there is no key, or one of another keybag.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag was damaged, `storeReplaced` if another keybag or an
-    ///   older one is in its place, or what reading throws.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag is damaged, `storeReplaced` if the file has another
+    ///   keybag or an older one, or errors of reading.
     @discardableResult
     public func unlockFromUserKeyring() throws -> Bool {
         if isUnlocked { return true }
@@ -232,7 +231,7 @@ extension ProtectionDomain {
             do { try keybag.verify(entry.masterKey) } catch let error as QuireError
                 where error.code == .invalidFormat
             {
-                // Any program of the user may have written the key, and anybody the keybag.
+                // Both are untrusted: any program of the user may have written the key, and the keybag may be forged.
                 return false
             }
             try unlock(entry.masterKey, of: keybag)
@@ -242,15 +241,15 @@ extension ProtectionDomain {
         return isUnlocked
     }
 
-    /// Unlocks a domain that is used: through that of a person, or with a key in the user keyring if this process uses it. One
-    /// that was locked by itself stays locked.
+    /// Unlocks a domain on use: through that of a person, or with a key in the user keyring if this process uses it. A domain
+    /// that was locked individually stays locked.
     func unlockWhenUsed() throws {
         if state.withLock({ $0.isLockedByItself }) { return }
         if Self.usesUserKeyring { try unlockFromUserKeyring() } else { try unlockThroughParent() }
     }
 
-    /// Locks the domain when its key is removed from the kernel's user keyring, and unlocks it when one is added, until the task is
-    /// cancelled. A domain that was unlocked through that of a person follows the person's key.
+    /// Locks the domain when its key is removed from the kernel's user keyring, and unlocks it when one is added, until the
+    /// task is cancelled. A domain that was unlocked through that of a person follows the person's key.
     ///
     /// ```swift
     /// ProtectionDomain.usesUserKeyring = true
@@ -258,9 +257,9 @@ extension ProtectionDomain {
     /// ```
     ///
     /// - Parameters:
-    ///   - interval: How often it looks; one system call each time.
+    ///   - interval: The polling interval; one system call each time.
     ///   - grace: See ``lock(after:)``.
-    /// - Throws: What ``unlockFromUserKeyring()`` throws, and `CancellationError`.
+    /// - Throws: Errors of ``unlockFromUserKeyring()``, and `CancellationError`.
     public func followUserKeyring(
         every interval: Duration = .seconds(1), grace: Duration = .seconds(10)
     ) async throws {
@@ -282,7 +281,7 @@ extension ProtectionDomain {
         }
     }
 
-    /// The domain of a person whose key is in the keyring, unlocked; `nil` if there is none.
+    /// The unlocked domain of a person whose key is in the keyring; `nil` if there is none.
     static func inUserKeyring(_ identifier: UUID) throws -> ProtectionDomain? {
         let prefix = keyringPrefix(identifier)
         for description in UserKeyring.descriptions where description.hasPrefix(prefix) {

@@ -2,17 +2,17 @@ import Foundation
 internal import QuireModel
 internal import QuireSQLite
 
-/// Mends what can be mended in the tables of a store, within a transaction of the caller's, on a copy that nobody uses.
+/// Repairs the tables of a store with SQL, within the caller's transaction, on a private copy.
 ///
-/// Nothing is guessed: what is taken away leads nowhere, and what is added follows from what is there.
+/// Nothing is guessed: only dangling references are removed, and additions follow from existing rows.
 struct RepairStatements {
     let schema: SQLSchema
     let connection: SQLiteConnection
-    /// Whether the rows were just recovered. Then values that cannot be read go even where one is required, and the
-    /// entities of references have not been set yet.
+    /// Whether the rows were just recovered. Then unreadable values are removed even from required attributes, and the entity
+    /// columns of references have not been set yet.
     let isRecovery: Bool
     let externalData: SQLiteExternalData
-    /// What was done, a sentence each.
+    /// Completed repairs, one sentence each.
     private(set) var actions: [String] = []
     private var places: RelationshipColumns { RelationshipColumns(schema: schema) }
 
@@ -43,8 +43,8 @@ struct RepairStatements {
     }
 
     /// - Parameters:
-    ///   - noun: What is changed, in the singular.
-    ///   - sentence: Says what was done to so many of them.
+    ///   - noun: The kind of the changed rows, in the singular.
+    ///   - sentence: The description of the repair, given the count.
     private mutating func change(
         _ sql: String, _ noun: String, _ sentence: (String) -> String
     ) throws {
@@ -59,7 +59,7 @@ struct RepairStatements {
 
     // MARK: - Rows
 
-    /// In a table of one entity all rows are of that one.
+    /// In a table of a single entity all rows have its number.
     private mutating func mendEntityNumbers() throws {
         if schema.hasStrays { return }
         for table in schema.tables {
@@ -89,7 +89,7 @@ struct RepairStatements {
             let isOfEntity = "Z_ENT IN \(StorageClassCheck.list(place.subtreeStoreNumbers))"
             let title = "“\(entity.name).\(slot.name)”"
             if slot.isExternalCapable {
-                // What begins with neither tag is a value that somebody wrote without one.
+                // A value with neither tag was written without one by another program.
                 try change(
                     "UPDATE \(table) SET \(column) = CAST(x'01' || \(column) AS BLOB) WHERE \(isOfEntity) "
                         + "AND typeof(\(column)) = 'blob' AND substr(\(column), 1, 1) NOT IN (x'01', x'02')",
@@ -104,7 +104,7 @@ struct RepairStatements {
         }
     }
 
-    /// Values whose files are gone.
+    /// Clears values with missing files.
     private mutating func mendExternalValues() throws {
         for (entity, slot, column) in places.attributes where slot.isExternalCapable {
             guard slot.attribute?.isOptional == true || isRecovery else { continue }
@@ -118,7 +118,7 @@ struct RepairStatements {
             ) { statement in
                 while try statement.step() {
                     let name = statement.data(1).withUnsafeBytes(SQLiteExternalData.fileName)
-                    // What is there and is no file stays, for the user to look at.
+                    // Directory entries that are not files stay, for the user to inspect.
                     if name.map(externalData.lacksFile) ?? true {
                         missing.append(statement.integer(0))
                     }
@@ -171,8 +171,8 @@ struct RepairStatements {
         }
     }
 
-    /// Makes both sides of one-to-one relationships say the same: pairs that agree stay, a side that says nothing gets what
-    /// the other says, and what contradicts a pair goes.
+    /// Makes both sides of one-to-one relationships consistent: matching pairs stay, a NULL side is set from the other side,
+    /// and references that contradict a pair are cleared.
     private mutating func pairOneToOne() throws {
         if schema.hasStrays { return }
         for (one, other) in places.oneToOne {
@@ -291,7 +291,7 @@ struct RepairStatements {
         }
     }
 
-    /// Computes derived attributes anew.
+    /// Recomputes derived attributes.
     mutating func deriveAnew() throws {
         if schema.layout.derivations.isEmpty { return }
         var done: Set<String> = []

@@ -1,17 +1,17 @@
 internal import QuireSQLite
 
-/// A table as the damaged database declares it, or as the model has it.
+/// A table from the damaged database's schema, or from the model.
 struct SalvagedTable {
     let name: String
     let columns: [SQLColumn]
-    /// The column that is the row's number, which rows do not hold.
+    /// The rowid column, which records do not contain.
     let rowIDColumn: Int?
     /// The columns that are a key together.
     let keyColumns: [String]
     /// The page its tree begins with; `nil` if that is not known.
     var root: Int?
 
-    /// Whether it holds objects: it begins with `Z_PK`, `Z_ENT`, `Z_OPT`.
+    /// Whether it is an object table: it begins with `Z_PK`, `Z_ENT`, `Z_OPT`.
     var holdsObjects: Bool {
         columns.count >= 3
             && zip(columns, [SQLName.primaryKey, SQLName.entity, SQLName.version])
@@ -30,7 +30,7 @@ struct SalvagedTable {
         self.keyColumns = keyColumns
     }
 
-    /// A table of the books, which all stores have.
+    /// A metadata table, present in all stores.
     static let primaryKeys = SalvagedTable(
         sql:
             "CREATE TABLE Z_PRIMARYKEY (Z_ENT INTEGER PRIMARY KEY, Z_NAME VARCHAR, Z_SUPER INTEGER, Z_MAX INTEGER)"
@@ -42,7 +42,7 @@ struct SalvagedTable {
     static let model = SalvagedTable(sql: SQLiteTables.createModel)
     static let modelCache = SalvagedTable(sql: SQLiteTables.createModelCache)
 
-    /// The statement that makes such a table in another database.
+    /// The statement that creates the table in another database.
     var statement: String {
         var parts = columns.enumerated().map { index, column in
             "\(SQLName.quoted(column.name)) \(Self.plainType(column.type))"
@@ -54,7 +54,7 @@ struct SalvagedTable {
         return "CREATE TABLE \(SQLName.quoted(name)) (\(parts.joined(separator: ", ")))"
     }
 
-    /// A declared type without anything that is not part of one.
+    /// The declared type; empty if it contains characters that are not part of a type.
     private static func plainType(_ type: String) -> String {
         type.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || " (),".contains($0)) }
             ? type : ""
@@ -62,9 +62,9 @@ struct SalvagedTable {
 
     // MARK: - Reading declarations
 
-    /// Reads the statement that made a table.
+    /// Parses a CREATE TABLE statement.
     ///
-    /// - Returns: `nil` if it is none of the plain ones that stores have.
+    /// - Returns: `nil` unless it has the plain form that stores use.
     init?(sql: String, root: Int?) {
         var scanner = DeclarationScanner(sql)
         guard scanner.skip("CREATE"), scanner.skip("TABLE") else { return nil }
@@ -110,7 +110,7 @@ struct SalvagedTable {
     }
 
     private init(sql: String) {
-        // The statement is one of this file's own.
+        // The statement was generated in this file.
         guard let table = SalvagedTable(sql: sql, root: nil) else {
             preconditionFailure("“\(sql)” declares no table.")
         }
@@ -129,13 +129,13 @@ private struct DeclarationScanner {
         while position < characters.count, characters[position].isWhitespace { position += 1 }
     }
 
-    /// What is left.
+    /// The remaining text.
     mutating func rest() -> String {
         skipSpace()
         return String(characters[position...])
     }
 
-    /// Goes past a word, if it is there.
+    /// Skips a word, if it is next.
     mutating func skip(_ word: String) -> Bool {
         let start = position
         if let token = token(), !token.isQuoted, token.text.uppercased() == word { return true }

@@ -1,9 +1,9 @@
 internal import QuireModel
 internal import QuireSQLite
 
-/// The forms in which a store keeps values, as conditions of SQL.
+/// The valid storage classes of values, as SQL conditions.
 enum StorageClassCheck {
-    /// Whether a column holds a value that can be read as that of a slot.
+    /// The condition that a column's value is valid for a slot.
     static func isReadable(_ slot: ResolvedEntity.Slot, _ column: String) -> String {
         switch slot.storage {
         case .integer, .boolean: "typeof(\(column)) = 'integer'"
@@ -20,7 +20,7 @@ enum StorageClassCheck {
         }
     }
 
-    /// Whether a column holds a key that an object can have.
+    /// The condition that a column holds a valid primary key.
     static func isKey(_ column: String) -> String {
         "(typeof(\(column)) = 'integer' AND \(column) BETWEEN 1 AND \(ManagedObjectID.maximumPrimaryKey))"
     }
@@ -31,11 +31,11 @@ enum StorageClassCheck {
     }
 }
 
-/// A place of a relationship in a store's tables, for those who look after both ends.
+/// The columns of a relationship in a store's tables, for checks of both sides.
 struct RelationshipColumns {
     let schema: SQLSchema
 
-    /// A to-one relationship that its entity itself declares.
+    /// A to-one relationship declared by its entity itself.
     struct Reference {
         let entity: ResolvedEntity
         let relationship: ResolvedEntity.Relationship
@@ -43,13 +43,13 @@ struct RelationshipColumns {
         let column: String
         let entityColumn: String?
         let orderColumn: String?
-        /// The store numbers of the objects that have it.
+        /// The store numbers of its owners' entities.
         let owners: String
         let destination: ResolvedEntity
         let target: String
         let targets: String
 
-        /// That a row, called by its table's name, leads somewhere.
+        /// The SQL condition that the reference of a row is not NULL.
         var isSet: String { "\(table).Z_ENT IN \(owners) AND \(table).\(column) IS NOT NULL" }
     }
 
@@ -62,14 +62,14 @@ struct RelationshipColumns {
         let owners: String
     }
 
-    /// The keys of objects in an order that belongs to their owner.
+    /// The order column of a relationship's members.
     struct Order {
         let entity: ResolvedEntity
         let relationship: ResolvedEntity.Relationship
         let table: String
         let ownerColumn: String
         let orderColumn: String
-        /// What the rows must be, beyond having an owner.
+        /// The condition on the rows, besides having an owner.
         let condition: String
     }
 
@@ -86,7 +86,7 @@ struct RelationshipColumns {
         StorageClassCheck.list(schema.entity(entity).subtreeStoreNumbers)
     }
 
-    /// All to-one relationships that are stored, each once.
+    /// All stored to-one relationships, each once.
     var references: [Reference] {
         schema.keptEntities.flatMap { entity in
             entity.slots.compactMap { slot -> Reference? in
@@ -108,7 +108,7 @@ struct RelationshipColumns {
         }
     }
 
-    /// Pairs of to-one relationships that are each other's inverse, each pair once.
+    /// Pairs of inverse to-one relationships, each pair once.
     var oneToOne: [(Reference, Reference)] {
         let all = references
         return all.enumerated().compactMap { position, one in
@@ -156,7 +156,7 @@ struct RelationshipColumns {
         }
     }
 
-    /// The to-many relationships that entities themselves declare, with their places.
+    /// The to-many relationships declared by entities themselves, with their storage.
     var ownToMany: [(ResolvedEntity, ResolvedEntity.Relationship, SQLToMany)] {
         schema.keptEntities.flatMap { entity in
             entity.relationships.compactMap { relationship in
@@ -169,7 +169,7 @@ struct RelationshipColumns {
         }
     }
 
-    /// The tables of the two sides of a join table, with the numbers of what may be in them.
+    /// The tables on both sides of a join table, with the entity numbers of possible members.
     func ends(
         of join: SQLJoinTable
     ) -> [(column: String, entity: ResolvedEntity, table: String, numbers: String)] {
@@ -179,7 +179,7 @@ struct RelationshipColumns {
         }
     }
 
-    /// The stored attributes that entities themselves declare, with their columns.
+    /// The stored attributes declared by entities themselves, with their columns.
     var attributes: [(entity: ResolvedEntity, slot: ResolvedEntity.Slot, column: String)] {
         schema.keptEntities.flatMap { entity in
             entity.slots.compactMap { slot in

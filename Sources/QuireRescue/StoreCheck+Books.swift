@@ -6,7 +6,7 @@ internal import QuireStore
 internal import QuireSystem
 
 extension StoreCheck {
-    /// What the store says of itself.
+    /// Checks the store's metadata.
     mutating func checkMetadata() throws {
         let rows = try connection.integer("SELECT count(*) FROM Z_METADATA") ?? 0
         if rows != 1 { add(.metadata, "Z_METADATA has \(rows) rows instead of one.") }
@@ -70,7 +70,7 @@ extension StoreCheck {
             do {
                 _ = try ManagedObjectModel(modelCache: data, name: SQLiteTables.modelCache)
             } catch let error as QuireError {
-                // An archive that is whole, but says what is not understood here, is no damage.
+                // An intact archive of an unknown format is not damage.
                 let isForeign =
                     !$0.store.carriesModel
                     && ManagedObjectModel.isArchive(modelCache: data, name: SQLiteTables.modelCache)
@@ -83,8 +83,7 @@ extension StoreCheck {
         }
     }
 
-    /// Whether derived attributes are what they are derived from. Times of saves are not derived from anything that is
-    /// still there.
+    /// Checks derived attributes against their sources. Times of saves have no source that is still stored.
     mutating func checkDerived() throws {
         for entity in schema.keptEntities {
             for derivation in schema.layout.derivations[entity]
@@ -107,15 +106,15 @@ extension StoreCheck {
     }
 }
 
-/// What a derived attribute should be, in SQL.
+/// The SQL expression of a derived attribute.
 struct DerivedExpression {
     let table: String
     let column: String
     let numbers: String
-    /// The condition that it is something else, for rows called `t`.
+    /// The condition that the stored value differs, for rows of alias `t`.
     let isWrong: String
 
-    /// - Returns: `nil` if SQL cannot say it.
+    /// - Returns: `nil` if SQL cannot express it.
     init?(
         _ derivation: ResolvedEntity.Derivation, _ entity: ResolvedEntity, _ schema: SQLSchema
     ) {
@@ -150,7 +149,7 @@ struct DerivedExpression {
             guard let source = schema.entity(destination).columns[slot]?.name,
                 let sum = related(index, { "total(\($0).\(SQLName.quoted(source)))" })
             else { return nil }
-            // Sums of other than whole numbers depend on the order they are added in.
+            // Floating-point sums depend on the order of addition.
             isWrong =
                 "abs(coalesce(\(column), 0) - \(sum)) > 1e-6 * max(1, abs(\(sum)))"
         case .copy(nil, let slot):
@@ -170,12 +169,12 @@ struct DerivedExpression {
     }
 }
 
-/// The sums over version hashes that metadata hold.
+/// The checksums over version hashes in metadata.
 enum StoreHashes {
     static let digestKey = StoreMetadata.Key.digest
     static let checksumKey = StoreMetadata.Key.checksum
 
-    /// The names of those that are there and wrong.
+    /// The names of present but incorrect checksums.
     static func wrongSums(in metadata: StoreMetadata) -> [String] {
         let hashes = metadata.entityVersionHashes
         var wrong: [String] = []
@@ -192,13 +191,13 @@ enum StoreHashes {
         return wrong
     }
 
-    /// The metadata of a new store with what applications have put into an old one's.
+    /// The metadata of a new store, with applications' values of an old one.
     static func merged(_ old: StoreMetadata, into new: StoreMetadata) throws -> Data {
         let values = new.values.merging(old.values) { new, _ in new }
         return try StoreMetadata(storeUUID: new.storeUUID, values: values).propertyList
     }
 
-    /// The metadata with sums that are right, and, if they are given, hashes.
+    /// The metadata with correct checksums and, if given, hashes.
     static func corrected(_ metadata: StoreMetadata, hashes: [String: Data]?) throws -> Data {
         var metadata = metadata
         let hashes = hashes ?? metadata.entityVersionHashes
@@ -216,8 +215,8 @@ enum StoreHashes {
 // MARK: - The schema
 
 extension StoreCheck {
-    /// Compares tables, columns and indexes with the model. What Core Data's own stores may differ in is a note there; a
-    /// store that was made here has exactly the tables of its model.
+    /// Compares tables, columns and indexes with the model. Permitted differences of Core Data's own stores are notes; a
+    /// store created by Quire has exactly the tables of its model.
     mutating func checkSchema() throws {
         try checkTriggers()
         switch store.inferenceReason {
@@ -228,7 +227,7 @@ extension StoreCheck {
                 "The store carries no model, so its tables were not compared with one.",
                 isNote: true)
         case .unusableModel(let error):
-            // What cannot be read of it is said where the model itself is checked.
+            // Parts that cannot be read are reported by the check of the model itself.
             let cause = error.underlying == nil ? "used: \(error.message)" : "read."
             return add(
                 .schema,
@@ -257,7 +256,7 @@ extension StoreCheck {
         try checkParts()
     }
 
-    /// Names what keeps the store from being written. Without its model, what is derived is not known.
+    /// Reports triggers that prevent writing to the store. Without the model, derived attributes are unknown.
     private mutating func checkTriggers() throws {
         let check = SQLiteTriggerCheck(connection: connection, schema: schema)
         for problem in try check.problems() {
@@ -268,8 +267,8 @@ extension StoreCheck {
         }
     }
 
-    /// Whether the store keeps every to-many relationship. One that is opened with a model of somebody's choice may have
-    /// been made before the relationship.
+    /// Whether the store has storage for every to-many relationship. With a model given by the caller, the store may be older
+    /// than the relationship.
     private mutating func checkRelationshipTables() {
         let isOwnModel = store.carriesModel || store.usesOwnModel
         for key in schema.missing {
@@ -290,7 +289,7 @@ extension StoreCheck {
         }
     }
 
-    /// Whether a table's key is declared, without which rows can have the same one, and new rows get none.
+    /// Whether a table's primary key is declared; without it keys can be duplicate, and new rows get none.
     private mutating func checkKeyColumns(
         _ columns: [String], of table: String, isNote: Bool
     ) throws {
@@ -309,8 +308,8 @@ extension StoreCheck {
             table: table, isNote: isNote)
     }
 
-    /// Whether columns take values as they are: by the type it declares, SQLite turns texts into numbers, or numbers into
-    /// texts, that are put into one.
+    /// Whether columns preserve values: depending on the declared type, SQLite's affinity converts texts to numbers, or
+    /// numbers to texts, on insertion.
     private mutating func checkColumnTypes(of table: SQLTable) {
         var storages: [String: ResolvedEntity.Slot.Storage] = [:]
         for number in schema.layout.entity(number: table.rootNumber).subtree {
@@ -342,7 +341,7 @@ extension StoreCheck {
         }
     }
 
-    /// Indexes, and what is computed by triggers.
+    /// Checks indexes and triggers.
     private mutating func checkParts() throws {
         let synchronization = SQLiteSchemaSynchronization(
             connection: connection, schema: schema, carriesModel: store.carriesModel)
@@ -369,7 +368,7 @@ extension StoreCheck {
 }
 
 extension QuireError {
-    /// The errors that this one combines, or it alone.
+    /// The errors combined in this one, or only itself.
     fileprivate var causes: [QuireError] {
         if !failures.isEmpty { return failures }
         if let cause = underlying as? QuireError { return cause.causes }
@@ -377,7 +376,7 @@ extension QuireError {
     }
 }
 
-/// What SQLite makes of values that are put into a column, by the type that it is declared with.
+/// SQLite's type affinity, by the declared type of a column.
 private enum SQLAffinity {
     case integer, text, blob, real, numeric
 
@@ -398,7 +397,7 @@ private enum SQLAffinity {
         }
     }
 
-    /// Whether every value of a slot comes back in the form it was put in.
+    /// Whether every value of a slot round-trips unchanged.
     func keeps(_ storage: ResolvedEntity.Slot.Storage) -> Bool {
         switch storage {
         case .integer, .boolean, .reference: self != .text && self != .real

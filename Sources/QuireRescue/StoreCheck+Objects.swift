@@ -6,10 +6,10 @@ internal import QuireStore
 internal import QuireSystem
 
 extension StoreCheck {
-    /// How many rows are read at once.
+    /// The number of rows read at once.
     private static let portion = 500
 
-    /// Reads every object, and looks at its values.
+    /// Reads every object, and checks its values.
     mutating func checkObjects() throws {
         for table in schema.tables {
             let root = schema.layout.entity(number: table.rootNumber)
@@ -20,7 +20,7 @@ extension StoreCheck {
             var last: Int64 = 0
             var unreadable = 0
             var listed: [String: Int] = [:]
-            // In a damaged table keys may come in any order, and again.
+            // In a damaged table keys may be out of order, or duplicate.
             while let keys = try keys(after: last, in: table, numbers), let end = keys.last,
                 end > last
             {
@@ -29,7 +29,7 @@ extension StoreCheck {
                         try rows(selection, head + "t0.Z_PK > ?1 AND t0.Z_PK <= ?2", last, end),
                         &listed)
                 } catch let error as QuireError where error.code == .invalidFormat {
-                    // One of them cannot be read; the others can.
+                    // One of the rows cannot be read; the rest can.
                     for key in keys {
                         do {
                             try check(
@@ -110,7 +110,7 @@ extension StoreCheck {
                 let packed = PackedRow(chunk: row.chunk, offset: row.offset)
                 let hasValue = packed.hasValue(slot.index)
                 if hasValue { count(values: 1) }
-                // What is in a file is looked at with the files.
+                // External values are checked with the files.
                 if slot.isExternalCapable {
                     let bytes = packed.bytes(slot.index, slotCount: row.entity.slots.count)
                     if hasValue, bytes.first == ExternalDataTag.external { continue }
@@ -141,8 +141,8 @@ extension StoreCheck {
         }
     }
 
-    /// Rules of the model are broken by many rows at once, if the model has changed: Core Data checks them when an object
-    /// is saved, and not before. So they are notes where Core Data made the store.
+    /// Many rows at once violate rules of the model if the model has changed: Core Data checks them only when an object is
+    /// saved. So they are notes in a store created by Core Data.
     private mutating func addListed(
         _ kind: StoreProblem.Kind, _ message: String, _ row: ObjectSnapshot,
         _ slot: ResolvedEntity.Slot, _ listed: inout [String: Int]
@@ -157,7 +157,7 @@ extension StoreCheck {
         }
     }
 
-    /// Counting goes by an index where there is one, listing by the table.
+    /// Counting uses an index where there is one, listing scans the table.
     private mutating func checkCounts() throws {
         for entity in schema.keptEntities where !entity.isAbstract {
             let place = schema.entity(entity)
@@ -215,7 +215,7 @@ extension StoreCheck {
     }
 
     private func orphans(_ names: Set<String>) throws -> [String] {
-        // If the folder cannot be looked at, neither can the files in it, which says so.
+        // If the folder cannot be read, reading the files in it fails and is reported.
         guard let present = try? store.externalData.names() else { return [] }
         return present.filter {
             SQLiteExternalData.isFileName($0) && !names.contains($0)

@@ -4,7 +4,7 @@ internal import QuireSQLite
 extension StoreCheck {
     private var places: RelationshipColumns { RelationshipColumns(schema: schema) }
 
-    /// Where references lead.
+    /// Checks references for missing destinations.
     mutating func checkReferences() throws {
         for place in places.references {
             let name = place.relationship.name
@@ -60,8 +60,8 @@ extension StoreCheck {
         }
     }
 
-    /// Whether relationships lead back, where both sides are stored. Core Data keeps a one-to-one relationship as programs
-    /// leave it, who may set one side alone; in a store made here that is damage.
+    /// Checks that inverses agree, where both sides are stored. Core Data stores a one-to-one relationship as set by the
+    /// program, possibly on one side only; in a store created by Quire that is damage.
     mutating func checkInverses() throws {
         for (one, other) in places.oneToOne {
             let sides =
@@ -116,7 +116,7 @@ extension StoreCheck {
         }
     }
 
-    /// Whether objects have as many objects in a relationship as the model wants.
+    /// Checks the number of related objects against the model's minimum and maximum counts.
     private mutating func checkCount(
         of relationship: ResolvedEntity.Relationship, _ entity: ResolvedEntity, _ place: SQLToMany
     ) throws {
@@ -192,7 +192,7 @@ extension StoreCheck {
         }
     }
 
-    /// Whether the objects of ordered relationships have places of their own.
+    /// Checks that members of ordered relationships have distinct order values.
     mutating func checkOrders() throws {
         let isNote = schema.hasStrays
         for order in places.orders {
@@ -206,7 +206,7 @@ extension StoreCheck {
         }
     }
 
-    /// Whether what must be unique is.
+    /// Checks uniqueness constraints.
     mutating func checkUniqueness() throws {
         for entity in schema.keptEntities {
             let place = schema.entity(entity)

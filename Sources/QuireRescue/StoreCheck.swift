@@ -6,20 +6,20 @@ public import QuireSQLite
 public import QuireStore
 internal import QuireSystem
 
-/// Looks at everything in a SQLite store and says what is not as it should be. Changes nothing.
+/// Checks all of a SQLite store and reports problems. Changes nothing.
 ///
 /// ```swift
 /// let report = try StoreCheck.run(store)
 /// for problem in report.problems { print(problem.message) }
 /// ```
 ///
-/// What is checked: tables, columns and indexes against the model; the file itself; the number of objects; that every value
-/// can be read and satisfies the model; that relationships lead to objects that are there, and back; orders; entity numbers,
-/// versions and keys; uniqueness; files with external data; metadata; derived attributes.
+/// Checked are: tables, columns and indexes against the model; the file itself; the number of objects; values against their
+/// types and the model; relationships for dangling references and inverses; orders; entity numbers, versions and keys;
+/// uniqueness; files with external data; metadata; derived attributes.
 ///
-/// Memory is bounded: rows are read in portions, and of each kind of problem in each place only so many are listed.
+/// Memory is bounded: rows are read in batches, and the number of listed problems of one kind per place is limited.
 public struct StoreCheck {
-    /// How many problems of one kind are listed for each entity, property or table.
+    /// The maximum number of listed problems of one kind for each entity, property or table.
     public static let maximumListCount = 100
 
     let store: SQLiteStore
@@ -33,23 +33,22 @@ public struct StoreCheck {
         schema = store.schema
     }
 
-    /// Checks a store as it was last saved.
+    /// Checks a store as of its last save.
     ///
-    /// It may be called from any thread. Others may go on reading and saving: all is checked as of one moment.
+    /// It may be called from any thread. Reads and saves may continue: the check uses one snapshot.
     ///
     /// - Complexity: O(*n*) in the size of the store; all of it is read.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is damaged so that checking cannot go on, or
-    ///   `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is too damaged to be checked, or `storeUnavailable`.
     public static func run(_ store: SQLiteStore) throws -> StoreCheckReport {
         try store.read { connection in
-            // One transaction, so that what is compared is of one moment.
+            // One transaction, so that all queries see one snapshot.
             try connection.execute("BEGIN")
             defer { try? connection.execute("ROLLBACK") }
             var check = StoreCheck(store: store, connection: connection)
             do {
                 try check.checkAll()
             } catch let failure as SQLiteFailure {
-                // What has been found so far explains why.
+                // The problems found so far explain the failure.
                 guard !check.report.isWhole else { throw failure }
                 check.add(.integrity, failure.error(path: store.storePath).message)
             }
@@ -86,9 +85,9 @@ public struct StoreCheck {
         if isNote { report.notes.append(problem) } else { report.problems.append(problem) }
     }
 
-    /// Runs a query for problems, and hands over as many rows as are listed.
+    /// Runs a query for problems, and passes each row to list, up to the limit.
     ///
-    /// - Parameter isProblem: Tells problems from other rows.
+    /// - Parameter isProblem: Selects the rows that are problems.
     mutating func each(
         _ sql: String,
         isProblem: (StoreCheck, SQLiteStatement) throws -> Bool = { _, _ in true },
@@ -116,7 +115,7 @@ public struct StoreCheck {
         report.externalFiles += files
     }
 
-    /// The identifier of a row; for one whose entity number makes no sense, as an object of the given entity.
+    /// The identifier of a row; if its entity number is invalid, as an object of the given entity.
     func id(_ key: Int64, storeNumber: Int64, in entity: ResolvedEntity) -> ManagedObjectID {
         ManagedObjectID(
             entityNumber: schema.modelNumber(ofStoreNumber: storeNumber) ?? entity.number,
@@ -132,7 +131,7 @@ public struct StoreCheck {
             return problems == ["ok"] ? [] : problems
         }
         for problem in problems {
-            // What only concerns indexes is made anew from the tables.
+            // Damage to indexes alone is repaired by rebuilding them from the tables.
             let isIndex =
                 problem.hasPrefix("row ") || problem.hasPrefix("wrong # of entries in index")
             add(
@@ -149,7 +148,7 @@ public struct StoreCheck {
             let root = schema.layout.entity(number: table.rootNumber)
             let name = SQLName.quoted(table.name)
             let numbers = StorageClassCheck.list(schema.entity(root).subtreeStoreNumbers)
-            // In stores that others made such rows are nobody's.
+            // In stores created elsewhere such rows are unused.
             let isNote = schema.hasStrays
             try each(
                 "SELECT Z_PK, Z_ENT FROM \(name) WHERE Z_ENT IS NULL OR Z_ENT NOT IN \(numbers)"
@@ -176,7 +175,7 @@ public struct StoreCheck {
         }
     }
 
-    /// Objects are read by keys from 1; a row with another one is never found.
+    /// Objects are looked up by keys from 1; a row with another key is unreachable.
     private mutating func checkKeys(of table: SQLTable) throws {
         try each(
             "SELECT Z_PK FROM \(SQLName.quoted(table.name)) WHERE NOT \(StorageClassCheck.isKey("Z_PK"))"
@@ -208,8 +207,8 @@ public struct StoreCheck {
 // MARK: - Reading
 
 extension StoreCheck {
-    /// Checks a store of any type as it was last saved: a SQLite store as ``run(_:)`` does, another by what can be read of
-    /// it.
+    /// Checks a store of any type as of its last save: a SQLite store as ``run(_:)`` does, another through its reading
+    /// interface.
     ///
     /// - Complexity: O(*n*) in the size of the store; identifiers of all objects are in memory.
     /// - Throws: ``QuireError`` with code `invalidFormat` or `storeUnavailable`.
@@ -219,14 +218,14 @@ extension StoreCheck {
     }
 }
 
-/// Checks a store through its interface: what a context reads is what is checked.
+/// Checks a store through its interface: the checked values are those that contexts read.
 private struct StoreReadingCheck {
     private let store: any PersistentStore
     private let layout: ResolvedModel
     private var report = StoreCheckReport()
     /// Every object, by entity number.
     private var objects: [Int: Set<ManagedObjectID>] = [:]
-    /// Pairs of a relationship, by the numbers of the entity that declares it and of its place there.
+    /// Pairs of a relationship, by the number of its declaring entity and its index there.
     private var pairs: [[Int]: Set<Pair>] = [:]
 
     private struct Pair: Hashable {
@@ -324,7 +323,7 @@ private struct StoreReadingCheck {
             guard let inverse = layout.inverse(of: relationship) else { continue }
             let backward = pairs[[inverse.ownerNumber, inverse.index]] ?? []
             let missing = forward.filter { !backward.contains(Pair(from: $0.to, to: $0.from)) }
-            // As in SQLite stores that others made.
+            // As in SQLite stores created elsewhere.
             let isNote =
                 !relationship.isToMany && !inverse.isToMany
                 && (store as? AtomicStore)?.carriesModel == false

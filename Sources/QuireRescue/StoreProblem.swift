@@ -1,52 +1,52 @@
 /// Something about a store that is not as it should be.
 public struct StoreProblem: Sendable, Hashable {
-    /// What sort of thing.
+    /// The kind of a problem.
     public enum Kind: String, Sendable, CaseIterable {
-        /// The file itself is damaged.
+        /// Damage to the file itself.
         case integrity
         /// Tables, columns, indexes or triggers are not those of the model.
         case schema
-        /// Counting objects and listing them give different numbers.
+        /// Counting and listing objects yield different numbers.
         case count
         /// A value cannot be read.
         case value
         /// A value or a relationship breaks a rule of the model.
         case validation
-        /// A relationship leads to an object that is not there, or to one of the wrong entity.
+        /// A relationship refers to a missing object, or to one of the wrong entity.
         case reference
         /// A relationship and its inverse contradict each other.
         case inverse
-        /// The objects of an ordered relationship have no place in it, or share one.
+        /// Members of an ordered relationship have no order value, or share one.
         case order
-        /// The greatest key in `Z_PRIMARYKEY` is lower than one in the table, or a row has a key that no object can have.
+        /// `Z_MAX` in `Z_PRIMARYKEY` is lower than the greatest key in the table, or a row has an invalid key.
         case primaryKey
-        /// An entity number is none, or not that of the object it belongs to.
+        /// An invalid entity number, or not that of the object.
         case entity
-        /// The version of an object is none.
+        /// An invalid object version.
         case version
-        /// Objects have the same values where the model wants them to be unique.
+        /// Objects violate a uniqueness constraint.
         case uniqueness
-        /// A file with a value is missing, is not what was saved, or belongs to nobody.
+        /// An external file is missing, differs from the saved value, or is orphaned.
         case externalData
-        /// What the store says of itself contradicts itself.
+        /// Inconsistent metadata.
         case metadata
-        /// The model that the store carries cannot be read, or is not the one that it is opened with.
+        /// The carried model cannot be read, or differs from the model that the store is opened with.
         case model
-        /// A derived attribute is not what it is derived from.
+        /// A derived attribute is stale.
         case derived
-        /// The package around the store is not whole.
+        /// The store's package is incomplete.
         case package
     }
 
-    /// What sort of thing.
+    /// The kind of the problem.
     public var kind: Kind
-    /// The object's URI, if it is about one.
+    /// The object's URI, if the problem concerns one.
     public var object: String?
-    /// The table, if it is about one.
+    /// The table, if the problem concerns one.
     public var table: String?
     /// A sentence.
     public var message: String
-    /// Whether ``StoreRepair`` can mend it without guessing.
+    /// Whether ``StoreRepair`` can fix it without guessing.
     public var isRepairable: Bool
 
     /// Describes a problem.
@@ -61,7 +61,7 @@ public struct StoreProblem: Sendable, Hashable {
     }
 }
 
-/// What a check has found.
+/// The result of a check.
 public struct StoreCheckReport: Sendable {
     /// The number of objects.
     public var objects = 0
@@ -71,15 +71,15 @@ public struct StoreCheckReport: Sendable {
     public var references = 0
     /// The number of files with external data that objects refer to.
     public var externalFiles = 0
-    /// What is wrong.
+    /// The problems found.
     public var problems: [StoreProblem] = []
-    /// What is unusual but does no harm: the next save, or opening the store for writing, may put it right, or Core Data
-    /// leaves it so as well.
+    /// Unusual but harmless findings: the next save, or opening the store for writing, may correct them, or Core Data leaves
+    /// them so as well.
     public var notes: [StoreProblem] = []
-    /// How many problems there are beyond those that are listed.
+    /// The number of problems beyond those listed.
     public var unlistedProblems = 0
 
-    /// Whether nothing is wrong.
+    /// Whether there are no problems.
     public var isWhole: Bool { problems.isEmpty }
 
     /// An empty report.

@@ -7,21 +7,20 @@ internal import QuireSQLite
 internal import QuireStore
 internal import QuireSystem
 
-/// Brings objects back from a store that is damaged, page by page, into a new one.
+/// Recovers objects from a damaged store, page by page, into a new one.
 ///
-/// The damaged file is read as it is, not through SQLite, and nothing about it is changed; see ``StoreSalvage`` for how rows
-/// are found. Every row on a page that is intact comes back. References to what is lost are cleared, so that the new store
-/// is sound. What is made of a protected store is sealed with the same keys, temporary files included.
+/// The damaged file is read directly, not through SQLite, and is not changed; see ``StoreSalvage`` for how rows are found.
+/// Every row on an intact page is recovered. References to lost objects are cleared, so that the new store is consistent. The
+/// result of recovering a protected store is sealed with the same keys, temporary files included.
 ///
 /// ```swift
 /// let report = try StoreRecovery.recover("damaged.sqlite", to: "recovered.sqlite")
 /// print("\(report.objectCount) objects; lost: \(report.losses)")
 /// ```
 public enum StoreRecovery {
-    /// How to recover.
+    /// Options of a recovery.
     public struct Options: Sendable {
-        /// Whether to look at pages that had been freed as well: objects that were deleted, or older copies of others, may
-        /// come back.
+        /// Whether to read freed pages as well: deleted objects, or older copies of existing ones, may be recovered.
         public var includesDeletedObjects = false
 
         /// The usual options.
@@ -30,17 +29,17 @@ public enum StoreRecovery {
 
     /// Recovers a store.
     ///
-    /// The new store has the UUID of the damaged one, and its objects have the identifiers that they had.
+    /// The new store has the UUID of the damaged one, and objects keep their identifiers.
     ///
     /// - Parameters:
-    ///   - path: The damaged store. A log beside it is part of it, as far as its checksums are right.
-    ///   - newPath: The store to make; there must be nothing yet.
-    ///   - model: The model; `nil` for the one that the store carries, or, if that is lost, one made of its tables.
-    ///   - options: How to recover.
+    ///   - path: The damaged store. Its write-ahead log is read too, as far as its checksums are valid.
+    ///   - newPath: The path of the new store; it must not exist yet.
+    ///   - model: The model; `nil` for the one that the store carries, or, if that is lost, one inferred from its tables.
+    ///   - options: Options of the recovery.
     /// - Complexity: O(*n*) in the size of the file; memory is bounded.
     /// - Throws: ``QuireError`` with code `notFound`, `alreadyExists`, `locked` if the store is open in this process,
-    ///   `protectedDataUnavailable` if its protection domain is locked, `incompatibleModel`, `invalidFormat` if nothing is
-    ///   found that is an object or the keybag is damaged, `outOfSpace` or `inputOutput`. Then there is no new store.
+    ///   `protectedDataUnavailable` if its protection domain is locked, `incompatibleModel`, `invalidFormat` if no objects
+    ///   are found or the keybag is damaged, `outOfSpace` or `inputOutput`. Then there is no new store.
     public static func recover(
         _ path: String, to newPath: String, model: ManagedObjectModel? = nil,
         options: Options = Options()
@@ -50,8 +49,8 @@ public enum StoreRecovery {
             protection: StoreProtection.find(forStoreAt: path))
     }
 
-    /// As ``recover(_:to:model:options:)``, with the keys of the damaged store. As long as they are retained, the new store
-    /// is unlocked too.
+    /// As ``recover(_:to:model:options:)``, with the keys of the damaged store. While they are retained, the new store is
+    /// unlocked too.
     package static func recover(
         _ path: String, to newPath: String, model: ManagedObjectModel?, options: Options,
         protection: StoreProtection?
@@ -102,11 +101,11 @@ private struct StoreRecoveryRun {
     let folder: String
     let model: ManagedObjectModel?
     var salvage: StoreSalvage
-    /// The keys of the damaged store, which seal the new one and the salvaged tables.
+    /// The keys of the damaged store, which also seal the new one and the salvaged tables.
     let protection: StoreProtection?
     private var report = StoreRecoveryReport()
 
-    /// The folder of the new store: one of its own, so that files of external data get the right name beside it.
+    /// The folder of the new store: a separate one, so that the external data folder beside it gets the right name.
     var place: String { FileSystem.path(folder, "new") }
 
     init(
@@ -181,8 +180,8 @@ private struct StoreRecoveryRun {
         try completeTables(connection)
     }
 
-    /// Adds the tables and columns that the model calls for and the damaged store lacks, so that it is read by its model.
-    /// If the list of tables is damaged, what it lacks tells nothing.
+    /// Adds the tables and columns that the model requires and the damaged store lacks, so that it can be read with its
+    /// model. If the schema table is damaged, missing tables prove nothing.
     private mutating func completeTables(_ connection: SQLiteConnection) throws {
         let findings = salvage.findings
         guard !findings.lacksSchema,
@@ -205,7 +204,7 @@ private struct StoreRecoveryRun {
             try connection.execute(
                 "ALTER TABLE \(SQLName.quoted(gap.table)) ADD COLUMN "
                     + "\(SQLName.quoted(gap.column.name)) \(gap.column.type)")
-            // A model of somebody's choice may have relationships that the store never had.
+            // A model given by the caller may have relationships that the store never had.
             if gap.role == .required || gap.role == .unpaired && model == nil {
                 report.missingParts.append(
                     "The column \(gap.column.name) of \(gap.table) is missing.")
@@ -220,7 +219,7 @@ private struct StoreRecoveryRun {
         }
     }
 
-    /// What the books lack so that the salvaged tables can be opened as a store.
+    /// Restores missing metadata so that the salvaged tables can be opened as a store.
     private func restoreMetadata(_ connection: SQLiteConnection) throws {
         let findings = salvage.findings
         for entity in findings.entities {
@@ -231,7 +230,7 @@ private struct StoreRecoveryRun {
                 try $0.run()
             }
         }
-        // Other rows of Z_METADATA than the first are nobody's.
+        // Rows of Z_METADATA after the first are unused.
         if (try? SQLiteMetadataReader(connection: connection, path: path).metadata()) == nil {
             let uuid = UUID().uuidString
             let metadata = StoreMetadata(
@@ -243,7 +242,7 @@ private struct StoreRecoveryRun {
                 try $0.run()
             }
         }
-        // One that cannot be read would stand in the way of the other, or of none.
+        // An unreadable model would hide the other one, or prevent opening without one.
         if findings.model == nil { try connection.execute("DELETE FROM \(SQLiteTables.model)") }
         for table in [SQLiteTables.model, SQLiteTables.modelCache]
         where try connection.integer("SELECT count(*) FROM \(table)") == 0 {
@@ -251,7 +250,7 @@ private struct StoreRecoveryRun {
         }
     }
 
-    /// Opens the salvaged tables with the best model there is.
+    /// Opens the salvaged tables with the best available model.
     private func open(_ salvaged: String) throws -> SQLiteStore {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
@@ -304,7 +303,7 @@ private struct StoreRecoveryRun {
         report.missingParts += missing.map { "\($0) did not come along." }
     }
 
-    /// The rows of objects in tables that belong to no entity of the model.
+    /// The rows of objects in tables without an entity in the model.
     private func countUnclaimedRows(
         _ source: SQLSchema, _ connection: SQLiteConnection
     ) throws -> Int {
@@ -319,7 +318,7 @@ private struct StoreRecoveryRun {
         }
     }
 
-    /// Identity, what applications keep with the store, and the greatest keys.
+    /// Copies identity, applications' metadata and records, and the greatest keys.
     private func copyBooks(
         _ source: SQLSchema, _ target: SQLSchema, _ connection: SQLiteConnection
     ) throws {
@@ -414,7 +413,7 @@ private struct StoreRecoveryRun {
 
     // MARK: - Ending
 
-    /// Checks the new store as anyone will who has nothing but it.
+    /// Checks the new store as opened on its own.
     private mutating func check(_ building: String) throws {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true

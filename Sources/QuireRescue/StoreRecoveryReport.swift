@@ -1,55 +1,55 @@
-/// What a recovery has brought back, and what is lost.
+/// The result of a recovery: recovered and lost objects.
 public struct StoreRecoveryReport: Sendable {
-    /// Where the model came from.
+    /// The origin of the model.
     public enum ModelOrigin: String, Sendable {
         /// It was given.
         case given
         /// The damaged store carried it.
         case carried
-        /// It was made of the tables that were found.
+        /// Inferred from the tables found.
         case inferred
     }
 
-    /// Where the model came from.
+    /// The origin of the model.
     public var modelOrigin = ModelOrigin.given
     /// The number of objects of each entity, without those of its sub-entities.
     public var objects: [String: Int] = [:]
-    /// Pages of tables that cannot be read, or that the file does not have any more.
+    /// Unreadable or missing table pages.
     public var lostPages = 0
-    /// Rows on pages that could be read, but not they themselves.
+    /// Unreadable rows on readable pages.
     public var lostRows = 0
-    /// Values that were on other pages than their row, or have no form in which they can be read.
+    /// Values lost with overflow pages, or unreadable.
     public var lostValues = 0
-    /// Rows of which nothing tells what they belong to, or whose keys no object can have.
+    /// Rows that match no table, or have invalid keys.
     public var strayRows = 0
-    /// Tables, columns and other parts that are missing as a whole, a sentence each.
+    /// Missing tables, columns and other parts, one sentence each.
     public var missingParts: [String] = []
-    /// Objects that were left out because they have the same values as others where these must be unique.
+    /// Objects omitted because they violate a uniqueness constraint with other objects.
     public var duplicates = 0
     /// Files with external data that are missing.
     public var missingFiles = 0
-    /// Parts of the write-ahead log behind the last transaction that is whole.
+    /// Frames of the write-ahead log after the last complete transaction.
     public var droppedLogFrames = 0
-    /// Transactions among these that had been committed, as far as they say so. Others a process left unfinished.
+    /// The number of these transactions that were committed, as far as recorded. The rest were left unfinished.
     public var lostTransactions = 0
-    /// Whether the list of tables was damaged.
+    /// Whether the schema table was damaged.
     public var lacksSchema = false
-    /// What was done so that nothing leads to what is lost, a sentence each.
+    /// Repairs to clear references to lost objects, one sentence each.
     public var actions: [String] = []
-    /// What is still not as it should be in the new store.
+    /// Problems remaining in the new store.
     public var problems: [StoreProblem] = []
 
     /// The number of all objects.
     public var objectCount: Int { objects.values.reduce(0, +) }
 
-    /// Whether everything came back that the damaged store can be expected to hold. What was cleared or computed anew so
-    /// that nothing leads to what is lost, and a list of tables that was replaced by the model's, do not count.
+    /// Whether everything that the damaged store can be expected to hold was recovered. Cleared references to lost rows,
+    /// recomputed values, and a schema table replaced by the model's do not count.
     public var isComplete: Bool {
         lostPages == 0 && lostRows == 0 && lostValues == 0 && strayRows == 0 && duplicates == 0
             && missingFiles == 0 && lostTransactions == 0 && missingParts.isEmpty
     }
 
-    /// What is lost, and what was done about it, a sentence each; empty if nothing is.
+    /// Losses and their repairs, one sentence each; empty if there are none.
     public var losses: [String] {
         func sentence(_ count: Int, _ one: String, _ many: String) -> String? {
             count == 0 ? nil : count == 1 ? "1 \(one)" : "\(count) \(many)"

@@ -6,7 +6,7 @@ internal import QuireSQLite
 internal import QuireStore
 package import QuireSystem
 
-/// Mends a store: on a copy, which a check must find better than the store before it takes its place.
+/// Repairs a store on a copy, which replaces the store only if a check finds it improved.
 ///
 /// ```swift
 /// let report = try StoreRepair.repair("library.sqlite")
@@ -14,35 +14,34 @@ package import QuireSystem
 /// for problem in report.after.problems { print("Not mended: \(problem.message)") }
 /// ```
 ///
-/// What is mended: indexes; entity numbers, versions and greatest keys; references to objects that are not there, and sides of
-/// one-to-one relationships that contradict each other; orders; values whose files are missing, or that cannot be read, where
-/// none is required; derived attributes; sums over version hashes; the model that the store carries. Nothing is guessed: which
-/// of several objects is to keep a value that must be unique, only you can tell. A file that SQLite itself cannot read is
-/// for ``StoreRecovery``.
+/// Repaired are: indexes; entity numbers, versions and greatest keys; dangling references, and contradicting sides of
+/// one-to-one relationships; orders; optional values that are unreadable, or whose files are missing; derived attributes;
+/// checksums over version hashes; the carried model. Nothing is guessed: which of several objects is to keep a unique value,
+/// only you can decide. A file that SQLite itself cannot read needs ``StoreRecovery``.
 public enum StoreRepair {
-    /// How to repair.
+    /// Options of a repair.
     public struct Options: Sendable {
-        /// Whether to say only what would be done.
+        /// Whether to report repairs without making them.
         public var isDryRun = false
-        /// Whether the store as it was stays beside the mended one, as `NAME.before-repair`.
+        /// Whether the original store stays beside the repaired one, as `NAME.before-repair`.
         public var keepsBackup = true
 
-        /// How to wait for other processes that have the store open.
+        /// The waiting policy for other processes that have the store open.
         package var lockWait: FileLockWait?
 
         /// The usual options.
         public init() {}
     }
 
-    /// Mends a store that nobody has open.
+    /// Repairs a store that is not open.
     ///
     /// - Parameters:
     ///   - path: The store.
     ///   - model: The model; `nil` for the one that the store carries.
-    ///   - options: How to repair.
+    ///   - options: Options of the repair.
     /// - Complexity: O(*n*) in the size of the store, which is copied.
     /// - Throws: ``QuireError`` with code `notFound`, `locked`, `incompatibleModel`, `invalidFormat` if the file itself is
-    ///   damaged, `outOfSpace` or `inputOutput`. Then the store is as it was.
+    ///   damaged, `outOfSpace` or `inputOutput`. Then the store is unchanged.
     public static func repair(
         _ path: String, model: ManagedObjectModel? = nil, options: Options = Options()
     ) throws -> StoreRepairReport {
@@ -86,15 +85,15 @@ public enum StoreRepair {
     }
 }
 
-/// What a repair has done.
+/// The result of a repair.
 public struct StoreRepairReport: Sendable {
-    /// What was wrong.
+    /// The problems before the repair.
     public var before = StoreCheckReport()
-    /// What is still wrong.
+    /// The problems after the repair.
     public var after = StoreCheckReport()
-    /// What was done, or would be, a sentence each.
+    /// Completed repairs, or those of a dry run, one sentence each.
     public var actions: [String] = []
-    /// Where the store as it was is kept.
+    /// The path of the original store.
     public var backup: String?
     /// The folder that files which no object refers to were moved to.
     public var lostAndFound: String?
@@ -163,7 +162,7 @@ private struct StoreRepairRun {
 
     // MARK: - Before
 
-    /// Merges the log into the store, which must be nobody else's for that.
+    /// Checkpoints the log into the store, which requires exclusive access.
     private func settle() throws {
         let source = try SQLiteDatabaseFile(path: path, isReadOnly: false)
         defer { source.release() }
@@ -195,7 +194,7 @@ private struct StoreRepairRun {
         return try SQLiteStore.open(at: copy, model: model, options: options)
     }
 
-    /// Checks the copy, and speaks of the store.
+    /// Checks the copy, with the path of the original in the report.
     private func checked(_ store: SQLiteStore) throws -> StoreCheckReport {
         var report = try StoreCheck.run(store)
         let own = FileSystem.folder(of: path)
@@ -253,7 +252,7 @@ private struct StoreRepairRun {
         }
     }
 
-    /// Makes all indexes anew from their tables.
+    /// Rebuilds all indexes from their tables.
     private mutating func reindex(_ connection: SQLiteConnection) throws {
         let names = try connection.withStatement(
             "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name"
@@ -268,7 +267,7 @@ private struct StoreRepairRun {
             } catch let failure as SQLiteFailure
                 where failure.code == SQLiteFailure.uniqueConstraint
             {
-                // Told as what it is: values that are not unique.
+                // Reported as a violation of uniqueness.
                 continue
             }
         }
@@ -317,7 +316,7 @@ private struct StoreRepairRun {
                 : "Computed the sums over the version hashes in Z_METADATA anew.")
     }
 
-    /// Writes the model that the store was opened with, where the one that it carries cannot be read.
+    /// Writes the model that the store was opened with, if the carried one cannot be read.
     private mutating func mendModel(_ schema: SQLSchema, _ connection: SQLiteConnection) throws {
         guard report.before.problems.contains(where: { $0.kind == .model }) else { return }
         let model = schema.layout.model
@@ -347,7 +346,7 @@ private struct StoreRepairRun {
         }
         try file.synchronize()
         file.close()
-        // Not a link: making sure that nobody else has the store open writes to it.
+        // Not a link: checking for exclusive access writes to it.
         let backup = options.keepsBackup ? unusedBackupName() : nil
         // Without its keybag the backup of a protected store could not be opened.
         let hasNewKeybag = try backup.map {
@@ -377,7 +376,7 @@ private struct StoreRepairRun {
         return name
     }
 
-    /// Moves files that nobody refers to out of the way. They may be what somebody is looking for.
+    /// Moves unreferenced files aside. The user may be looking for them.
     private mutating func moveOrphans() throws {
         let external = SQLiteExternalData(storePath: path)
         guard report.after.notes.contains(where: { $0.kind == .externalData }) else { return }

@@ -4,21 +4,21 @@ internal import QuireModelFiles
 internal import QuireProtection
 internal import QuireSQLite
 
-/// Reads everything out of a damaged database that can be told apart, and pours it into a sound one, table by table as it
-/// lay there.
+/// Reads all identifiable rows out of a damaged database, and copies them into an intact one, table by table, with the same
+/// schema.
 ///
-/// What is looked at, and in which order:
+/// Sources, in order:
 ///
-/// 1. the tree of `sqlite_schema`, which says what tables there are and where their trees begin,
+/// 1. the tree of `sqlite_schema`, for the tables and the root pages of their trees,
 /// 2. those trees, leaf by leaf: their rows are certain,
-/// 3. leaves that nothing leads to, because the pages above them are damaged. Their rows say themselves where they belong,
-///    by the entity number that every row of objects has, or by a shape that no other table's rows have. Of several rows
-///    with one key the one saved last counts, and none replaces a certain one.
-/// 4. if that is asked for, leaves on the list of free pages: what was deleted, or older copies.
+/// 3. unreachable leaves, because the pages above them are damaged. Their rows are assigned to tables by the entity number
+///    that every row of objects has, or by a shape that is unique to one table. Of several rows with one key the most
+///    recently saved one is used, and none replaces a certain one.
+/// 4. on request, leaves on the freelist: deleted rows, or older copies.
 ///
-/// A table of which the schema is lost is taken from the model.
+/// A table whose schema is lost is taken from the model.
 struct StoreSalvage {
-    /// What was found and what was not.
+    /// Found tables and model, and counts of lost data.
     struct Findings {
         var lostPages: Set<Int> = []
         var lostRows = 0
@@ -56,9 +56,9 @@ struct StoreSalvage {
 
     private var tables: [SalvagedTable] { findings.tables }
 
-    /// Finds out what there is.
+    /// Surveys the database.
     ///
-    /// - Parameter given: The model, if it is known otherwise.
+    /// - Parameter given: The model, if known.
     mutating func survey(model given: ManagedObjectModel?) throws {
         readSchema(map.leaves(ofTreeAt: 1))
         followTrees(from: 0)
@@ -98,7 +98,7 @@ struct StoreSalvage {
         }
     }
 
-    /// - Returns: Whether it is a row of the schema.
+    /// - Returns: Whether the row is a valid row of the schema.
     @discardableResult
     private mutating func note(schemaRow values: [DatabaseValue]) -> Bool {
         guard values.count == 5, let kind = values[0].string, values[1].string != nil,
@@ -121,7 +121,7 @@ struct StoreSalvage {
         }
     }
 
-    /// Leaves of tables that nothing leads to.
+    /// Collects unreachable table leaves.
     private mutating func collectUnreached() {
         let pages = map.pages
         guard pages.pageCount > 0 else { return }
@@ -134,7 +134,7 @@ struct StoreSalvage {
         }
     }
 
-    /// Rows of the schema on leaves that nothing leads to, and the tables that they say there are.
+    /// Reads schema rows on unreachable leaves, and adds the tables they define.
     private mutating func readStraySchema() {
         let start = tables.count
         let pages = orphans
@@ -151,7 +151,7 @@ struct StoreSalvage {
 
     // MARK: - Books
 
-    /// The tables that tell what the others hold, wherever they are.
+    /// Reads the tables of metadata, wherever they are.
     private mutating func readBooks() {
         for table in [
             SalvagedTable.primaryKeys, .metadata, .model, .modelCache,
@@ -176,7 +176,7 @@ struct StoreSalvage {
         findings.entities.sort { $0.number < $1.number }
     }
 
-    /// The table of the books whose rows look like a row; `nil` if none does.
+    /// The metadata table whose rows have the shape of a row; `nil` if none does.
     private func bookName(of values: [DatabaseValue]) -> String? {
         switch values.count {
         case 1:
@@ -261,7 +261,7 @@ struct StoreSalvage {
         }
     }
 
-    /// Adds tables of which nothing is known but what their rows look like. Their columns are numbered.
+    /// Adds tables known only by the shape of their rows. Their columns are numbered.
     private mutating func addUnnamedTables() {
         var roots: [Int64: String] = [:]
         for entity in findings.entities { roots[Int64(entity.number)] = rootName(of: entity) }
@@ -288,8 +288,8 @@ struct StoreSalvage {
         }
     }
 
-    /// Adds entities for tables of objects that nothing names any more, called after the tables, or as the model calls those
-    /// that have such tables. Which number is that of the root, nothing tells; Core Data gives it the least.
+    /// Adds entities for object tables without a known entity, named after the tables, or as in the model if it has such
+    /// tables. The number of the root entity is unknown; Core Data assigns it the least.
     private mutating func addUnnamedEntities(_ layout: ResolvedModel?) {
         let names = Dictionary(
             (layout?.entities ?? []).filter { $0.number == $0.rootNumber }
@@ -338,7 +338,7 @@ struct StoreSalvage {
 
     /// Makes the tables in a sound database and fills them.
     mutating func pour(into connection: SQLiteConnection) throws {
-        // With a budget of its own.
+        // With a separate budget.
         reader = RowReader(map.pages)
         let inserter = SalvageInserter(connection: connection)
         for (position, table) in tables.enumerated() where isWanted(table) {
@@ -355,14 +355,14 @@ struct StoreSalvage {
         if includesFreedRows {
             let strays = findings.strayRows
             for page in freed { try pour(page, expected: nil, isCertain: false, inserter) }
-            // What is deleted need not belong anywhere.
+            // Deleted rows need not belong to a table.
             findings.strayRows = strays
         }
         try map.pages.checkWasAvailable()
         try connection.execute("COMMIT")
     }
 
-    /// Whether what is in a table is of use: objects, pairs of them, books and records. Persistent history tells of an
+    /// Whether a table's contents are needed: objects, join rows, metadata and records. Persistent history refers to a store
     /// identity that the new store does not have.
     private func isWanted(_ table: SalvagedTable) -> Bool {
         let name = table.name.uppercased()
@@ -387,7 +387,7 @@ struct StoreSalvage {
         }
     }
 
-    /// The table that a row belongs to.
+    /// The index of the table that a row belongs to.
     private func place(of values: [DatabaseValue], expected: Int?) -> Int? {
         if values.count >= 3, values[0].isNull, let number = values[1].integer,
             let position = entityTables[number], values.count <= tables[position].columns.count,
@@ -402,7 +402,7 @@ struct StoreSalvage {
         guard values.count >= 2, values.allSatisfy({ $0.integer != nil || $0.isNull }) else {
             return nil
         }
-        // A pair, if only one table holds such pairs.
+        // A join row, if only one table has rows of its shape.
         let candidates = tables.indices.filter {
             tables[$0].isJoinTable && tables[$0].columns.count == values.count
         }
@@ -423,7 +423,7 @@ private final class SalvageInserter {
         let marks = table.columns.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
         let name = SQLName.quoted(table.name)
         certain[position] = "INSERT OR IGNORE INTO \(name) VALUES (\(marks))"
-        // Of several copies of an object the one saved last, unless there are certain ones.
+        // Of several copies of an object the most recently saved one, unless there are certain ones.
         uncertain[position] =
             table.holdsObjects && !hasCertainRows
             ? "INSERT OR REPLACE INTO \(name) SELECT \(marks) WHERE NOT EXISTS (SELECT 1 FROM \(name) "
@@ -431,7 +431,7 @@ private final class SalvageInserter {
             : certain[position]
     }
 
-    /// - Returns: The number of values that were in pages that are gone, if the row was inserted.
+    /// - Returns: The number of values lost with missing overflow pages, if the row was inserted.
     func insert(
         _ values: [DatabaseValue], of table: SalvagedTable, at position: Int, isCertain: Bool
     ) throws -> Int {

@@ -5,15 +5,15 @@ package import QuireProtection
 internal import QuireSQLite
 internal import QuireSystem
 
-/// Copies what a salvaged database holds into a new store of the same model, which may lay it out otherwise.
+/// Copies the contents of a salvaged database into a new store of the same model, whose schema may differ.
 struct StoreTransfer {
-    /// What did not come along.
+    /// The losses of the copy.
     struct Losses {
         /// Values that are of no form in which they could be read.
         var values = 0
         /// Rows of no entity, or with keys that are none.
         var rows = 0
-        /// Objects that have the same values as others where these must be unique.
+        /// Objects that violate a uniqueness constraint with other objects.
         var duplicates = 0
     }
 
@@ -22,7 +22,7 @@ struct StoreTransfer {
     /// The new store's connection, to which the salvaged database is attached.
     let connection: SQLiteConnection
 
-    /// What the salvaged database is attached as.
+    /// The schema name of the attached salvaged database.
     static let attached = "salvaged"
 
     private func attached(_ table: String) -> String {
@@ -60,7 +60,7 @@ struct StoreTransfer {
             }
             let column = SQLName.quoted(old.name)
             let isReadable = StorageClassCheck.isReadable(slot, column)
-            // A value without the tag that it should have is a value all the same.
+            // A value without the expected tag is still valid.
             let other =
                 slot.isExternalCapable
                 ? " WHEN typeof(\(column)) = 'blob' AND substr(\(column), 1, 1) <> x'02' THEN "
@@ -138,7 +138,7 @@ struct StoreTransfer {
 
 /// Digests of files.
 package enum FileDigest {
-    /// Whether a file has what was written into it, by the SHA-256 of that. One that is not what was sealed has not.
+    /// Whether a file's content matches the SHA-256 of the written value. A file that fails authentication does not match.
     package static func isSHA256(
         _ expected: Data, ofFileAt path: String, beneath root: String, unsealing classKey: ClassKey?
     ) throws -> Bool {

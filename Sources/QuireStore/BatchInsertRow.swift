@@ -7,11 +7,11 @@ package struct BatchInsertRow {
     package let entity: ResolvedEntity
     private let layout: ResolvedModel
     private let store: StoreIdentity
-    /// The values by slot: those that the row names, and the defaults of the others.
+    /// Values by slot: the row's own, and defaults for the rest.
     package private(set) var values: ContiguousArray<AttributeValue>
     /// The slots that the row names.
     package private(set) var given = SlotMask()
-    /// The relationships that the row names, with what they lead to.
+    /// Relationships named in the row, with their destinations.
     package private(set) var references:
         [(relationship: ResolvedEntity.Relationship, target: ManagedObjectID)] =
             []
@@ -32,7 +32,7 @@ package struct BatchInsertRow {
         values = entity.defaultValues
     }
 
-    /// Takes a row in the place of the one before.
+    /// Replaces the current row.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, `invalidValue`, `validation` or `unsupported`.
     package mutating func take(_ row: [String: AttributeValue]) throws {
@@ -109,8 +109,8 @@ package struct BatchInsertRow {
             subject: .init(entity: entity.name, property: name, rule: .required))
     }
 
-    /// What keeps the row from being a new object although each of its values is right: what must have a value and has
-    /// none.
+    /// The validation error for inserting the row as a new object: required values that are missing. Each given value is
+    /// valid.
     package func failureAsNew() -> QuireError? {
         for slot in entity.ruledSlots where !given.contains(slot.index) && slot.isStored {
             if let attribute = slot.attribute {

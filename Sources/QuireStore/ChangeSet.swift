@@ -2,7 +2,7 @@ package import Foundation
 public import QuireModel
 internal import QuireSystem
 
-/// What a save writes: values and identifiers, never objects.
+/// The content of a save: values and identifiers, never objects.
 ///
 /// All identifiers are permanent. Both sides of every changed relationship are in the set: a to-one side
 /// among the slots, a to-many side in ``ObjectChange/toManyChanges``.
@@ -13,8 +13,8 @@ public struct ChangeSet: Sendable {
     public var updated: [ObjectChange] = []
     /// Deleted objects.
     public var deleted: [ObjectDeletion] = []
-    /// Texts to record under keys in the same transaction; `nil` removes one. Documents keep here what must
-    /// never be from another save than the rows.
+    /// Texts to record under keys in the same transaction; `nil` removes one. Documents keep state here that must be
+    /// consistent with the rows.
     public var records: [String: String?] = [:]
     /// The number of the child context whose changes these are.
     package var child: UInt32 = 0
@@ -22,7 +22,7 @@ public struct ChangeSet: Sendable {
     /// An empty set.
     public init() {}
 
-    /// Whether there is nothing to write.
+    /// Whether the change set is empty.
     public var isEmpty: Bool {
         inserted.isEmpty && updated.isEmpty && deleted.isEmpty && records.isEmpty
     }
@@ -42,9 +42,9 @@ public struct ObjectChange: Sendable {
     public var changedSlots: SlotMask
     /// Changed to-many relationships.
     public var toManyChanges: [ToManyChange]
-    /// What the object was before, as far as it is known without asking the store.
+    /// The base snapshot of the object, if known without fetching.
     public var base: ObjectSnapshot?
-    /// The same, where it is no row.
+    /// The base values, if they are not a row.
     @usableFromInline package var savedValues: SavedValues?
 
     /// Describes a change.
@@ -65,18 +65,18 @@ public struct ObjectChange: Sendable {
 }
 
 extension ObjectChange {
-    /// The version of what is known of the object before; 0 if that is not the store's, `nil` if nothing is known.
+    /// The version of the base snapshot; 0 if the base is not a stored row, `nil` if there is no base.
     @inlinable package var baseVersion: UInt32? { base?.version ?? savedValues.map { _ in 0 } }
 
-    /// Whether the object's own row is written and its version goes up: if a value changed, or the order of
-    /// a to-many relationship. An object that merely came into or went out of an unordered to-many
-    /// relationship of this one is recorded elsewhere, so that two contexts may add to it without a conflict.
+    /// Whether the object's own row is written and its version incremented: if a value changed, or the order of a to-many
+    /// relationship. Members added to or removed from an unordered to-many relationship are recorded elsewhere, so that two
+    /// contexts may add to it without a conflict.
     @inlinable public var writesRow: Bool {
         !changedSlots.isEmpty || toManyChanges.contains { $0.order != nil }
     }
 }
 
-/// What happened to a to-many relationship of one object.
+/// A change of a to-many relationship of one object.
 public struct ToManyChange: Sendable, Equatable {
     /// The relationship's position in ``ResolvedEntity/relationships``.
     public var relationshipIndex: Int
@@ -84,10 +84,10 @@ public struct ToManyChange: Sendable, Equatable {
     public var added: [ManagedObjectID]
     /// The objects that went out; deleted objects among them.
     public var removed: [ManagedObjectID]
-    /// For an ordered relationship, all objects in their new order; `nil` if the added ones come last and
-    /// nothing else changed place.
+    /// For an ordered relationship, all members in their new order; `nil` if added members are appended and the rest keep
+    /// their order.
     public var order: [ManagedObjectID]?
-    /// The order before, for a context that does not know it; it belongs to the ``ObjectChange/base``.
+    /// The order in the ``ObjectChange/base``, for contexts that have not read it.
     package var previousOrder: [ManagedObjectID]?
 
     /// Describes a change.
@@ -106,7 +106,7 @@ public struct ToManyChange: Sendable, Equatable {
 public struct ObjectDeletion: Sendable {
     /// The object.
     public var objectID: ManagedObjectID
-    /// The version it had when it was read, or `nil` if it never was, in which case it goes whatever it is.
+    /// The version when it was read; `nil` if it was not, so that it is deleted without an optimistic lock.
     public var version: UInt32?
 
     /// Describes a deletion.
@@ -119,7 +119,7 @@ public struct ObjectDeletion: Sendable {
 // MARK: - External data
 
 extension ChangeSet {
-    /// The same for a store that keeps no values in files: with their bytes.
+    /// A copy for a store without external data: with inline values.
     package func loadingExternalData(for store: any PersistentStore) throws -> ChangeSet {
         if store.capabilities.contains(.externalData) { return self }
         var changes = self
@@ -141,12 +141,12 @@ extension ObjectChange {
 
 // MARK: - Saved values
 
-/// What an object was before a change, where that is no row: its context has saved it to a parent since it was read.
+/// Base values of a change that are not a stored row: the context has saved the object to its parent since it was read.
 @usableFromInline
 package struct SavedValues: Sendable {
-    /// What was read.
+    /// The row as it was read.
     @usableFromInline package let row: ObjectSnapshot?
-    /// Values by slot. Only those in `own` mean anything; the others are the row's.
+    /// Values by slot. Only those in `own` are valid; the rest come from the row.
     @usableFromInline package let values: ContiguousArray<AttributeValue>
     @usableFromInline package let own: SlotMask
 
@@ -157,7 +157,7 @@ package struct SavedValues: Sendable {
         self.own = own
     }
 
-    /// The value of a slot; one that is in a file is not read.
+    /// The value of a slot; external data is not loaded.
     package func value(at slot: Int) throws -> AttributeValue {
         own.contains(slot) ? values[slot] : try row?.valueWithoutLoading(at: slot) ?? .null
     }
@@ -170,7 +170,7 @@ package struct SavedValues: Sendable {
             layout: layout, store: store, externalData: UnsavedExternalData(), expectedRows: 1)
         builder.beginRow(change.objectID.bits, entity: change.entity, version: 0)
         for slot in change.entity.slots where slot.isStored {
-            // A value that a row cannot hold is none that was saved.
+            // A value that does not fit a row was never saved.
             try? builder.setWithoutLoading(value(at: slot.index), at: slot)
         }
         builder.endRow()
@@ -179,7 +179,7 @@ package struct SavedValues: Sendable {
 }
 
 extension RowSetBuilder {
-    /// Sets a value of a row that goes no further than memory: large ones are held, not copied.
+    /// Sets a value of a row that stays in memory: large values are referenced, not copied.
     package mutating func setWithoutLoading(_ value: AttributeValue, at slot: ResolvedEntity.Slot)
         throws
     {
@@ -195,16 +195,16 @@ extension RowSetBuilder {
 
 // MARK: - Unsaved external data
 
-/// Stands in for a store's files where a context makes rows of what it has: it keeps the values that these rows refer to,
-/// saved ones and others.
+/// External data of rows that a context builds in memory, in place of a store's files. Retains the values that these rows
+/// refer to, saved and unsaved.
 package final class UnsavedExternalData: ExternalDataReading {
     private let values = Lock<[String: ExternalData]>([:])
 
     package init() {}
 
-    /// Keeps a value.
+    /// Retains a value.
     ///
-    /// - Returns: What is to be in the row.
+    /// - Returns: The tagged reference to store in the row.
     func hold(_ value: ExternalData) -> Data {
         let name = UUID().uuidString
         values.withLock { $0[name] = value }

@@ -2,10 +2,10 @@ package import QuireModel
 package import QuireQuery
 internal import QuireSystem
 
-/// Makes the dictionaries of a request in memory, of objects that satisfy its predicate: for stores that cannot do it
-/// themselves, and for what their own language cannot say.
+/// Evaluates a dictionary request in memory, on objects that satisfy its predicate: for stores without a query language, and
+/// for expressions that SQL cannot express.
 ///
-/// Means the same as `DictionaryStatement`, which says it in SQL.
+/// Equivalent to `DictionaryStatement`, which compiles to SQL.
 package struct DictionaryEvaluation {
     package let query: ResolvedDictionaryQuery
     /// The objects, by primary key.
@@ -67,7 +67,7 @@ package struct DictionaryEvaluation {
         return groups
     }
 
-    /// The dictionary of a group; `nil` if the group does not satisfy what groups must.
+    /// The dictionary of a group; `nil` if the group does not satisfy the HAVING predicate.
     private func row(of group: [any QuerySubject]) throws -> Row? {
         var values: [QueryExpression: AttributeValue] = [:]
         for aggregate in query.aggregates {
@@ -142,7 +142,7 @@ package struct DictionaryEvaluation {
         switch (left, right) {
         case (.objectID(let left), .objectID(let right)):
             return ValueOrder.compareObjects(left, right)
-        // Values that cannot be read come last, and differ if their files do.
+        // Unreadable values sort last, and are distinct if their files are.
         case (.external(let left), .external(let right)):
             let paths = (left.path ?? "", right.path ?? "")
             return paths.0 == paths.1 ? 0 : paths.0 < paths.1 ? -1 : 1
@@ -167,7 +167,7 @@ extension DictionaryEvaluation {
 }
 
 extension DictionaryEvaluation {
-    /// How many objects are in memory at a time where each makes a dictionary of its own.
+    /// The number of objects in memory at a time if each produces one dictionary.
     private static let batchSize = 1000
 
     /// Calls a closure with the values of each dictionary of a store's objects, as ``dictionaries()`` has them. All objects
@@ -211,7 +211,7 @@ extension DictionaryEvaluation {
 }
 
 extension FetchRequest {
-    /// The request for all objects that dictionaries are made of, by primary key.
+    /// The request for all objects that dictionaries are computed from, by primary key.
     package var forObjects: FetchRequest {
         var request = FetchRequest(entityName, predicate: predicate)
         request.includesSubentities = includesSubentities
@@ -233,9 +233,9 @@ extension ResultColumnType {
 
 // MARK: - Streams
 
-/// The dictionaries of a request, given one after the other as they are read, without those before.
+/// The dictionaries of a request, streamed as they are read; earlier ones are not retained.
 ///
-/// While they are given their store is being read; without a write-ahead log it cannot be saved to meanwhile.
+/// A read transaction is open during iteration; without a write-ahead log it blocks saves to the store.
 package struct DictionaryStream {
     /// Takes the values of a dictionary, in the order of the names.
     package typealias Body = (ArraySlice<AttributeValue>) throws -> Void
@@ -250,7 +250,7 @@ package struct DictionaryStream {
         self.read = read
     }
 
-    /// A stream of the dictionaries of a request. A store that gives them all at once does so here.
+    /// A stream of the dictionaries of a request, all of which are in memory by default.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`, or as
     ///   ``PersistentStore/dictionaries(matching:)``.
@@ -269,14 +269,14 @@ package struct DictionaryStream {
 
     /// Calls a closure with the values of each dictionary, in the order of the names.
     ///
-    /// - Throws: What the closure throws, which ends the reading, or as ``PersistentStore/dictionaries(matching:)``.
+    /// - Throws: Errors of the closure, which end the reading, or as ``PersistentStore/dictionaries(matching:)``.
     package func forEach(_ body: (ArraySlice<AttributeValue>) throws -> Void) throws {
         try read(body)
     }
 }
 
-/// A store that need not have all dictionaries of a request in memory.
+/// A store that can stream the dictionaries of a request.
 package protocol DictionarySource {
-    /// Checks a request, and gives a stream of its dictionaries, in its order, within its limit and offset.
+    /// Validates a request, and returns a stream of its dictionaries, in its order, within its limit and offset.
     func dictionaryStream(matching request: FetchRequest) throws -> DictionaryStream
 }

@@ -2,8 +2,7 @@ import Foundation
 public import QuireModel
 internal import QuireSystem
 
-/// The values of an object as a store or a parent context holds them. Immutable; values are decoded when
-/// asked for, by slot.
+/// The values of an object in a store or a parent context. Immutable; values are decoded on access, by slot.
 public struct ObjectSnapshot: Sendable {
     @usableFromInline package let chunk: RowChunk
     /// The row's position in the chunk.
@@ -30,7 +29,7 @@ public struct ObjectSnapshot: Sendable {
 
     /// The value of a slot.
     ///
-    /// - Throws: What the reader of external data throws if the value's file cannot be read.
+    /// - Throws: Errors of the external data reader if the value's file cannot be read.
     public func value(at slot: Int) throws -> AttributeValue {
         try PackedRow(chunk: chunk, offset: offset).value(
             of: entity.slots[slot], in: entity, store: store)
@@ -45,7 +44,7 @@ public struct ObjectSnapshot: Sendable {
     }
 }
 
-/// Decodes a row in place. Valid only while its chunk is alive, hence for use within a call.
+/// Decodes a row in place. Valid only while its chunk is alive, hence within a call.
 @usableFromInline
 package struct PackedRow {
     @usableFromInline let chunk: RowChunk
@@ -144,7 +143,7 @@ package struct PackedRow {
         return try value(of: slot, in: entity, store: store)
     }
 
-    /// The value of a slot that may be kept outside, if it is.
+    /// The value of a slot that allows external storage, if it is external.
     func externalValue(_ slot: Int, of entity: ResolvedEntity) throws -> ExternalData? {
         guard hasValue(slot) else { return nil }
         let raw = bytes(slot, slotCount: entity.slots.count)
@@ -155,7 +154,7 @@ package struct PackedRow {
             named: String(decoding: raw.dropFirst().prefix { $0 != 0 }, as: UTF8.self))
     }
 
-    /// The value of an attribute that may be kept outside: a tag byte, then the bytes or a file's name.
+    /// The value of an attribute that allows external storage: a tag byte, then the bytes or a file's name.
     private func externalCapable(_ raw: UnsafeRawBufferPointer) throws -> Data {
         switch raw.first {
         case ExternalDataTag.inline: return Data(raw.dropFirst())
@@ -181,6 +180,6 @@ package struct PackedRow {
 package enum ExternalDataTag {
     package static let inline: UInt8 = 1
     package static let external: UInt8 = 2
-    /// Values up to this size are kept in the row.
+    /// The maximum size of inline values.
     package static let maximumInlineSize = 100 * 1024
 }

@@ -6,7 +6,7 @@ public import QuireSystem
 
 /// The kind of a store.
 public struct StoreType: RawRepresentable, Hashable, Sendable {
-    /// The name, as Core Data's metadata has it.
+    /// The name in Core Data's metadata.
     public let rawValue: String
 
     /// Makes a type of a name.
@@ -14,19 +14,18 @@ public struct StoreType: RawRepresentable, Hashable, Sendable {
 
     /// A SQLite database in Core Data's layout.
     public static let sqlite = StoreType(rawValue: "SQLite")
-    /// Core Data's XML file, read and written as a whole.
+    /// Core Data's XML file, an atomic store.
     public static let xml = StoreType(rawValue: "XML")
-    /// Core Data's binary file, read and written as a whole.
+    /// Core Data's binary file, an atomic store.
     public static let binary = StoreType(rawValue: "Binary")
     /// Objects that are in no file.
     public static let inMemory = StoreType(rawValue: "InMemory")
 }
 
-/// Keeps objects. The coordinator asks it for rows and hands it what to save; it speaks identifiers and values
-/// only.
+/// The interface that stores implement. The coordinator requests rows from it and passes it change sets: identifiers and
+/// values, never objects.
 ///
-/// A store may be called from any thread, several at a time; it orders its own work. A call that throws has
-/// changed nothing.
+/// Callable from any thread, concurrently; a store serializes its own work. A call that throws has changed nothing.
 public protocol PersistentStore: AnyObject, Sendable {
     /// The store's UUID and entity names, which its objects' identifiers share.
     var identity: StoreIdentity { get }
@@ -41,7 +40,7 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// The model of its objects.
     var layout: ResolvedModel { get }
 
-    /// What it can do, and what it promises.
+    /// The optional features and guarantees of the store.
     var capabilities: StoreCapabilities { get }
 
     /// The rows that a request finds, in its order, within its limit and offset.
@@ -57,109 +56,109 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// - Throws: As ``rows(matching:)``.
     func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
 
-    /// The dictionaries that a request asks for, in its order, within its limit and offset.
+    /// The dictionaries that a request fetches, in its order, within its limit and offset.
     ///
     /// - Throws: As ``rows(matching:)``.
     func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries
 
-    /// How the store finds what a request asks for.
+    /// The query plan of a request.
     ///
-    /// - Throws: As ``rows(matching:)``, and with code `unsupported` if the store has nothing to tell.
+    /// - Throws: As ``rows(matching:)``, and with code `unsupported` if the store has no query plans.
     func explain(_ request: FetchRequest) throws -> FetchExplanation
 
-    /// The row of an object, or `nil` if there is none (any more).
+    /// The row of an object, or `nil` if it does not exist (any more).
     func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
 
     /// The rows of objects, in any order. Missing rows are left out.
     func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet
 
-    /// The rows of the objects that a relationship of an object leads to, in the relationship's order if it has
-    /// one, otherwise by primary key.
+    /// The rows of the destination objects of a relationship, in the relationship's order if it is ordered, otherwise by
+    /// primary key.
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet
 
-    /// What a to-many relationship of objects of one entity hierarchy leads to. Members without a row may be among
-    /// it.
+    /// The members of a to-many relationship for objects of one entity hierarchy. May include dangling references.
     func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects
 
-    /// How often a save of this store has found that another process, or another store on the same file, had
-    /// saved since the save before it.
+    /// The number of saves of this store that detected a commit by another process, or by another store on the same file,
+    /// since the save before.
     var externalCommitCount: Int { get }
 
     /// Whether rows may be read now, cached ones included: `false` while protected data of class `complete` are locked. Reading
     /// and saving throw ``QuireError`` with code `protectedDataUnavailable` then.
     var isDataAvailable: Bool { get }
 
-    /// The version of what is saved; `nil` if the store cannot tell.
+    /// The version of the saved content; `nil` if the store has none.
     var contentVersion: ContentVersion? { get }
 
-    /// Sets aside identifiers for new objects. They are never given out twice by this store.
+    /// Reserves identifiers for new objects. This store never issues them twice.
     ///
     /// - Parameters:
     ///   - entity: The entity of the objects.
-    ///   - count: How many.
-    ///   - durably: Whether other processes learn of it now, with a transaction of its own. Otherwise they do by the
-    ///     save that uses the identifiers, which fails with code `mergeConflict` if another was faster.
+    ///   - count: The number of identifiers.
+    ///   - durably: Whether to publish the reservation to other processes now, in a separate transaction. Otherwise it is
+    ///     published by the save that uses the identifiers, which fails with code `mergeConflict` if another process has used
+    ///     them first.
     func reserveObjectIDs(
         for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID]
 
-    /// Writes a change set, all of it or nothing. When it returns, the changes survive power loss.
+    /// Writes a change set atomically. When it returns, the changes survive power loss.
     ///
-    /// An updated object's version goes up by one if ``ObjectChange/writesRow``; a new object's is 1. Derived attributes
-    /// are the store's to write, whatever the change set has for them.
+    /// The version of an updated object is incremented if ``ObjectChange/writesRow``; a new object's is 1. Derived attributes
+    /// are computed by the store; their values in the change set are ignored.
     ///
-    /// - Returns: The objects not in the change set whose derived attributes it has changed; their versions stay.
+    /// - Returns: The objects not in the change set whose derived attributes have changed; their versions stay.
     /// - Throws: ``QuireError`` with code `mergeConflict`, `constraintConflict`, `outOfSpace`, `readOnly` or
     ///   `storeUnavailable`.
     @discardableResult
     func save(_ changes: ChangeSet) throws -> [ManagedObjectID]
 
-    /// Writes a change set as ``save(_:)`` does, and calls a closure when everything that can fail but the commit has
-    /// been done. If that throws, nothing is written.
+    /// Writes a change set as ``save(_:)`` does, and calls a closure after everything that can fail except the commit. If the
+    /// closure throws, nothing is written.
     ///
-    /// A coordinator saves to several stores so: each is ready to commit before the first one does.
+    /// Used for saves to several stores: each is ready to commit before the first one commits.
     func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID]
 
-    /// Inserts the rows of a request, all of them or none.
+    /// Inserts the rows of a request atomically.
     ///
-    /// - Parameter rule: What is done about a row whose values must be unique and are in the store already.
+    /// - Parameter rule: The upsert policy for a row that violates a uniqueness constraint.
     /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
     func insert(_ request: BatchInsertRequest, onConflict rule: UpsertPolicy) throws -> BatchResult
 
-    /// Updates the objects that a request finds, all of them or none. Their versions go up by one.
+    /// Updates the objects that match a request, atomically. Their versions are incremented.
     ///
     /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchUpdateRequest)``.
     func update(_ request: BatchUpdateRequest) throws -> BatchResult
 
-    /// Deletes the objects that a request finds, and what delete rules take along, all of them or none. Versions of
-    /// objects that lose a reference go up by one.
+    /// Deletes the objects that match a request, and those that delete rules cascade to, atomically. Versions of objects that
+    /// lose a reference are incremented.
     ///
     /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchDeleteRequest)``.
     func delete(_ request: BatchDeleteRequest) throws -> BatchResult
 
-    /// What ``ChangeSet/records`` of earlier saves recorded.
+    /// The ``ChangeSet/records`` of earlier saves.
     func records() throws -> [String: String]
 
-    /// What the store says of itself and of the model it was made with, and what applications have added.
+    /// Metadata of the store, of the model it was made with, and of applications.
     func metadata() throws -> StoreMetadata
 
-    /// Keeps a value for an application under a key, or removes it for `nil`, and saves it at once.
+    /// Sets an application's metadata value for a key, or removes it for `nil`, and saves it at once.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the key is one of the framework's own (it begins with `NS`,
-    ///   `_NS` or `Quire`), `unsupported` if the store keeps no metadata, and what saving throws.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the key is reserved (prefix `NS`, `_NS` or `Quire`),
+    ///   `unsupported` if the store has no metadata, and errors of saving.
     func setMetadata(_ value: PropertyListValue?, forKey key: String) throws
 
     /// Ends all use of the store's file. Later calls throw `storeUnavailable`.
     func close() throws
 }
 
-/// What a store need not do itself.
+/// Default implementations.
 extension PersistentStore {
     /// Reads all rows for their identifiers.
     public func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
@@ -235,7 +234,7 @@ extension PersistentStore {
     /// Keeps the objects of all entities.
     public var configurationName: String? { nil }
 
-    /// Calls the closure first, and saves then: all that a store can do which commits in one step.
+    /// Calls the closure, then saves: sufficient for stores that commit in one step.
     public func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID] {
@@ -246,7 +245,7 @@ extension PersistentStore {
     /// Cannot tell.
     public var contentVersion: ContentVersion? { nil }
 
-    /// Nobody else saves.
+    /// Zero by default: no other process saves.
     public var externalCommitCount: Int { 0 }
 
     /// `true`, as for every store that is not protected.
@@ -268,8 +267,8 @@ extension PersistentStore {
 
 // MARK: - Capabilities
 
-/// What a store can do, and what it promises. Contexts do without what is missing where they can, and say so in an error
-/// where they cannot; the conformance suite tests what is there.
+/// Optional features and guarantees of a store. Contexts emulate missing ones where they can, and throw where they cannot;
+/// the conformance suite tests those that are declared.
 public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     /// One bit for each capability.
     public let rawValue: UInt32
@@ -281,13 +280,13 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     public static let saving = Self(rawValue: 1 << 0)
     /// A save writes everything or nothing, also if the process is killed or power fails.
     public static let atomicSaves = Self(rawValue: 1 << 1)
-    /// When a save returns it survives power loss.
+    /// Saves survive power loss once they return.
     public static let durableSaves = Self(rawValue: 1 << 2)
-    /// What is saved is there when the store is opened again.
+    /// Saved content persists across reopening.
     public static let reopening = Self(rawValue: 1 << 3)
-    /// Objects have versions, so that a save of an object which others have saved meanwhile is refused.
+    /// Objects have versions: optimistic locking refuses a save of an object that was saved elsewhere since it was read.
     public static let versions = Self(rawValue: 1 << 4)
-    /// Uniqueness constraints are kept.
+    /// Uniqueness constraints are enforced.
     public static let constraints = Self(rawValue: 1 << 5)
     /// Derived attributes are computed.
     public static let derivedAttributes = Self(rawValue: 1 << 6)
@@ -297,35 +296,35 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     public static let batchRequests = Self(rawValue: 1 << 8)
     /// Texts can be recorded together with a save.
     public static let records = Self(rawValue: 1 << 9)
-    /// Applications can keep metadata.
+    /// Applications can store metadata.
     public static let metadata = Self(rawValue: 1 << 10)
-    /// Requests find objects by condition. Without it the store gives all objects of an entity, and the rest is done in
-    /// memory.
+    /// Predicates are evaluated by the store. Without it the store returns all objects of an entity, and requests are
+    /// evaluated in memory.
     public static let predicates = Self(rawValue: 1 << 11)
-    /// Decimal numbers keep all of their 38 digits rather than 15.
+    /// Decimal numbers have 38 digits rather than 15.
     public static let exactDecimals = Self(rawValue: 1 << 12)
-    /// Values of binary attributes may be kept in files of their own.
+    /// Values of binary attributes may be kept in external files.
     public static let externalData = Self(rawValue: 1 << 13)
-    /// Several processes may have the store open and save in turns.
+    /// Several processes may have the store open and save to it.
     public static let sharing = Self(rawValue: 1 << 14)
-    /// How the store finds objects can be asked.
+    /// Query plans are available.
     public static let explaining = Self(rawValue: 1 << 15)
-    /// Identifiers of deleted objects are not given out again after the store has been opened anew.
+    /// Identifiers of deleted objects are not reused after reopening.
     public static let lastingIdentifiers = Self(rawValue: 1 << 16)
-    /// A save can be made ready and then wait before it is committed; see ``PersistentStore/save(_:beforeCommit:)``.
+    /// A save can be prepared before it is committed; see ``PersistentStore/save(_:beforeCommit:)``.
     public static let preparedSaves = Self(rawValue: 1 << 18)
-    /// Objects keep their versions when the store is opened anew. Without it all have version 1 then.
+    /// Object versions persist across reopening. Without it all are 1 then.
     public static let lastingVersions = Self(rawValue: 1 << 17)
 }
 
 // MARK: - New stores
 
-/// Where a store is to be made.
+/// The location of a new store.
 package struct NewStoreLocation {
     package let path: String
-    /// Whether there is anything at the path.
+    /// Whether the path exists.
     package let isTaken: Bool
-    /// Whether it is a place in memory.
+    /// Whether the location is in memory.
     package var isInMemory = false
 
     package init(path: String, isTaken: Bool, isInMemory: Bool = false) {
@@ -334,9 +333,9 @@ package struct NewStoreLocation {
         self.isInMemory = isInMemory
     }
 
-    /// Checks that a store can be made there.
+    /// Checks that a store can be created there.
     ///
-    /// - Throws: ``QuireError`` with code `readOnly`, `alreadyExists`, or `notFound` if there is no folder for it.
+    /// - Throws: ``QuireError`` with code `readOnly`, `alreadyExists`, or `notFound` if the parent folder is missing.
     package func check(isReadOnly: Bool) throws {
         if isReadOnly {
             throw QuireError(
@@ -377,15 +376,15 @@ package struct ExternalFile: Sendable {
     }
 }
 
-/// An object as it is to be in a store that takes objects in bulk.
+/// An object to be bulk-loaded.
 package struct BulkRow {
-    /// Its identifier, chosen by whoever loads.
+    /// Its identifier, chosen by the caller.
     package var objectID: ManagedObjectID
     /// Its entity.
     package var entity: ResolvedEntity
     /// Its version.
     package var version: UInt32
-    /// Its values by slot, references included. What is derived is computed by the store, but for times of saves.
+    /// Its values by slot, references included. Derived attributes are computed by the store, except times of saves.
     package var values: ContiguousArray<AttributeValue>
     /// The values that are in files, by slot; they are not in ``values``.
     package var files: [Int: ExternalFile] = [:]
@@ -402,12 +401,12 @@ package struct BulkRow {
     }
 }
 
-/// Takes whole objects into a store, in bulk. Nothing of it is there before the loading has come to its end.
+/// Bulk-loads complete objects into a store. Nothing is visible before the load has finished.
 package protocol BulkInserter: AnyObject {
-    /// Adds an object. Objects to which it refers may come later.
+    /// Adds an object. Objects it refers to may be added later.
     func insert(_ object: BulkRow) throws
 
-    /// Makes a relationship of an object lead to others, in this order if it has one, and their inverse back.
+    /// Sets the destinations of a relationship, in this order if it is ordered, and their inverse.
     func relate(
         _ owner: ManagedObjectID, through relationship: ResolvedEntity.Relationship,
         to members: [ManagedObjectID]
@@ -416,12 +415,12 @@ package protocol BulkInserter: AnyObject {
     /// Records texts, as ``ChangeSet/records``.
     func setRecords(_ records: [String: String]) throws
 
-    /// Sees to it that objects of a root entity get primary keys beyond this one.
+    /// Ensures that new objects of a root entity get primary keys greater than this one.
     func reservePrimaryKeys(through greatest: Int64, root: ResolvedEntity) throws
 }
 
-/// A store that takes objects in bulk in its own way.
+/// A store that supports bulk loading.
 package protocol BulkInsertingStore: PersistentStore {
-    /// Runs a closure that loads objects; all of them are in the store when it returns, or none if it throws.
+    /// Runs a closure that loads objects, atomically: if it throws, nothing is inserted.
     func load(_ body: (any BulkInserter) throws -> Void) throws
 }

@@ -2,7 +2,7 @@ package import QuireModel
 package import QuireQuery
 package import QuireSystem
 
-/// What batch requests may set.
+/// Settable properties of batch requests.
 extension ResolvedEntity {
     /// The property of a key.
     ///
@@ -58,7 +58,7 @@ extension ResolvedEntity {
 }
 
 extension ResolvedEntity.Relationship {
-    /// Whether an object may lead to so many objects.
+    /// Whether a count satisfies the relationship's minimum and maximum.
     package func allows(count: Int) -> Bool {
         count == 0
             ? description.isOptional

@@ -2,7 +2,7 @@ public import Foundation
 public import QuireModel
 public import QuireSystem
 
-/// Rows that a store has found, packed, in the order asked for. Immutable and cheap to pass on.
+/// Fetched rows, packed, in the order of the request. Immutable and cheap to copy.
 public final class RowSet: RandomAccessCollection, Sendable {
     @usableFromInline
     package struct Location: Sendable {
@@ -17,9 +17,9 @@ public final class RowSet: RandomAccessCollection, Sendable {
 
     @usableFromInline package let chunks: [RowChunk]
     @usableFromInline package let locations: ContiguousArray<Location>
-    /// The model that the rows belong to.
+    /// The model of the rows.
     public let layout: ResolvedModel
-    /// The store that the rows belong to.
+    /// The store of the rows.
     public let store: StoreIdentity
 
     package init(
@@ -88,7 +88,7 @@ public final class RowSet: RandomAccessCollection, Sendable {
             layout: layout, store: store)
     }
 
-    /// How much memory the rows hold on to.
+    /// The memory that the rows retain, in bytes.
     package var byteCount: Int { chunks.reduce(0) { $0 + $1.capacity } }
 
     /// Rows of several sets.
@@ -98,7 +98,7 @@ public final class RowSet: RandomAccessCollection, Sendable {
         var locations: ContiguousArray<Location> = []
         locations.reserveCapacity(rows.count)
         for row in rows {
-            // Rows of one set come one after the other.
+            // Rows of one set are contiguous.
             if chunks.last !== row.chunk { chunks.append(row.chunk) }
             locations.append(
                 Location(
@@ -120,7 +120,7 @@ public final class RowSet: RandomAccessCollection, Sendable {
             chunks: chunks + other.chunks, locations: locations, layout: layout, store: store)
     }
 
-    /// Has a row that will be read soon brought nearer; nothing if there is none.
+    /// Prefetches the row at a position into the CPU cache; nothing if there is none.
     @inlinable @inline(__always)
     package func prefetch(_ position: Int) {
         guard position < locations.count else { return }
@@ -154,14 +154,14 @@ public final class RowSet: RandomAccessCollection, Sendable {
 package final class RowChunk: @unchecked Sendable {
     @usableFromInline let bytes: UnsafeMutableRawPointer
     @usableFromInline let capacity: Int
-    /// What reads the files that binary values of the rows are kept in.
+    /// The reader of external data of the rows.
     package let externalData: (any ExternalDataReading)?
 
-    /// The size of the blocks that rows share. A larger row gets a block of its own.
+    /// The size of shared chunks. A larger row gets a chunk alone.
     static let standardCapacity = 256 * 1024
-    /// The greatest size of a row, and of a block: sizes and offsets have 32 bits.
+    /// The maximum size of a row, and of a chunk: sizes and offsets have 32 bits.
     static let maximumSize = Int(UInt32.max) & ~7
-    /// How many standard blocks wait for reuse (64 MiB). Touching fresh pages costs more than filling them.
+    /// The maximum number of pooled standard chunks (64 MiB). Page faults on fresh memory cost more than filling it.
     private static let poolLimit = 256
     private static let pool = Lock<[UInt]>([])
 
@@ -193,7 +193,7 @@ package final class RowChunk: @unchecked Sendable {
     }
 }
 
-/// Reads binary values that a store keeps in files of their own.
+/// Reads external data: binary values that a store keeps in files.
 public protocol ExternalDataReading: Sendable {
     /// The bytes of the value of a name.
     func data(named name: String) throws -> Data
@@ -211,11 +211,11 @@ extension ExternalDataReading {
 
 // MARK: - Lists of identifiers
 
-/// Identifiers of objects of one store, in an order: eight bytes each.
+/// An ordered list of identifiers of one store: eight bytes each.
 public struct ObjectIDList: RandomAccessCollection, Sendable {
     /// The identifiers' bits.
     @usableFromInline package let bits: ContiguousArray<UInt64>
-    /// The store that the objects belong to.
+    /// The store of the objects.
     public let store: StoreIdentity
 
     package init(bits: ContiguousArray<UInt64>, store: StoreIdentity) {
@@ -257,29 +257,29 @@ extension ObjectIDList {
 
 // MARK: - Related objects
 
-/// What a to-many relationship of several objects leads to: for each of them, identifiers in the relationship's
-/// order, or by primary key if it has none.
+/// The members of a to-many relationship for several owners: for each owner, identifiers in the relationship's order, or by
+/// primary key if it is unordered.
 public struct RelatedObjects: Sendable {
-    /// The objects that the relationship leads from. Those that it leads nowhere from need not be here.
+    /// The owners. Those without members may be omitted.
     package private(set) var owners: ContiguousArray<UInt64> = []
-    /// Where each owner's members begin, and the end.
+    /// The start offset of each owner's members, and the end.
     private(set) var starts: ContiguousArray<Int> = [0]
     /// The identifiers' bits.
     package private(set) var members: ContiguousArray<UInt64> = []
     /// Rows of members that were read on the way. Not all need be here.
     public var rows: [RowSet] = []
 
-    /// Nothing.
+    /// Makes an empty value.
     public init() {}
 
-    /// Adds what the relationship of one more object leads to.
+    /// Appends one more owner with its members.
     public mutating func append(
         _ objectIDs: some Sequence<ManagedObjectID>, of owner: ManagedObjectID
     ) {
         for id in objectIDs { append(id.bits, of: owner.bits) }
     }
 
-    /// Adds one more member; those of an owner come one after the other.
+    /// Appends one more member; members of an owner are contiguous.
     @inline(__always)
     package mutating func append(_ member: UInt64, of owner: UInt64) {
         if owners.last != owner {
@@ -308,7 +308,7 @@ public struct RelatedObjects: Sendable {
         self = kept
     }
 
-    /// Adds what was found for further owners.
+    /// Appends the owners of another value.
     package mutating func append(_ other: RelatedObjects) {
         for position in other.owners.indices {
             for member in other.members(at: position) {

@@ -4,8 +4,8 @@ internal import QuireSystem
 
 /// Packs rows; see ``RowChunk`` for the format.
 ///
-/// For each row call ``beginRow(_:entity:version:)``, set the slots that have values, and call
-/// ``endRow()``. A slot is set at most once; slots that are not set have no value, nor has one that could not be set.
+/// For each row call ``beginRow(_:entity:version:)``, set the slots that have values, and call ``endRow()``. A slot is set at
+/// most once; slots that are not set, or whose setting failed, are null.
 @usableFromInline
 package struct RowSetBuilder: ~Copyable {
     let layout: ResolvedModel
@@ -101,14 +101,14 @@ package struct RowSetBuilder: ~Copyable {
         }
     }
 
-    /// Sets bytes that `fill` writes to the place it is given.
+    /// Sets bytes that `fill` writes into the given buffer.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if the row would be larger than rows can be.
+    /// - Throws: ``QuireError`` with code `unsupported` if the row would exceed the maximum row size.
     @inlinable @inline(__always)
     mutating func setBytes(
         count: Int, at slot: Int, fill: (UnsafeMutableRawPointer) -> Void
     ) throws {
-        // No block is larger than a row can be, so that what fits into one needs no other check.
+        // No chunk exceeds the maximum row size, so fitting the chunk needs no other check.
         if end + count > capacity { try makeRoom(for: count) }
         markPresent(slot)
         let cell = row + (cells &+ slot &* 8)
@@ -129,11 +129,11 @@ package struct RowSetBuilder: ~Copyable {
                 offset: UInt32(truncatingIfNeeded: rowStart)))
     }
 
-    /// Adds a finished row of the same model.
+    /// Appends a finished row of the same model.
     ///
     /// - Parameters:
-    ///   - storeBits: What identifiers in it are to have besides entity and primary key.
-    ///   - version: The version it is to have, if it is another one.
+    ///   - storeBits: The store bits of identifiers in the copy, besides entity and primary key.
+    ///   - version: The version of the copy, if it differs.
     package mutating func copyRow(
         _ source: PackedRow, of entity: ResolvedEntity, storeBits: UInt64, version: UInt32? = nil
     ) {
@@ -222,7 +222,7 @@ package struct RowSetBuilder: ~Copyable {
     /// Moves the unfinished row to a new chunk with room for `needed` bytes from its start.
     @usableFromInline
     mutating func grow(toHold needed: Int, rowSize: Int) {
-        // A row that outgrows a standard chunk doubles, so that many blobs in one row stay linear.
+        // A row that outgrows a standard chunk doubles, so that appending many blobs to one row stays linear.
         let wanted =
             needed + 8 > nextCapacity
             ? min(needed, maximumSize - needed) + needed + 8 : nextCapacity

@@ -1,13 +1,12 @@
 public import QuireModel
 public import QuireSystem
 
-/// All that kept a store from saving a change set because others have saved meanwhile, or because objects would
-/// break a uniqueness constraint.
+/// All conflicts that kept a store from saving a change set: optimistic-lock failures and violated uniqueness constraints.
 ///
-/// ``PersistentStore/save(_:)`` throws a ``QuireError`` that has it as its underlying error. Contexts resolve it by
-/// their merge policies.
+/// The underlying error of the ``QuireError`` thrown by ``PersistentStore/save(_:)``. Contexts resolve it by their merge
+/// policies.
 public struct SaveConflicts: Error, Sendable {
-    /// Objects whose rows are not what the change set took for granted.
+    /// Optimistic-lock failures.
     public var objects: [ObjectConflict] = []
     /// Values that must be unique and are not.
     public var constraints: [ConstraintViolation] = []
@@ -15,27 +14,27 @@ public struct SaveConflicts: Error, Sendable {
     /// No conflicts.
     public init() {}
 
-    /// Whether there is none.
+    /// Whether there are no conflicts.
     public var isEmpty: Bool { objects.isEmpty && constraints.isEmpty }
 }
 
-/// An object whose row is not what a change set took for granted.
+/// An optimistic-lock failure: the stored version differs from the change's base version.
 public struct ObjectConflict: Sendable {
-    /// What the change set has to do with the object.
+    /// The operation of the change set on the object.
     public enum Change: Sendable {
-        /// It changes the object or a relationship of it.
+        /// An update of the object or one of its relationships.
         case update
-        /// It deletes the object, which has been changed, or has come to be referred to by others.
+        /// A deletion of an object that has been changed since, or has become the destination of another object's reference.
         case deletion
-        /// It refers to the object, which is gone.
+        /// A reference to an object that has been deleted.
         case reference
     }
 
     /// The object.
     public var objectID: ManagedObjectID
-    /// What the change set has to do with it.
+    /// The operation of the change set on the object.
     public var change: Change
-    /// The row as the store has it now; `nil` if it is gone.
+    /// The current row in the store; `nil` if it was deleted.
     public var current: ObjectSnapshot?
 
     /// Describes a conflict.
@@ -50,13 +49,13 @@ public struct ObjectConflict: Sendable {
 public struct ConstraintViolation: Sendable {
     /// The entity that declares the constraint.
     public var entityName: String
-    /// The properties whose values, taken together, must be unique.
+    /// The properties whose combined values must be unique.
     public var properties: [String]
     /// The values, in the order of the properties.
     public var values: [AttributeValue]
-    /// The stored object that has the values and is not in the change set; `nil` if there is none.
+    /// The stored object with the values that is not in the change set; `nil` if there is none.
     public var current: ObjectSnapshot?
-    /// The objects of the change set that have them.
+    /// The objects of the change set with these values.
     public var objectIDs: [ManagedObjectID]
 
     /// Describes a violation.
@@ -73,7 +72,7 @@ public struct ConstraintViolation: Sendable {
 }
 
 extension SaveConflicts {
-    /// The error to throw, with one failure for each conflict.
+    /// The error to throw, with one failure per conflict.
     public func error(file: String?) -> QuireError {
         var error = QuireError.combining(
             objects.map { $0.error(properties: [], file: file) }
@@ -84,7 +83,7 @@ extension SaveConflicts {
 }
 
 extension ObjectConflict {
-    /// The failure that this conflict is, with the properties that others have changed if they are known.
+    /// The failure for this conflict, with the properties changed in the store if known.
     package func error(properties: [String], file: String?) -> QuireError {
         let name = "“\(objectID.shortDescription)”"
         let others = properties.map { "“\($0)”" }.joined(separator: ", ")
@@ -110,7 +109,7 @@ extension ObjectConflict {
 }
 
 extension ConstraintViolation {
-    /// The failures that this violation is: one for each object that would have to give way.
+    /// The failures for this violation: one for each object that would have to change.
     package func errors(file: String?) -> [QuireError] {
         let names = properties.map { "“\($0)”" }.joined(separator: " and ")
         return objectIDs.dropFirst(current == nil ? 1 : 0).map { id in
@@ -125,8 +124,8 @@ extension ConstraintViolation {
     }
 }
 
-/// Identifiers of new objects may have been given to others by another process. Underlies a ``QuireError``;
-/// the same save may succeed with the next identifiers that the store sets aside.
+/// Identifiers of new objects may have been used by another process. Underlies a ``QuireError``; the same save may succeed
+/// with the next reserved identifiers.
 package struct PrimaryKeyCollision: Error {
     package init() {}
 }

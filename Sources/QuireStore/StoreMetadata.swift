@@ -2,7 +2,7 @@ public import Foundation
 package import QuireModel
 public import QuireSystem
 
-/// What a store says of itself and of the model it was made with, in Core Data's terms, and what applications have added.
+/// Metadata of a store and of the model it was made with, in Core Data's terms, and of applications.
 ///
 /// ```swift
 /// let metadata = try XMLStore.metadata(at: "library.xml")       // Reads no objects.
@@ -25,9 +25,9 @@ public struct StoreMetadata: Sendable, Hashable {
         package static let digest = "NSStoreModelVersionHashesDigest"
         package static let checksum = "NSStoreModelVersionChecksumKey"
         static let autoVacuum = "_NSAutoVacuumLevel"
-        /// The model that a store in a file which is written as a whole carries, as Xcode's XML.
+        /// The carried model of an atomic store, as Xcode's XML.
         package static let model = "QuireModel"
-        /// What ``ChangeSet/records`` recorded in such a store.
+        /// The key of ``ChangeSet/records``.
         package static let records = "QuireRecords"
     }
 
@@ -56,9 +56,9 @@ public struct StoreMetadata: Sendable, Hashable {
         setModel(model, hashes: hashes ?? model.versionHashesForNewStores)
     }
 
-    /// The same with another model in the place of the one that the store was made with.
+    /// A copy with the metadata of another model.
     ///
-    /// - Parameter entities: The names of the entities whose objects the store keeps; `nil` for all of the model.
+    /// - Parameter entities: The names of the entities that the store keeps; `nil` for all of the model.
     package func replacingModel(
         _ model: ManagedObjectModel, keeping entities: Set<String>? = nil
     ) -> StoreMetadata {
@@ -78,8 +78,7 @@ public struct StoreMetadata: Sendable, Hashable {
         values[Key.checksum] = .string(ManagedObjectModel.versionChecksum(of: hashes))
     }
 
-    /// Reads the metadata of a store. There are stores of apps with nothing in the place of the property list; no data
-    /// depends on it.
+    /// Reads the metadata of a store. In some apps' stores the property list is missing; no data depends on it.
     package init(storeUUID: String, propertyList: Data, path: String) throws {
         if propertyList.isEmpty {
             self.init(storeUUID: storeUUID, values: [:])
@@ -124,7 +123,7 @@ public struct StoreMetadata: Sendable, Hashable {
         (values[Key.hashes]?.dictionary ?? [:]).compactMapValues(\.data)
     }
 
-    /// All of it, and what applications added, as a binary property list.
+    /// The metadata, including applications' values, as a binary property list.
     public var propertyList: Data {
         get throws { try PropertyListValue.dictionary(values).propertyList }
     }

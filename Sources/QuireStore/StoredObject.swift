@@ -2,9 +2,9 @@ package import QuireModel
 package import QuireQuery
 internal import QuireSystem
 
-/// An object as its store has it, for testing what the store's own language cannot say.
+/// A stored row as predicate subject, for residual predicates that SQL cannot express.
 ///
-/// Related objects are read one by one, each once for each ``StoredObjects``.
+/// Related objects are read one by one, each once per ``StoredObjects``.
 package struct StoredObject: QuerySubject {
     package let snapshot: ObjectSnapshot
     package let objects: StoredObjects
@@ -20,7 +20,7 @@ package struct StoredObject: QuerySubject {
 
     package func queryValue(forKey key: String) throws -> QueryValue {
         switch entity.properties[key] {
-        // Of a value in a file it matters only that it is there.
+        // For external data only whether there is a value matters.
         case .attribute(let slot):
             if objects.derivesValues, let value = try derivedValue(at: slot) {
                 return .value(value)
@@ -96,18 +96,18 @@ extension AttributeValue {
     }
 }
 
-/// The objects read for one request.
+/// A cache of the objects read for one request.
 package final class StoredObjects {
     package typealias ReadRow = (ManagedObjectID) throws -> ObjectSnapshot?
     package typealias ReadRelated = (ManagedObjectID, ResolvedEntity.Relationship) throws ->
         [ObjectSnapshot]
 
     let layout: ResolvedModel
-    /// Whether derived attributes are computed of the objects, because rows may have what was derived before they changed.
+    /// Whether derived attributes are computed from the objects, because rows may hold stale derived values.
     let derivesValues: Bool
     private let readRow: ReadRow
     private let readRelated: ReadRelated
-    /// The rows that have been read; `nil` if reading them costs no more than looking here.
+    /// A cache of rows; `nil` if reading costs no more than a lookup.
     private var rows: [ManagedObjectID: ObjectSnapshot?]?
 
     /// Reads from a store.
@@ -144,7 +144,7 @@ package final class StoredObjects {
         }
     }
 
-    /// The rows that satisfy a condition, in the order of a request if that is asked for, within its bounds.
+    /// The rows that satisfy a predicate, sorted by the request if required, within its limit and offset.
     package func filter(
         _ found: RowSet, _ predicate: QueryPredicate?, _ request: FetchRequest, sorts: Bool
     ) throws -> RowSet {
@@ -180,8 +180,7 @@ package final class StoredObjects {
 
 // MARK: - Requests in memory
 
-/// Answers a request in memory from the rows of its entity, which come by primary key. Means the same as
-/// `FetchStatement`.
+/// Evaluates a fetch request in memory, on the rows of its entity in primary key order. Equivalent to `FetchStatement`.
 package struct InMemoryFetch {
     package let query: ResolvedQuery
     package let objects: StoredObjects
@@ -195,7 +194,7 @@ package struct InMemoryFetch {
     private var limit: Int { request.fetchLimit > 0 ? request.fetchLimit : .max }
     private var offset: Int { max(request.fetchOffset, 0) }
 
-    /// Calls its closure with the rows of an entity by primary key, until that returns `false`.
+    /// Calls its closure with the rows of an entity by primary key, until it returns `false`.
     package typealias Scan = (_ body: (ObjectSnapshot) throws -> Bool) throws -> Void
 
     /// The rows found, in the request's order, within its limit and offset.
@@ -214,7 +213,7 @@ package struct InMemoryFetch {
         return found
     }
 
-    /// How many rows are found, within the request's limit and offset.
+    /// The number of matching rows, within the request's limit and offset.
     package func count(_ scan: Scan) throws -> Int {
         var count = 0
         try forEachMatch(scan) { _ in
@@ -256,7 +255,7 @@ package struct InMemoryFetch {
                 (object.snapshot, try orderings.map { try $0.resolvedSortValue(of: object) }))
             return true
         }
-        // The position settles what is equal, so that such rows stay by primary key.
+        // Ties are broken by position, so that equal rows stay in primary key order.
         let order = keyed.indices.sorted { left, right in
             for (index, ordering) in orderings.enumerated() {
                 let order = ordering.compare(keyed[left].keys[index], keyed[right].keys[index])

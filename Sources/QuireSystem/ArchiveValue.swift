@@ -11,7 +11,7 @@ package indirect enum ArchiveValue: Sendable, Hashable {
     case string(String)
     case array([ArchiveValue])
     case dictionary([Entry])
-    /// The number of an object in a keyed archive; 0 stands for no object.
+    /// The index of an object in a keyed archive; 0 is the null object.
     case reference(Int)
 
     /// A key of a dictionary with its value.
@@ -54,7 +54,7 @@ extension PropertyListValue {
         }
     }
 
-    /// The value of a binary property list; `nil` if there is a reference in it.
+    /// The equivalent binary property list value; `nil` if the value contains a reference.
     package init?(_ value: ArchiveValue) {
         switch value {
         case .string(let text): self = .string(text)

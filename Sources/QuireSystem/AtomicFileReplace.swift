@@ -1,41 +1,41 @@
 import CLinux
 package import Foundation
 
-/// Replaces the content of a file so that its name leads to the whole old or the whole new content at every
-/// instant, also after a crash or power loss.
+/// Atomically replaces the content of a file: at every instant, also after a crash or power loss, its name refers to either
+/// the complete old or the complete new content.
 ///
-/// How it is done, and what each step guards against:
+/// Steps, and the failure that each guards against:
 ///
 /// 1. A new file is made **in the same folder** with a temporary name (`O_EXCL`), with the permissions of the old
 ///    file. The same folder, because a rename across file systems is a copy.
-/// 2. All bytes are written. If the disk is full, or the process dies, the old file has not been touched; the
-///    temporary file is removed, or lies there until ``TemporarySibling/removeAbandoned(in:)``.
+/// 2. All bytes are written. If the disk is full, or the process dies, the old file is unchanged; the temporary file is
+///    removed, or remains until ``TemporarySibling/removeAbandoned(in:)``.
 /// 3. The new file is synchronized **before** it is renamed: otherwise a file system may make the name durable
 ///    before the bytes, and leave an empty file.
-/// 4. It is renamed over the old one. From here on everybody sees the new content.
+/// 4. It is renamed over the old one. From here on all readers see the new content.
 /// 5. The folder is synchronized. Without that the rename may be undone by a power loss.
 ///
-/// If step 5 fails the new content is in place but may not survive power loss; the error is thrown, and the caller must
-/// not claim to have saved. A symbolic link stays, and what it leads to is replaced; beneath a root, which is not trusted, it
-/// is an error instead (see ``FileLocation``). Other hard links of the old file keep the old content.
+/// If step 5 fails the new content is in place but may not survive power loss; the error is thrown, and the caller must not
+/// report success. A symbolic link stays, and its target is replaced; beneath a root, which is untrusted, it is an error
+/// instead (see ``FileLocation``). Other hard links of the old file keep the old content.
 package enum AtomicFileReplace {
-    /// Replaces or makes a file.
+    /// Replaces or creates a file.
     ///
-    /// - Throws: ``QuireError`` of the step that failed.
+    /// - Throws: ``QuireError`` of the failed step.
     package static func replace(
         _ path: String, beneath root: String? = nil, with data: Data
     ) throws {
         try replaceKeepingOpen(path, beneath: root, with: data).close()
     }
 
-    /// Replaces a file that is there, or makes one, and gives the new file: others may have replaced it in turn when this
-    /// returns.
+    /// Replaces or creates a file, and returns the new file: by the time this returns, another process may have replaced it
+    /// again.
     ///
     /// - Parameters:
     ///   - locking: Whether the new file is locked (``OpenFile/lockExclusively()``) before it has its name.
-    ///   - synchronizingFolder: Whether there is a step 5.
+    ///   - synchronizingFolder: Whether to perform step 5.
     ///   - recover: Called with the new file if it is in place but step 5 failed.
-    /// - Throws: ``QuireError`` of the step that failed.
+    /// - Throws: ``QuireError`` of the failed step.
     package static func replaceKeepingOpen(
         _ path: String, beneath root: String? = nil, with data: Data,
         locking: Bool = false, synchronizingFolder: Bool = true,

@@ -2,12 +2,12 @@ package import Foundation
 
 /// Reads property lists in Apple's binary form, `bplist00`.
 ///
-/// Foundation's reader hides the unique identifiers of keyed archives. This one takes any bytes: whatever is wrong with
-/// them is an error. Containers within containers are read once each, so that the work is bounded by the size of the
-/// data; so is their depth, and the size of the list with every value counted as often as it is referred to: a few hundred
-/// bytes of arrays that share one another could stand for more values than there is memory for.
+/// Foundation's reader hides the unique identifiers of keyed archives. This one accepts untrusted bytes: any malformation is
+/// an error. Each container is read once, so that the work is bounded by the size of the data. Depth is bounded too, and so
+/// is the expanded size, with every value counted as often as it is referenced: a few hundred bytes of arrays that share one
+/// another could expand beyond available memory.
 package struct BinaryPropertyListReader {
-    /// The greatest number of containers within one another.
+    /// The maximum nesting depth of containers.
     static let maximumDepth = 64
 
     private enum State {
@@ -30,7 +30,7 @@ package struct BinaryPropertyListReader {
     private let tableOffset: Int
     private let topObject: Int
     private var states: [State]
-    /// The size of what has been read.
+    /// The size of the values read so far.
     private var size = Size()
     /// Without containers that are shared, each value but the first is referred to by at least a byte. Texts and data are
     /// shared more often: the keys of dictionaries.
@@ -40,7 +40,7 @@ package struct BinaryPropertyListReader {
     ///
     /// - Parameters:
     ///   - data: The property list.
-    ///   - name: What an error calls it.
+    ///   - name: The name of the list in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     package init(_ data: Data, name: String) throws {
         // Indices from 0, whatever slice was given.
@@ -206,7 +206,7 @@ package struct BinaryPropertyListReader {
 
     // MARK: - Numbers
 
-    /// Where the elements of a value begin, and how many there are.
+    /// The start offset of a value's elements, and their count.
     private func extent(
         at offset: Int, low: Int, width: Int
     ) throws -> (start: Int, count: Int) {

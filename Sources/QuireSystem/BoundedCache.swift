@@ -1,7 +1,7 @@
-/// Keeps values that take long to make, by keys, and the one asked for last at hand.
+/// A cache of values that are expensive to compute, with a fast path for the last key.
 ///
-/// When it is full it is emptied: programs that ask for few values again and again keep them, others must not fill the
-/// memory. Inlinable, because it is asked once per object that is tested in memory.
+/// Emptied when full: a working set that fits stays cached, a larger one does not grow memory. Inlinable, because it is
+/// called once per object that a predicate is evaluated on.
 @usableFromInline
 package final class BoundedCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline struct Content {
@@ -34,7 +34,7 @@ package final class BoundedCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         }
     }
 
-    /// The value of a key, which is made if it is not there.
+    /// The value for a key, computed on a miss.
     @inlinable package func value(for key: Key, make: () throws -> Value) rethrows -> Value {
         if let known = self[key] { return known }
         let made = try make()

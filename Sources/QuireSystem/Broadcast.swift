@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// Hands elements to any number of consumers, each of which has a sequence of its own.
+/// Multicasts elements to any number of consumers, each with its own sequence.
 ///
-/// A consumer gets what is sent after it asked for its sequence, in order, however slow it is. The sequences
-/// end with the broadcast. Used from any thread.
+/// A consumer receives every element sent after it requested its sequence, in order, however slow it is. The sequences finish
+/// when the broadcast is deallocated. Thread-safe.
 package final class Broadcast<Element: Sendable>: Sendable {
     private struct State {
         var consumers: [UInt64: AsyncStream<Element>.Continuation] = [:]
@@ -11,7 +11,7 @@ package final class Broadcast<Element: Sendable>: Sendable {
     }
 
     private let state = Lock(State())
-    /// Whether `state` has consumers, for a sender that has nothing to do if not.
+    /// Whether `state` has consumers: a lock-free check for senders.
     private let hasConsumers = Atomic<Bool>(false)
 
     package init() {}
@@ -20,7 +20,7 @@ package final class Broadcast<Element: Sendable>: Sendable {
         for consumer in state.withLock({ $0.consumers.values }) { consumer.finish() }
     }
 
-    /// A sequence of what is sent from now on, after one element to begin with.
+    /// A sequence of the elements sent from now on, after an optional initial element.
     package func stream(
         beginningWith first: Element? = nil,
         bufferingPolicy: AsyncStream<Element>.Continuation.BufferingPolicy = .unbounded
@@ -34,13 +34,13 @@ package final class Broadcast<Element: Sendable>: Sendable {
             hasConsumers.store(true, ordering: .releasing)
             return state.lastNumber
         }
-        // Called when the consumer's task is cancelled and when nobody holds the sequence any more.
+        // Called when the consumer's task is cancelled and when the sequence is deallocated.
         consumer.onTermination = { [weak self] _ in self?.remove(number) }
         return stream
     }
 
     private func remove(_ number: UInt64) {
-        // Freed after the lock is given back, because that may end a sequence.
+        // Released after unlocking, because that may end a sequence.
         _ = state.withLock { state in
             let consumer = state.consumers.removeValue(forKey: number)
             hasConsumers.store(!state.consumers.isEmpty, ordering: .releasing)
@@ -48,7 +48,7 @@ package final class Broadcast<Element: Sendable>: Sendable {
         }
     }
 
-    /// Sends an element, which is only made if anybody consumes.
+    /// Sends an element, which is only evaluated if there are consumers.
     package func send(_ element: @autoclosure () -> Element) {
         guard hasConsumers.load(ordering: .acquiring) else { return }
         let element = element()

@@ -1,9 +1,9 @@
 extension Dictionary {
-    /// Makes a dictionary smaller that has much more room than it needs, as ``IdentifierTable`` does by itself. Call it after
-    /// elements were removed; it costs as much as they did.
+    /// Shrinks a dictionary whose capacity is much greater than its count, as ``IdentifierTable`` does automatically. Call it
+    /// after removing elements; it costs as much as the removal.
     @inlinable package mutating func giveBackMemory() {
         guard count * 8 < capacity && capacity > 64 else { return }
-        // A copy, or what filters keep, would have the same capacity.
+        // A copy, or the result of filter, would have the same capacity.
         var smaller = Dictionary(minimumCapacity: count)
         for (key, value) in self { smaller[key] = value }
         self = smaller

@@ -1,8 +1,8 @@
 import CLinux
 
-/// What the system says about a file or folder.
+/// The result of `stat` for a file or folder.
 package struct FileInformation: Sendable {
-    /// What a path leads to.
+    /// The type of a file system entry.
     package enum Kind: Sendable {
         /// A file with bytes in it.
         case regular
@@ -22,10 +22,10 @@ package struct FileInformation: Sendable {
         package var inode: UInt64
     }
 
-    /// The device it is on, and its number there.
+    /// The device and inode numbers.
     package var identity: Identity { Identity(device: device, inode: inode) }
 
-    /// What it is.
+    /// The type of the entry.
     package var kind: Kind
     /// The number of bytes.
     package var size: Int64
@@ -33,19 +33,19 @@ package struct FileInformation: Sendable {
     package var permissions: UInt32
     /// The user whose it is.
     package var user: UInt32
-    /// How many names it has.
+    /// The number of hard links.
     package var linkCount: Int
     /// The device it is on.
     package var device: UInt64
     /// Its number on the device.
     package var inode: UInt64
-    /// When its bytes last changed, in seconds since 1970.
+    /// The modification time (mtime), in seconds since 1970.
     package var modificationTime: Int64
-    /// When its bytes last changed, in nanoseconds since 1970, as finely as the file system keeps it.
+    /// The nanoseconds of the modification time, at the file system's resolution.
     package var modificationNanoseconds: Int64
-    /// When its bytes, names or permissions last changed, in seconds since 1970.
+    /// The status change time (ctime: bytes, names or permissions), in seconds since 1970.
     package var statusChangeTime: Int64
-    /// What it is if its kind is `other`, with an article.
+    /// The type with an article, if the kind is `other`.
     let otherName: String
 
     init(_ status: stat) {
@@ -83,7 +83,7 @@ package struct FileInformation: Sendable {
         identity == other.identity
     }
 
-    /// The bytes of some files. One that is there under several names counts once.
+    /// The total size of files. Hard links to one file count once.
     package static func totalSize(of files: [FileInformation]) -> Int64 {
         var seen: Set<Identity> = []
         return files.reduce(0) { sum, file in
@@ -94,7 +94,7 @@ package struct FileInformation: Sendable {
         }
     }
 
-    /// Whether nobody has written to the file between both, as far as its size and time tell.
+    /// Whether the file was not written to between the two, judging by size and modification time.
     package func hasSameContent(as other: FileInformation) -> Bool {
         size == other.size && modificationNanoseconds == other.modificationNanoseconds
     }

@@ -1,22 +1,22 @@
 import CLinux
 import Foundation
 
-/// A path in the form that the `*at` system calls take: a name, and the folder that it is in.
+/// A path in the form that the `*at` system calls take: a name, and a folder descriptor.
 ///
 /// Paths beneath a root
 /// ====================
 ///
-/// A document package, and the folder of a store's external data, are input: anybody may have put anything there. What is in
-/// them is addressed by its path and a **root**, the folder that it must not lead out of. All of ``FileSystem``, ``OpenFile``
-/// and ``AtomicFileReplace`` take one:
+/// A document package, and the folder of a store's external data, are untrusted input. Their contents are addressed by path
+/// and **root**, the folder that the path must not escape. All of ``FileSystem``, ``OpenFile`` and ``AtomicFileReplace`` take
+/// one:
 ///
-/// - The root itself is opened by its path, or is open already. It, and the folders above it, may be symbolic links: they
-///   are the user's.
-/// - The folders between the root and the last component are opened beneath the root's descriptor, and none may be a
-///   symbolic link. So nobody can exchange one for a link between a check and a use.
-/// - The last component is not followed either. What is opened must be a regular file, or a folder where a folder is asked
-///   for: a FIFO would be waited for, a device may be endless, and opening one may do something.
-/// - Everything else is a ``QuireError`` with code `invalidFormat` that names the entry and says what it is.
+/// - The root itself is opened by its path, or is open already. It, and the folders above it, may be symbolic links: they are
+///   the user's.
+/// - The folders between the root and the last component are opened beneath the root's descriptor, and none may be a symbolic
+///   link. So none can be exchanged for a link between check and use.
+/// - The last component is not followed either. It must be a regular file, or a folder where one is expected: opening a FIFO
+///   blocks, a device may be endless, and opening one may have side effects.
+/// - Everything else is a ``QuireError`` with code `invalidFormat` that names the entry and its type.
 ///
 /// Without a root a path is the caller's own, and the system resolves it.
 package struct FileLocation {
@@ -95,7 +95,7 @@ package struct FileLocation {
         return nil
     }
 
-    /// What is there itself, be it a symbolic link, or `nil` if there is nothing.
+    /// Information on the entry itself (`lstat`), or `nil` if there is none.
     package func information(following: Bool = false) throws -> FileInformation? {
         var status = stat()
         if fstatat(descriptor, name, &status, following ? 0 : AT_SYMLINK_NOFOLLOW) == 0 {
@@ -135,7 +135,7 @@ package struct FileLocation {
 }
 
 extension OpenFile.Purpose {
-    /// The kind of what can be opened; `nil` for files and folders.
+    /// The kind that can be opened; `nil` accepts files and folders.
     fileprivate var kind: FileInformation.Kind? {
         switch self {
         case .folder: .folder
@@ -146,14 +146,14 @@ extension OpenFile.Purpose {
 }
 
 extension FileInformation {
-    /// Throws if it is not of a kind; without one, if it is neither a file nor a folder.
+    /// Throws if the entry is not of a kind; without a kind, if it is neither a file nor a folder.
     package func require(_ kind: Kind?, at path: String) throws {
         let isRight =
             kind.map { $0 == self.kind } ?? (self.kind == .regular || self.kind == .folder)
         if !isRight { throw foreignError(at: path, expected: kind) }
     }
 
-    /// What it is, with an article.
+    /// The type with an article.
     private var kindName: String {
         switch kind {
         case .regular: "a file"

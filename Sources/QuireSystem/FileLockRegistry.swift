@@ -1,13 +1,13 @@
 import CLinux
 
-/// The files on which libraries hold POSIX locks in this process: SQLite on its databases.
+/// Files with POSIX locks held by libraries in this process: SQLite's databases.
 ///
-/// Closing any descriptor of a file drops all POSIX locks that the process has on the file, also those that were taken
-/// through another descriptor. So an ``OpenFile`` of such a file is closed only when the last connection is: whoever reads
-/// or copies a file need not know what else the process does with it, before, meanwhile or afterwards.
+/// Closing any descriptor of a file drops all POSIX locks of the process on that file, also those taken through another
+/// descriptor. So an ``OpenFile`` of such a file is closed only when the last connection is: code that reads or copies a file
+/// need not know of the process's connections, earlier, concurrent or later.
 ///
-/// Files are told apart by device and inode, whatever path they were opened by. A database's shared memory, `-shm`, is
-/// locked as long as the database beside it is.
+/// Files are identified by device and inode, whatever path they were opened by. A database's shared memory, `-shm`, is locked
+/// as long as the database is.
 package enum FileLockRegistry {
     package struct Identity: Hashable, Sendable {
         var device: UInt64
@@ -27,16 +27,16 @@ package enum FileLockRegistry {
 
     private static let uses = Lock<[Identity: Use]>([:])
 
-    /// Counts a connection that has opened a file, and has taken no lock yet.
+    /// Registers a connection that has opened a file, and has not taken a lock yet.
     ///
-    /// - Returns: What to give to ``remove(_:)``; `nil` if there is no such file.
+    /// - Returns: The identity to pass to ``remove(_:)``; `nil` if there is no such file.
     package static func add(_ path: String) -> Identity? {
         guard let identity = identity(of: path) else { return nil }
         uses.withLock { $0[identity, default: Use()].connections += 1 }
         return identity
     }
 
-    /// Counts a connection as closed, and closes what waited for the last one.
+    /// Unregisters a connection, and closes descriptors deferred until the last one is closed.
     package static func remove(_ identity: Identity) {
         uses.withLock { uses in
             guard var use = uses[identity] else { return }
@@ -50,14 +50,14 @@ package enum FileLockRegistry {
     /// Closes a descriptor, now or when no connection has the file any more.
     static func close(_ descriptor: Int32, path: String) {
         var status = stat()
-        // Nothing else can be locked, and closing a pipe may wait.
+        // Nothing else can be locked, and closing a pipe may block.
         guard fstat(descriptor, &status) == 0, FileInformation(status).kind == .regular else {
             _ = CLinux.close(descriptor)
             return
         }
         let file = Identity(status)
         let candidates = databases(of: file, path)
-        // Closed under the lock, so that no connection comes in between.
+        // Closed under the lock, so that no connection can be added in between.
         uses.withLock { uses in
             if let database = candidates.first(where: { uses[$0] != nil }) {
                 uses[database]?.waiting.append((file, descriptor))
@@ -67,8 +67,8 @@ package enum FileLockRegistry {
         }
     }
 
-    /// A descriptor of a file that waits to be closed, to read by instead of another one: so there are never more than were
-    /// needed at once. (An ``OpenFile`` is never for writing only.)
+    /// A descriptor of the file whose close is deferred, reused for reading instead of opening another one: so there are
+    /// never more than were needed at once. (An ``OpenFile`` is never write-only.)
     static func descriptorForReading(_ path: String) -> Int32? {
         if uses.withLock(\.isEmpty) { return nil }
         guard let file = identity(of: path) else { return nil }
@@ -91,7 +91,7 @@ package enum FileLockRegistry {
 
     private static let sharedMemory = "-shm"
 
-    /// Which file is at a path; `nil` if there is none, or it may not be examined.
+    /// The device and inode at a path; `nil` if there is no file, or access is denied.
     package static func identity(of path: String) -> Identity? {
         var status = stat()
         if stat(path, &status) != 0 { return nil }

@@ -1,8 +1,8 @@
 import Foundation
 
-/// How to wait for other processes that have a store's file locked.
+/// The waiting policy for files locked by other processes.
 package struct FileLockWait: Sendable {
-    /// How long to wait at most.
+    /// The maximum time to wait.
     package var timeout: Duration
     /// Called before the first wait, on the thread that waits, with the process to wait for if it is known.
     package var willWait: @Sendable (FileLockHolder?) -> Void
@@ -12,12 +12,12 @@ package struct FileLockWait: Sendable {
         self.willWait = willWait
     }
 
-    /// Runs a body until it succeeds or the time is over, which runs from when the file was first found locked.
+    /// Runs a body until it succeeds or the timeout expires. The timeout starts when the file is first found locked.
     ///
     /// - Parameters:
-    ///   - path: The file, to say for whom it waits.
-    ///   - body: Gives `nil` if another process has the file locked. It gets what is left of the time, to wait itself.
-    /// - Returns: `nil` if the time is over.
+    ///   - path: The file, to name the lock holder.
+    ///   - body: Returns `nil` if another process has the file locked. It gets the remaining time, to wait itself.
+    /// - Returns: `nil` on timeout.
     package func polling<Result>(
         _ path: String, _ body: (FileLockWait) throws -> Result?
     ) throws -> Result? {
@@ -36,12 +36,12 @@ package struct FileLockWait: Sendable {
             if let result { return result }
             if rest <= .zero { return nil }
             beginWaiting(for: .find(path))
-            // The kernel does not tell when a lock of a file goes.
+            // The kernel does not notify when a file lock is released.
             Thread.sleep(forTimeInterval: Self.interval)
         }
     }
 
-    /// How long to wait before a lock is tried again, in seconds.
+    /// The polling interval, in seconds.
     package static let interval = 0.01
 }
 
@@ -50,15 +50,15 @@ package struct FileLockHolder: Sendable, Hashable {
     package var processIdentifier: Int32
     package var processName: String?
 
-    /// Who it is, to continue “… is locked”: `by process 123 (quire)`.
+    /// The holder, to continue “… is locked”: `by process 123 (quire)`.
     package var phrase: String {
         " by process \(processIdentifier)\(processName.map { " (\($0))" } ?? "")"
     }
 
-    /// The other process that has any of a file locked, or of a database's shared memory; one that locks it for itself alone
-    /// before one that shares its lock.
+    /// Another process that holds a lock on the file, or on a database's shared memory; exclusive locks are preferred to
+    /// shared ones.
     ///
-    /// - Returns: `nil` if there is none, or it cannot be told: as a rule of processes of other users.
+    /// - Returns: `nil` if there is none, or it cannot be determined, as for processes of other users.
     /// - Complexity: O(*n*) in the files that processes have open.
     package static func find(_ path: String) -> FileLockHolder? {
         let files = [path, path + "-shm"].compactMap {

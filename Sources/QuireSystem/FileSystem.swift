@@ -1,15 +1,15 @@
 import CLinux
 package import Foundation
 
-/// Files and folders, by the system's own calls.
+/// Files and folders, by system calls.
 ///
-/// Everything in Quire that has to be atomic or durable goes through here and never through Foundation, whose
-/// `replaceItemAt` destroys the new file on Linux and whose atomic writes do not reach the folder.
+/// All atomic or durable file operations in Quire go through here and never through Foundation, whose `replaceItemAt`
+/// destroys the new file on Linux and whose atomic writes do not synchronize the folder.
 ///
 /// The contract
 /// ============
 ///
-/// What a caller may rely on, and what it must do itself:
+/// Guarantees, and the caller's obligations:
 ///
 /// - **A name is durable when its folder has been synchronized; bytes are durable when their file has been.** Neither
 ///   implies the other. ``synchronizeFolder(_:)`` is for names, ``OpenFile/synchronize()`` for bytes.
@@ -22,53 +22,53 @@ package import Foundation
 ///   ``synchronizeTree(_:)``, and renamed by ``renameWithoutReplacing(_:to:)`` or ``exchange(_:_:)``. The sibling is claimed
 ///   while its process lives; the next process that builds in the same folder removes those without a claim.
 /// - **A failed synchronization is final.** The kernel may have dropped the pages and will report success next time. It is
-///   not called again on that file; what was being written is given up. After that of a folder no name that was to become
-///   durable by it counts as such, and taking them back is not followed by another one. A later change gives its names anew,
-///   and is durable when the synchronization that follows it succeeds.
-/// - **A call that throws has not replaced or removed anything** it was not asked to, and removes what it made itself,
+///   not retried on that file; the write is abandoned. After a failed folder synchronization none of the names that it
+///   covered counts as durable, and undoing them is not followed by another synchronization. A later change creates its names
+///   again, and is durable when the synchronization that follows it succeeds.
+/// - **A call that throws has not replaced or removed anything** beyond its purpose, and removes the files it created,
 ///   temporary files included. Removing and copying trees are the exceptions: they may stop half-way.
 /// - **Interruptions by signals are not errors**: reads, writes and opens are repeated.
 /// - **Every error is a ``QuireError``** that names the path: `notFound`, `alreadyExists`, `outOfSpace`, `readOnly`,
 ///   `locked`, or `inputOutput`, with the `POSIXError` underneath.
 ///
-/// - **What is beneath a root is not trusted**: see ``FileLocation``. All that works on what is in a package, or on a store's
-///   external data, gives the root.
+/// - **Contents beneath a root are untrusted**: see ``FileLocation``. All operations on the contents of a package, or on a
+///   store's external data, pass the root.
 ///
 /// Nothing here follows a symbolic link at the end of a path, except ``OpenFile/open(_:for:reportedAs:)`` and ``information(at:)``
 /// without a root.
 package enum FileSystem {
     /// The whole content of a file.
     ///
-    /// - Parameter limit: How many bytes it may have.
+    /// - Parameter limit: The maximum number of bytes.
     package static func contents(
         of path: String, beneath root: String? = nil, limit: Int = .max
     ) throws -> Data {
         try OpenFile.open(path, beneath: root, for: .reading).readToEnd(limit: limit)
     }
 
-    /// What is at a path, symbolic links followed, or `nil` if there is nothing.
+    /// Information on the entry at a path, symbolic links followed, or `nil` if there is none.
     package static func information(at path: String) throws -> FileInformation? {
         try FileLocation(path, beneath: nil).information(following: true)
     }
 
-    /// What is at a path itself, be it a symbolic link, or `nil` if there is nothing.
+    /// Information on the entry at a path itself (`lstat`), or `nil` if there is none.
     package static func informationWithoutFollowing(at path: String) throws -> FileInformation? {
         try FileLocation(path, beneath: nil).information()
     }
 
-    /// What is at a path beneath a root itself, be it a symbolic link, or `nil` if there is nothing. Without a root, and
-    /// at the root itself, symbolic links are followed.
+    /// Information on the entry at a path beneath a root (`lstat`), or `nil` if there is none. Without a root, and at the
+    /// root itself, symbolic links are followed.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if there is a symbolic link on the way.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if a parent folder is a symbolic link.
     package static func information(
         at path: String, beneath root: String?
     ) throws -> FileInformation? {
         try information(at: FileLocation(path, beneath: root))
     }
 
-    /// What is at a path relative to a root that is open itself, be it a symbolic link, or `nil` if there is nothing.
+    /// Information on the entry at a path relative to an open root (`lstat`), or `nil` if there is none.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if there is a symbolic link on the way.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if a parent folder is a symbolic link.
     package static func information(
         at relative: String, in root: OpenFile
     ) throws -> FileInformation? {
@@ -86,19 +86,19 @@ package enum FileSystem {
         }
     }
 
-    /// Whether there is anything at a path, a dangling symbolic link included. What cannot be examined is not there.
+    /// Whether an entry exists at a path, a dangling symbolic link included; `false` if access is denied.
     package static func exists(_ path: String, beneath root: String? = nil) -> Bool {
         guard let root else { return (try? informationWithoutFollowing(at: path)) != nil }
         return (try? information(at: path, beneath: root)) != nil
     }
 
-    /// Writes a file that must not exist yet, durably.
+    /// Durably writes a new file.
     ///
-    /// It has its name only once its bytes are on disk.
+    /// The file gets its name only once its bytes are on disk.
     ///
     /// - Parameter synchronizingFolder: Whether to make the name durable as well. A caller that writes several files
     ///   passes `false` and calls ``synchronizeFolder(_:)`` after the last.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken.
     package static func writeNewFile(
         _ data: Data, at path: String, beneath root: String? = nil,
         synchronizingFolder: Bool = true
@@ -116,10 +116,10 @@ package enum FileSystem {
         if synchronizingFolder { try synchronizeFolder(containing: path, beneath: root) }
     }
 
-    /// Makes a folder, and those above it if asked to.
+    /// Creates a folder, and optionally its parents.
     ///
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name, unless intermediates are
-    ///   asked for and it is a folder.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, unless intermediates are requested and it is
+    ///   a folder.
     package static func makeFolder(
         _ path: String, beneath root: String? = nil, withIntermediates: Bool = false
     ) throws {
@@ -151,9 +151,9 @@ package enum FileSystem {
         if unlinkat(location.descriptor, location.name, 0) != 0 { throw failure("remove", path) }
     }
 
-    /// Removes a file or symbolic link if there is one.
+    /// Removes a file or symbolic link if it exists.
     ///
-    /// - Returns: Whether there was one.
+    /// - Returns: Whether it existed.
     @discardableResult
     package static func removeFileIfPresent(
         _ path: String, beneath root: String? = nil

@@ -2,11 +2,11 @@ import CLinux
 import Foundation
 
 extension FileSystem {
-    /// The error for a system call that has just failed.
+    /// The error for a failed system call.
     ///
     /// - Parameters:
-    ///   - action: What could not be done, to continue “Could not …”: a verb without the path.
-    ///   - path: To what.
+    ///   - action: The failed action, to continue “Could not …”: a verb without the path.
+    ///   - path: The object of the action.
     ///   - number: `errno` after the call, unless it still has that value.
     package static func failure(
         _ action: String, _ path: String, errno number: Int32? = nil
@@ -42,12 +42,12 @@ extension FileSystem {
 }
 
 extension FileSystem {
-    /// The error for what a function of Foundation has thrown: itself if it is ours, or else the one for the system call
-    /// that failed, as far as Foundation tells.
+    /// The error for an error thrown by Foundation: itself if it is a ``QuireError``, otherwise that of the underlying system
+    /// call, as far as Foundation reports it.
     ///
     /// - Parameters:
-    ///   - action: What could not be done; see ``failure(_:_:errno:)``.
-    ///   - path: To what, unless the error says so itself.
+    ///   - action: The failed action; see ``failure(_:_:errno:)``.
+    ///   - path: The object of the action, unless the error has a path.
     package static func failure(
         _ action: String, _ path: String?, thrown error: any Error
     ) -> QuireError {
@@ -86,8 +86,8 @@ extension FileSystem {
 }
 
 extension QuireError {
-    /// The error with another path wherever it names a path, or what is beneath that: one that means something to the reader
-    /// instead of a temporary one, which is gone by then.
+    /// A copy of the error that names another path instead of a temporary one, or paths beneath it: the temporary file no
+    /// longer exists when the error is read.
     package func naming(_ path: String, insteadOf temporary: String) -> QuireError {
         var error = self
         error.message.replace(temporary, with: path)
@@ -98,7 +98,7 @@ extension QuireError {
 }
 
 extension FileSystem {
-    /// Runs what builds something under a temporary path. Its errors name the path that it will have instead.
+    /// Runs a body that builds under a temporary path. Its errors name the final path.
     package static func building<Result>(
         _ path: String, as temporary: String, _ body: () throws -> Result
     ) throws -> Result {

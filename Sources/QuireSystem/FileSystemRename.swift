@@ -1,7 +1,7 @@
 import CLinux
 package import Foundation
 
-// Giving files and folders other names, and the temporary names that they are built under.
+// Renaming files and folders, and the temporary names that they are built under.
 
 extension FileSystem {
     /// Gives a file or folder another name in the same file system, replacing a file of that name.
@@ -17,10 +17,10 @@ extension FileSystem {
         }
     }
 
-    /// Gives a file or folder another name in the same file system, which must be free.
+    /// Renames a file or folder within a file system, to a name that must be free.
     ///
-    /// Where the file system has no such operation, a file is linked and unlinked, and a folder is renamed after a look;
-    /// then another process could put an empty folder there between the two, and only that would be replaced.
+    /// Where the file system has no such operation, a file is linked and unlinked, and a folder is renamed after a check; in
+    /// between, another process could create an empty folder there, and only that would be replaced.
     ///
     /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken.
     package static func renameWithoutReplacing(
@@ -51,8 +51,8 @@ extension FileSystem {
 
     /// Swaps two files or folders of the same file system.
     ///
-    /// At every instant each name leads to one of the two. Where the file system has no such operation, the second name
-    /// is missing for a moment, and what was there has a name that ``interruptedExchange(of:)`` finds.
+    /// Atomic: at every instant each name refers to one of the two. Where the file system has no such operation, the second
+    /// name is missing for a moment, and its entry has a name that ``interruptedExchange(of:)`` finds.
     package static func exchange(_ path: String, _ otherPath: String) throws {
         if quire_renameat2(AT_FDCWD, path, AT_FDCWD, otherPath, QUIRE_RENAME_EXCHANGE) == 0 {
             return
@@ -69,7 +69,7 @@ extension FileSystem {
         try rename(aside, to: path)
     }
 
-    /// Where an exchange that was interrupted left what had been at a path, if the path is missing since.
+    /// The temporary path of the entry displaced by an interrupted exchange, if the original path is missing.
     package static func interruptedExchange(of path: String) throws -> String? {
         guard !exists(path) else { return nil }
         return try temporarySiblings(of: path).first { $0.contains(marker + asidePurpose) }
@@ -87,7 +87,7 @@ extension FileSystem {
 extension FileSystem {
     private static let marker = ".quire-"
 
-    /// A free name in the same folder, to build what shall be at the path: `.<name>.quire-<purpose>-<unique>`.
+    /// A free name in the same folder, for building the destination: `.<name>.quire-<purpose>-<unique>`.
     package static func temporarySibling(of path: String, for purpose: String) -> String {
         let unique = UUID().uuidString.prefix(13)
         let suffix = "\(marker)\(purpose)-\(unique)"
@@ -96,13 +96,13 @@ extension FileSystem {
         return FileSystem.path(folder(of: path), ".\(name)\(suffix)")
     }
 
-    /// Whether a file's name is one that ``temporarySibling(of:for:)`` makes.
+    /// Whether a file's name has the form of ``temporarySibling(of:for:)``.
     package static func isTemporaryName(_ name: String) -> Bool {
         name.hasPrefix(".") && name.contains(marker)
     }
 
-    /// Whether what has a temporary name can be removed if no process is building it. What an interrupted exchange left is kept
-    /// as long as its place is empty.
+    /// Whether an entry with a temporary name can be removed if no process has claimed it. The result of an interrupted
+    /// exchange is kept as long as its original name is free.
     static func isRemovable(temporaryName name: String, in folder: String) -> Bool {
         guard isTemporaryName(name),
             let match = name.wholeMatch(of: /\.(.*)\.quire-([a-z]+)-[0-9A-F]{8}-[0-9A-F]{4}/)
@@ -112,7 +112,7 @@ extension FileSystem {
         return match.2 != asidePurpose || exists(path(folder, String(match.1)))
     }
 
-    /// The temporary siblings of a path, whoever made them.
+    /// The temporary siblings of a path, made by any process.
     package static func temporarySiblings(of path: String) throws -> [String] {
         let folder = folder(of: path)
         let prefix = "." + name(of: path) + marker
@@ -123,13 +123,12 @@ extension FileSystem {
 
 // MARK: - Failures of synchronization
 
-/// What underlies the error of a synchronization that failed.
+/// The underlying error of a failed synchronization.
 ///
-/// The kernel may have dropped what was to be written, and reports success the next time all the same. So nobody
-/// synchronizes that file again; what was being written is given up, and what it belongs to is opened anew and checked
-/// before anything else is written.
+/// The kernel may have dropped dirty pages, and reports success the next time all the same. So the file is not synchronized
+/// again; the write is abandoned, and the store or document is reopened and checked before anything else is written.
 package struct FailedSynchronization: Error {
-    /// What the system said.
+    /// The system's error.
     package let cause: POSIXError
 
     /// The error to throw.

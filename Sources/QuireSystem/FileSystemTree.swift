@@ -1,7 +1,7 @@
 import CLinux
 import Foundation
 
-// Folders and what is in them.
+// Folders and their contents.
 
 extension FileSystem {
     /// The names in a folder, without `.` and `..`, sorted by their bytes.
@@ -10,7 +10,7 @@ extension FileSystem {
     }
 
     static func names(in folder: OpenFile) throws -> [String] {
-        // The stream takes a descriptor over and moves its position: a new one, so that ours stays as it is.
+        // The stream takes ownership of its descriptor and moves its position: a new one, so that ours is unaffected.
         let descriptor = quire_openat(folder.descriptor, ".", O_RDONLY | O_DIRECTORY, 0)
         guard descriptor >= 0 else { throw failure("list", folder.path) }
         guard let stream = fdopendir(descriptor) else {
@@ -32,14 +32,14 @@ extension FileSystem {
         return names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
     }
 
-    /// Everything below a folder: paths relative to it, a folder before what is in it, otherwise sorted by bytes.
+    /// Everything below a folder: paths relative to it, a folder before its contents, otherwise sorted by bytes.
     package static func contentsOfTree(
         _ path: String, beneath root: String? = nil
     ) throws -> [(path: String, information: FileInformation)] {
         var found: [(path: String, information: FileInformation)] = []
         func visit(_ folder: OpenFile, _ prefix: String) throws {
             for name in try names(in: folder) {
-                // What another process removed meanwhile is not there.
+                // Entries removed concurrently by another process are skipped.
                 guard let information = try entry(name, of: folder) else { continue }
                 found.append((prefix + name, information))
                 guard information.kind == .folder else { continue }
@@ -52,7 +52,7 @@ extension FileSystem {
         return found
     }
 
-    /// What is in an open folder under a name, symbolic links not followed.
+    /// The entry of a name in an open folder, symbolic links not followed.
     private static func entry(_ name: String, of folder: OpenFile) throws -> FileInformation? {
         var status = stat()
         if fstatat(folder.descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 {
@@ -69,7 +69,7 @@ extension FileSystem {
             throw failure("remove", path, errno: ENOENT)
         }
         guard information.kind == .folder else { return try removeFile(path, beneath: root) }
-        // By descriptors: nobody can turn a folder into a symbolic link to elsewhere under our hands.
+        // By descriptors, so that no folder can be exchanged for a symbolic link in between.
         try removeContents(of: openFolderWithoutFollowing(location.name, in: location.folder))
         if unlinkat(location.descriptor, location.name, AT_REMOVEDIR) != 0 {
             throw failure("remove", path)
@@ -98,8 +98,8 @@ extension FileSystem {
         return OpenFile(owning: descriptor, path: full)
     }
 
-    /// Makes everything below a folder durable, files first, each folder after what is in it, the folder itself last.
-    /// The name of the folder itself is its parent's affair.
+    /// Makes everything below a folder durable: files first, each folder after its contents, the folder itself last. The
+    /// folder's own name is durable once its parent is synchronized.
     package static func synchronizeTree(_ path: String, beneath root: String? = nil) throws {
         for name in try names(in: path, beneath: root) {
             let full = FileSystem.path(path, name)
@@ -130,8 +130,8 @@ extension FileSystem {
 // MARK: - Copying
 
 extension FileSystem {
-    /// Copies the bytes and permissions of a file to a file that must not exist yet, sharing blocks if the file system
-    /// can, and keeping holes. Not synchronized unless asked to.
+    /// Copies the bytes and permissions of a file to a new file, sharing blocks if the file system can, and preserving holes.
+    /// Not synchronized unless requested.
     ///
     /// Must not be used for a database that is open in this process: closing the file would drop SQLite's locks.
     package static func copyFile(
@@ -164,7 +164,7 @@ extension FileSystem {
             lseek(source.descriptor, 0, SEEK_SET)
             return try copyBytes(from: source, to: target, count: .max)
         }
-        // Holes, which a file system may have many more of than room, stay holes.
+        // Holes are preserved: they may exceed the free space.
         var data = lseek(source.descriptor, 0, SEEK_DATA)
         while data >= 0 {
             hole = lseek(source.descriptor, data, SEEK_HOLE)
@@ -195,7 +195,8 @@ extension FileSystem {
                 rest -= Int64(count)
                 continue
             }
-            // Nothing at once: an empty file, or a file system that cannot (or, like procfs, claims to have copied).
+            // Zero on the first call: an empty file, or a file system without support (or, like procfs, with a false report
+            // of success).
             guard isFirst else { throw failure("write", target.path) }
             break
         }
@@ -212,7 +213,7 @@ extension FileSystem {
         }
     }
 
-    /// How ``copyTree(_:to:by:)`` makes its files.
+    /// The method by which ``copyTree(_:to:by:)`` copies files.
     package enum CopyMethod: Sendable {
         /// Bytes are copied, or blocks shared.
         case copying
@@ -220,10 +221,10 @@ extension FileSystem {
         case linking
     }
 
-    /// Copies a folder with everything in it, and all permissions, to a name that must be free. Not synchronized.
+    /// Copies a folder with its contents and permissions to a name that must be free. Not synchronized.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if there is anything but files and folders. What has been copied
-    ///   until a failure stays.
+    /// - Throws: ``QuireError`` with code `unsupported` if there is anything but files and folders. A partial copy remains on
+    ///   failure.
     package static func copyTree(
         _ path: String, beneath root: String? = nil, to newPath: String,
         by method: CopyMethod = .copying
@@ -255,7 +256,7 @@ extension FileSystem {
         }
     }
 
-    /// Gives a copy the permissions of its original. The user whose copy it is may always read and write it.
+    /// Copies the permissions of an original to its copy. The current user may always read and write the copy.
     ///
     /// If there is no original the copy keeps its permissions.
     package static func copyPermissions(
@@ -270,9 +271,9 @@ extension FileSystem {
         if permissions != information.permissions { try copy.setPermissionsIfPossible(permissions) }
     }
 
-    /// Makes a file by one of the methods. Both paths may be beneath a root each.
+    /// Copies a file by one of the methods. Both paths may be beneath a root each.
     ///
-    /// - Returns: Whether it was copied, and hence has bytes to synchronize.
+    /// - Returns: Whether it was copied rather than linked, and hence has bytes to synchronize.
     @discardableResult
     package static func copyFile(
         _ path: String, beneath root: String? = nil, to newPath: String,
@@ -287,9 +288,9 @@ extension FileSystem {
         }
     }
 
-    /// Gives a file that never changes a second name, or copies it where the file system has no hard links.
+    /// Makes a hard link to an immutable file, or copies it where the file system has no hard links.
     ///
-    /// - Returns: Whether it was copied, and hence has bytes to synchronize.
+    /// - Returns: Whether it was copied rather than linked, and hence has bytes to synchronize.
     @discardableResult
     package static func linkOrCopy(
         _ path: String, beneath root: String? = nil, to newPath: String,
@@ -298,7 +299,7 @@ extension FileSystem {
         let (old, new) = try (
             FileLocation(path, beneath: root), FileLocation(newPath, beneath: newRoot)
         )
-        // A second name of a symbolic link is one too.
+        // A hard link to a symbolic link is a symbolic link too.
         if root != nil, let found = try old.information(), found.kind != .regular {
             throw found.foreignError(at: path, expected: .regular)
         }

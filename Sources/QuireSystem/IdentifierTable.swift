@@ -1,6 +1,6 @@
-/// A table from 64-bit identifiers, which are never 0, to numbers: open addressing, no allocation per entry.
+/// A hash table from 64-bit identifiers, which are never 0, to numbers: open addressing, no allocation per entry.
 ///
-/// Inlinable, because it is asked per row, except what happens seldom.
+/// Inlinable, except for rare paths, because it is called per row.
 @usableFromInline package struct IdentifierTable: ~Copyable {
     @usableFromInline struct Entry {
         @usableFromInline var key: UInt64
@@ -28,7 +28,7 @@
 
     @inlinable static var minimumCapacity: Int { 16 }
 
-    /// How many entries there is room for, with some to spare.
+    /// The number of slots, which exceeds the number of entries.
     @inlinable package var capacity: Int { mask + 1 }
 
     @inlinable deinit { entries.deallocate() }
@@ -45,7 +45,7 @@
         Int(truncatingIfNeeded: (key &* 0x9E37_79B9_7F4A_7C15) >> 20) & mask
     }
 
-    /// The place of a key, or the empty one where it would be.
+    /// The slot of a key, or the free slot for its insertion.
     @inline(__always)
     @inlinable func place(of key: UInt64) -> Int {
         var index = home(of: key)
@@ -60,9 +60,9 @@
         return entry.key == 0 ? nil : entry.value
     }
 
-    /// Sets the number of a key.
+    /// Sets the number for a key.
     ///
-    /// - Returns: The number it had before.
+    /// - Returns: The previous number.
     @discardableResult
     @inlinable package mutating func set(_ value: UInt64, for key: UInt64) -> UInt64? {
         var place = place(of: key)
@@ -79,7 +79,7 @@
         return nil
     }
 
-    /// Takes a key out. Returns its number, if it had one.
+    /// Removes a key. Returns its number, if there was one.
     @discardableResult
     @inlinable package mutating func remove(_ key: UInt64) -> UInt64? {
         var gap = place(of: key)
@@ -108,14 +108,14 @@
         }
     }
 
-    /// Replaces all numbers.
+    /// Maps all numbers in place.
     @inlinable package mutating func updateAll(_ replacement: (UInt64) -> UInt64) {
         for index in 0...mask where entries[index].key != 0 {
             entries[index].value = replacement(entries[index].value)
         }
     }
 
-    /// Takes everything out, and gives back what memory it took.
+    /// Removes all entries, and frees their memory.
     package mutating func removeAll() {
         if count == 0 { return }
         entries.deallocate()

@@ -4,11 +4,11 @@
     public import Synchronization
 #endif
 
-/// A value that one thread at a time has in its hands: `Synchronization.Mutex`, except where the thread sanitizer watches.
+/// A value protected by a mutex: `Synchronization.Mutex`, except under the thread sanitizer.
 ///
-/// The sanitizer does not see that `Mutex` orders what happens under it, because the library of the toolchain that has it is not
-/// instrumented, and reports everything behind one as a race. It knows pthread's mutexes, so its builds use these
-/// (`make test-threads`).
+/// The sanitizer does not see that `Mutex` orders accesses, because the toolchain's library that implements it is not
+/// instrumented, and reports every access under one as a race. It supports pthread's mutexes, so its builds use these (`make
+/// test-threads`).
 ///
 /// Inlinable, and hence `@usableFromInline`, because an unspecialized call from another module costs seven times the lock.
 @usableFromInline package struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
@@ -44,7 +44,7 @@
 }
 
 #if QUIRE_THREAD_SANITIZER
-    /// Where pthread's mutex and the value stay, because a mutex must not move.
+    /// Stable storage of pthread's mutex and the value, because a mutex must not move.
     // Unchecked, because the value is only reached under the mutex, and the mutex itself is for all threads.
     private struct PthreadStorage<Value: ~Copyable>: @unchecked Sendable {
         let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)

@@ -1,8 +1,7 @@
 public import CLinux
 
-/// Asks the processor to have the memory at an address at hand soon.
+/// Prefetches the cache line at an address.
 ///
-/// For loops over packed rows: a row that is read for the first time has to come from main memory, which takes
-/// longer than all that is done with it.
+/// For loops over packed rows: the first read of a row is a cache miss, which costs more than processing it.
 @inlinable @inline(__always)
 package func prefetchMemory(at address: UnsafeRawPointer) { quire_prefetch(address) }

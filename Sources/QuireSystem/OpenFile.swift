@@ -2,30 +2,29 @@ import CLinux
 package import Foundation
 import Synchronization
 
-/// The owner of a file descriptor: closes it when nobody holds the owner any more.
+/// The owner of a file descriptor: closes it on deinit.
 ///
-/// Reads and writes go through the descriptor's own position; whoever shares an open file between threads orders
-/// them. Its own locks are released when the file is closed; those that SQLite has on the same file stay, see
-/// ``FileLockRegistry``.
+/// Reads and writes use the descriptor's position; callers that share an open file between threads must serialize them. Its
+/// own locks are released when the file is closed; SQLite's locks on the same file stay, see ``FileLockRegistry``.
 package final class OpenFile: Sendable {
-    /// What a file is opened for.
+    /// The access mode of an open file.
     package enum Purpose: Sendable {
-        /// Reading a file that is there.
+        /// Reading an existing file.
         case reading
-        /// Reading and writing a file that is there.
+        /// Reading and writing an existing file.
         case updating
-        /// Reading and writing a file that is there or is made now.
+        /// Reading and writing; the file is created if missing.
         case updatingOrCreating
-        /// Writing a file that must not be there yet, not even as a symbolic link.
+        /// Writing a new file; the path must not exist, not even as a symbolic link.
         case creating
-        /// A folder, to synchronize it, lock it, or open what is in it.
+        /// A folder, to synchronize it, lock it, or open its contents.
         case folder
-        /// Anything, to ask about it only.
+        /// Any entry, for `fstat` only.
         case examining
 
         var flags: Int32 {
             switch self {
-            // Not to hang if it is a pipe.
+            // Non-blocking in case it is a pipe.
             case .reading: O_RDONLY | O_NOCTTY | O_NONBLOCK
             case .updating: O_RDWR | O_NOCTTY
             case .updatingOrCreating: O_RDWR | O_CREAT | O_NOCTTY
@@ -46,13 +45,13 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// The path it was opened by, or the one that errors name instead.
+    /// The path it was opened by, or its replacement in errors.
     package let path: String
     private let state: Atomic<Int32>
     /// Whether it has been locked, or claimed.
     private let isLocked = Atomic(false)
 
-    /// Takes over a descriptor.
+    /// Takes ownership of a descriptor.
     package init(owning descriptor: Int32, path: String) {
         self.path = path
         state = Atomic(descriptor)
@@ -65,7 +64,7 @@ package final class OpenFile: Sendable {
 
     /// Opens a path.
     ///
-    /// - Parameter reported: What errors call the file, if not by its path: what a temporary file is to become.
+    /// - Parameter reported: The file's name in errors, if not its path: for a temporary file, its final path.
     package static func open(
         _ path: String, for purpose: Purpose, reportedAs reported: String? = nil
     ) throws -> OpenFile {
@@ -101,24 +100,24 @@ package final class OpenFile: Sendable {
         try FileLocation(relative, in: root).open(for: purpose, reportedAs: nil)
     }
 
-    /// Opens a folder beneath another, without the permission to list it, to find what is in it.
+    /// Opens a folder beneath another for lookups only, without requiring the permission to list it.
     static func openFolderPath(
         _ relative: String, beneath folder: OpenFile, path: String
     ) throws -> OpenFile {
         while true {
             var descriptor = quire_open_folder_path_beneath(folder.descriptor, relative)
-            // A sandbox that does not know a call may forbid it.
+            // A sandbox may forbid unknown calls.
             if descriptor < 0, errno == ENOSYS || errno == EINVAL || errno == EPERM {
                 descriptor = openStepwise(relative, in: folder, flags: O_RDONLY | O_DIRECTORY)
             }
             if descriptor >= 0 { return OpenFile(owning: descriptor, path: path) }
-            // A name changed somewhere while the kernel looked.
+            // A concurrent rename during path resolution.
             if errno == EINTR || errno == EAGAIN { continue }
             throw FileSystem.failure("open the folder", path)
         }
     }
 
-    /// Opens a path where the kernel or a sandbox does not know `openat2`: one component at a time, none of which may be a
+    /// Fallback where the kernel or a sandbox has no `openat2`: opens one component at a time, none of which may be a
     /// symbolic link.
     private static func openStepwise(_ path: String, in folder: OpenFile, flags: Int32) -> Int32 {
         let components = path.split(separator: "/", omittingEmptySubsequences: false)
@@ -142,23 +141,22 @@ package final class OpenFile: Sendable {
         let descriptor = state.exchange(-1, ordering: .acquiringAndReleasing)
         if descriptor < 0 { return }
         if isLocked.load(ordering: .relaxed) {
-            // Closing would do, but for a child that is being started: it has the open file, and the locks, until it runs its
-            // program.
+            // Closing alone is not enough: a forked child shares the open file description, and its locks, until exec.
             _ = quire_lock_open_file(descriptor, Int32(F_UNLCK))
             flock(descriptor, LOCK_UN)
         }
         FileLockRegistry.close(descriptor, path: path)
     }
 
-    /// What the system says about the file.
+    /// The result of `fstat`.
     package func information() throws -> FileInformation {
         var status = stat()
         if fstat(descriptor, &status) != 0 { throw FileSystem.failure("examine", path) }
         return FileInformation(status)
     }
 
-    /// The path that the file has now, wherever it was moved to; of a deleted file one that does not lead to it. `nil` if
-    /// the system does not tell.
+    /// The current path of the file, after any moves; for a deleted file, a path that does not refer to it. `nil` if the
+    /// system does not provide it.
     package var presentPath: String? {
         var buffer = [CChar](repeating: 0, count: 4097)
         let count = readlink("/proc/self/fd/\(descriptor)", &buffer, buffer.count - 1)
@@ -166,7 +164,7 @@ package final class OpenFile: Sendable {
         return String(decoding: buffer[..<count].lazy.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Makes the bytes and the length durable. After a failure the file must be given up; see ``FileSystem``.
+    /// Makes the bytes and the length durable. After a failure the file must be abandoned; see ``FileSystem``.
     package func synchronize() throws {
         while fsync(descriptor) != 0 {
             if errno == EINTR { continue }
@@ -203,7 +201,7 @@ package final class OpenFile: Sendable {
 extension OpenFile {
     /// Reads as many bytes as there are, up to the buffer's size.
     ///
-    /// - Returns: How many; 0 at the end of the file.
+    /// - Returns: The number of bytes; 0 at the end of the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
         while true {
             let count = CLinux.read(descriptor, buffer.baseAddress, buffer.count)
@@ -214,7 +212,7 @@ extension OpenFile {
 
     /// Reads from the position to the end.
     ///
-    /// - Parameter limit: How many bytes there may be.
+    /// - Parameter limit: The maximum number of bytes.
     /// - Throws: ``QuireError`` with code `invalidFormat` if there are more.
     package func readToEnd(limit: Int = .max) throws -> Data {
         let information = try information()
@@ -229,7 +227,7 @@ extension OpenFile {
                 subject: .init(file: path))
         }
         try checkSize(information.size)
-        // One byte more than expected, so that the end is seen without growing.
+        // One byte more than expected, so that the end is detected without growing.
         var bytes = Data(count: max(Int(clamping: information.size), 0) + 1)
         var filled = 0
         while true {
@@ -300,22 +298,22 @@ extension OpenFile {
 // MARK: - Locks
 
 extension OpenFile {
-    /// Tries to lock the file for its owner alone, until it is closed. The lock belongs to this open file: it also
+    /// Tries to lock the file exclusively until it is closed. The lock belongs to this open file description: it also
     /// excludes other opens of the file in this process. The file must have been opened for updating.
     ///
-    /// - Returns: Whether the lock was free.
+    /// - Returns: Whether the lock was acquired.
     package func lockExclusively() throws -> Bool {
         if quire_lock_open_file(descriptor, Int32(F_WRLCK)) == 0 {
             isLocked.store(true, ordering: .relaxed)
             return true
         }
         if errno == EAGAIN || errno == EACCES { return false }
-        // Some file systems know only locks of whole files.
+        // Some file systems support only whole-file locks.
         if Self.lacksLocks(errno) { return try claim() }
         throw FileSystem.failure("lock", path)
     }
 
-    /// Whether somebody else has locked the file exclusively. Takes no lock.
+    /// Whether another open file holds an exclusive lock. Takes no lock.
     package func isLockedByAnother() throws -> Bool {
         let answer = quire_would_block(descriptor, Int32(F_RDLCK))
         if answer >= 0 { return answer == 1 }
@@ -327,18 +325,18 @@ extension OpenFile {
         return false
     }
 
-    /// Whether anybody else has locked any of the file, shared or exclusively. Takes no lock.
+    /// Whether another open file holds any lock, shared or exclusive. Takes no lock.
     package func hasLocks() throws -> Bool {
         let answer = quire_would_block(descriptor, Int32(F_WRLCK))
         if answer < 0 { throw FileSystem.failure("examine the locks of", path) }
         return answer == 1
     }
 
-    /// Tries to mark a file or folder as being worked on, until it is closed. Unlike ``lockExclusively()`` this is for
-    /// folders as well; the two kinds of lock do not see each other.
+    /// Tries to claim a file or folder until it is closed. Unlike ``lockExclusively()`` this also works on folders; the two
+    /// kinds of lock are independent.
     ///
-    /// - Parameter shared: Whether others may do so as well who share it.
-    /// - Returns: Whether nobody else has.
+    /// - Parameter shared: Whether the claim is compatible with other shared claims.
+    /// - Returns: Whether the claim was acquired.
     package func claim(shared: Bool = false) throws -> Bool {
         if flock(descriptor, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 {
             isLocked.store(true, ordering: .relaxed)
@@ -359,9 +357,9 @@ extension OpenFile {
 // MARK: - Ranges
 
 extension OpenFile {
-    /// Reads bytes at an offset, leaving the position alone, so that several may read at a time.
+    /// Reads bytes at an offset without moving the position, so that threads may read concurrently.
     ///
-    /// - Returns: How many; fewer than the buffer takes only at the end of the file.
+    /// - Returns: The number of bytes; fewer than the buffer's size only at the end of the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws -> Int {
         var filled = 0
         while filled < buffer.count {
@@ -376,15 +374,15 @@ extension OpenFile {
         return filled
     }
 
-    /// A path that leads to the file as long as it is open, also if it has no name any more.
+    /// A path that refers to the file as long as it is open, even if it is unlinked.
     package var descriptorPath: String { "/proc/self/fd/\(descriptor)" }
 
-    /// Opens the same file once more, with a position of its own, also if it has no name any more.
+    /// Opens the same file again with an independent position, even if it is unlinked.
     package func reopened() throws -> OpenFile {
         try OpenFile.open(descriptorPath, for: .reading, reportedAs: path)
     }
 
-    /// Takes part in a descriptor that somebody else owns, with its position.
+    /// Duplicates a descriptor that is owned elsewhere; the position is shared.
     package static func duplicate(of descriptor: Int32) throws -> OpenFile {
         let copy = quire_duplicate(descriptor)
         let name = "descriptor \(descriptor)"
@@ -392,25 +390,25 @@ extension OpenFile {
         return OpenFile(owning: copy, path: name)
     }
 
-    /// Makes an empty file that is in memory and has no path.
+    /// Creates an empty anonymous file in memory.
     ///
-    /// - Parameter name: What errors, and `/proc`, call it.
+    /// - Parameter name: Its name in errors and in `/proc`.
     package static func inMemory(named name: String) throws -> OpenFile {
         let descriptor = quire_memory_file(name)
         if descriptor < 0 { throw FileSystem.failure("create", name) }
         return OpenFile(owning: descriptor, path: name)
     }
 
-    /// Makes an empty file share the blocks of another.
+    /// Makes an empty file share the blocks of another (reflink).
     ///
-    /// - Returns: Whether the file system can. Else the file is as it was.
+    /// - Returns: Whether the file system supports it. If not, the file is unchanged.
     package func takeBlocks(of other: OpenFile) -> Bool {
         quire_clone(other.descriptor, descriptor) == 0
     }
 }
 
 extension FileSystem {
-    /// Makes a folder, and those above it, each with a durable name. One that is there is left alone.
+    /// Creates a folder, and its parents, each with a durable name. Existing ones are left unchanged.
     package static func makeFolderDurably(_ path: String, beneath root: String? = nil) throws {
         if exists(path, beneath: root) || path == root { return }
         let above = folder(of: path)
@@ -418,7 +416,7 @@ extension FileSystem {
         do {
             try makeFolder(path, beneath: root)
         } catch let error as QuireError where error.code == .alreadyExists {
-            // By somebody else, this very moment.
+            // Created concurrently by another process.
         }
         try synchronizeFolder(above, beneath: root)
     }

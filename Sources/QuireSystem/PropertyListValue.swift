@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A value of a property list, as the metadata of stores have them.
+/// A property list value, as in store metadata.
 ///
 /// ```swift
 /// try store.setMetadata(["name": "Library", "shelves": 12], forKey: "com.example.state")
@@ -105,12 +105,12 @@ extension PropertyListValue {
 
 // MARK: - Reading
 
-// The one way by which property lists that anybody may have written are read. Foundation expands what it reads: a binary list
-// whose values contain themselves, or share one another, grows without end, and a text that is nested deeply overflows the
-// stack. So binary lists are read by `BinaryPropertyListReader`, and texts are looked through before Foundation gets them.
+// The only reader of untrusted property lists. Foundation expands its input: a binary list whose values contain themselves,
+// or share one another, grows without end, and a deeply nested text overflows the stack. So binary lists are read by
+// `BinaryPropertyListReader`, and texts are checked before Foundation gets them.
 
 extension PropertyListValue {
-    /// How deeply values may be nested; metadata is three deep.
+    /// The maximum nesting depth; metadata has a depth of three.
     package static let maximumDepth = 64
     /// The greatest size of a list that is a text.
     private static let maximumTextSize = 64 << 20
@@ -119,7 +119,7 @@ extension PropertyListValue {
     ///
     /// - Parameters:
     ///   - data: The property list.
-    ///   - name: What an error calls it.
+    ///   - name: The name of the list in errors.
     /// - Complexity: O(*n*) in the size of the data.
     /// - Throws: ``QuireError`` with code `invalidFormat`, also if values contain themselves, are nested too deeply, or are
     ///   shared so often that the list is far larger than the data.
@@ -144,11 +144,11 @@ extension PropertyListValue {
 
     // MARK: - Texts
 
-    /// Why a text is not given to Foundation; `nil` if it is short, and nested as little as property lists are.
+    /// The reason not to pass a text to Foundation; `nil` if it is short and not nested too deeply.
     private static func problem(withText data: Data) -> String? {
         if data.count > maximumTextSize { return "it is far too large" }
         return data.withUnsafeBytes { bytes in
-            // UTF-16 hides what is looked for.
+            // UTF-16 would defeat the checks below.
             if bytes.contains(0) { return "it is no property list in UTF-8" }
             let start = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
             let first = bytes.dropFirst(start).first { !isSpace($0) }
@@ -173,11 +173,11 @@ extension PropertyListValue {
     }
 
     /// Whether the elements of an XML text are nested more deeply than those of a property list. Comments, instructions and
-    /// character data end where they end for Foundation's parser; what it does not understand ends the search, as it ends
-    /// the parsing. A document type with declarations, and an encoding in which tags look different, count as too deep.
+    /// character data end where they end for Foundation's parser; anything it does not understand ends the check, as it ends
+    /// parsing. A document type with declarations, and an encoding in which tags look different, count as too deep.
     private static func xmlIsNestedTooDeeply(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var (position, depth) = (0, 0)
-        /// The position behind the next occurrence of a text; `nil` if there is none.
+        /// The position after the next occurrence of a text; `nil` if there is none.
         func end(of text: String, from start: Int) -> Int? {
             let text = Array(text.utf8)
             var index = start

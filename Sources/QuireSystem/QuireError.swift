@@ -1,6 +1,6 @@
 public import Foundation
 
-/// What went wrong, to what, and what to do about it.
+/// An error with its subject and a suggested remedy.
 ///
 /// Every error that Quire throws is of this type. Branch on ``code``; show ``message`` to people.
 ///
@@ -19,7 +19,7 @@ public struct QuireError: Error, Sendable {
         public init(rawValue: String) { self.rawValue = rawValue }
     }
 
-    /// What the failure is about.
+    /// The subject of the failure: file, object, entity or property.
     public struct Subject: Hashable, Sendable {
         /// The entity's name.
         public var entity: String?
@@ -57,13 +57,13 @@ public struct QuireError: Error, Sendable {
 
     /// The kind of failure.
     public var code: Code
-    /// One sentence that says what happened, to what, and what to do.
+    /// One sentence: the failure, its subject and a remedy.
     public var message: String
-    /// What the failure is about.
+    /// The subject of the failure.
     public var subject: Subject
     /// The error that caused this one.
     public var underlying: (any Error)?
-    /// The single failures, if this error stands for several.
+    /// The individual failures, if this error combines several.
     public var failures: [QuireError]
 
     /// Makes an error.
@@ -78,7 +78,7 @@ public struct QuireError: Error, Sendable {
         self.failures = failures
     }
 
-    /// One error for several: the only one itself, or one with ``failures``.
+    /// Combines errors: the only one itself, or one error with ``failures``.
     ///
     /// - Precondition: `failures` is not empty.
     public static func combining(_ failures: [QuireError]) -> QuireError {
@@ -92,17 +92,17 @@ public struct QuireError: Error, Sendable {
 }
 
 extension QuireError.Code {
-    /// A file, folder, object or entity that should be there is not.
+    /// A file, folder, object or entity does not exist.
     public static let notFound = Self(rawValue: "notFound")
-    /// Something is there already and would be overwritten.
+    /// An existing file or folder would be overwritten.
     public static let alreadyExists = Self(rawValue: "alreadyExists")
     /// The file is not of the format it should be, or is damaged.
     public static let invalidFormat = Self(rawValue: "invalidFormat")
-    /// A model contradicts itself or cannot be used.
+    /// A model is inconsistent or cannot be used.
     public static let invalidModel = Self(rawValue: "invalidModel")
-    /// The model given does not fit the store.
+    /// The given model is incompatible with the store.
     public static let incompatibleModel = Self(rawValue: "incompatibleModel")
-    /// A value has the wrong type or cannot be read from the text given.
+    /// A value has the wrong type or cannot be parsed.
     public static let invalidValue = Self(rawValue: "invalidValue")
     /// An object does not satisfy its model's rules.
     public static let validation = Self(rawValue: "validation")
@@ -110,7 +110,7 @@ extension QuireError.Code {
     public static let unknownKey = Self(rawValue: "unknownKey")
     /// A name is no entity of the model.
     public static let unknownEntity = Self(rawValue: "unknownEntity")
-    /// A predicate or a query cannot be parsed or makes no sense for the entity.
+    /// A predicate or query cannot be parsed, or is not valid for the entity.
     public static let invalidQuery = Self(rawValue: "invalidQuery")
     /// A deletion is denied by a relationship's delete rule.
     public static let deleteDenied = Self(rawValue: "deleteDenied")
@@ -132,7 +132,7 @@ extension QuireError.Code {
     public static let protectedDataUnavailable = Self(rawValue: "protectedDataUnavailable")
     /// A store or document cannot be protected as requested: there is no domain, or its kind cannot be sealed.
     public static let protectionUnavailable = Self(rawValue: "protectionUnavailable")
-    /// No slot of a keybag opens with the passphrase, key file or recovery key that was given.
+    /// The given passphrase, key file or recovery key unlocks no slot of a keybag.
     public static let wrongKey = Self(rawValue: "wrongKey")
     /// The disk, or the user's share of it, is full.
     public static let outOfSpace = Self(rawValue: "outOfSpace")
@@ -142,7 +142,7 @@ extension QuireError.Code {
     public static let cancelled = Self(rawValue: "cancelled")
     /// The operation does not fit the state of the object it was called on.
     public static let invalidState = Self(rawValue: "invalidState")
-    /// What was asked for is not supported.
+    /// The requested operation is not supported.
     public static let unsupported = Self(rawValue: "unsupported")
 }
 
@@ -179,11 +179,11 @@ extension QuireError {
         public static let regularExpression = Rule(rawValue: "regularExpression")
         /// A value must satisfy a predicate.
         public static let predicate = Rule(rawValue: "predicate")
-        /// A relationship must lead to a number of objects at least.
+        /// A relationship has fewer objects than its minimum count.
         public static let minimumCount = Rule(rawValue: "minimumCount")
-        /// A relationship must lead to a number of objects at most.
+        /// A relationship has more objects than its maximum count.
         public static let maximumCount = Rule(rawValue: "maximumCount")
-        /// An object cannot be deleted while a relationship leads to others.
+        /// A deletion is denied because a relationship with the deny rule is not empty.
         public static let deny = Rule(rawValue: "deny")
         /// A rule of the object's class.
         public static let custom = Rule(rawValue: "custom")

@@ -1,8 +1,8 @@
-/// What the path of a store says about where the store is.
+/// Properties of a store derived from its path.
 package enum StorePath {
     private static let memory = "/dev/null"
 
-    /// The document package that a store is in; `nil` if it is in none. It is known by its place in the package,
+    /// The document package that contains a store; `nil` if none does. Recognized by the relative path
     /// `StoreContent/persistentStore`, which is UIManagedDocument's too.
     package static func packageRoot(of path: String) -> String? {
         let folder = FileSystem.folder(of: path)
@@ -12,8 +12,8 @@ package enum StorePath {
         return FileSystem.folder(of: folder)
     }
 
-    /// Whether the path is that of a store in memory, as Core Data has it: `/dev/null`, which is private, or
-    /// `/dev/null/NAME`, which everybody shares who opens it in this process.
+    /// Whether the path is that of a store in memory, as in Core Data: `/dev/null`, which is private, or `/dev/null/NAME`,
+    /// which is shared within this process.
     package static func isInMemory(_ path: String) -> Bool {
         path == memory || path.hasPrefix(memory + "/")
     }

@@ -13,14 +13,14 @@ import Synchronization
 /// }
 /// ```
 ///
-/// It is claimed (``OpenFile/claim(shared:)``) from the moment others can find it until it is removed or has its final
-/// name. So a temporary name without a claim is left over from a process that was killed, or of what is being removed: the
-/// next to make one in the same folder removes it. A signal that ends the process removes it as well, see
-/// ``TerminationCleanup``. A single file that is soon done is made by ``OpenFile/createTemporary(beside:beneath:)``.
+/// It is claimed (``OpenFile/claim(shared:)``) from the moment it is visible to other processes until it is removed or has
+/// its final name. So a temporary name without a claim was left by a killed process, or is being removed: the next process
+/// that makes one in the same folder removes it. A signal that ends the process removes it as well, see
+/// ``TerminationCleanup``. A single short-lived file is made by ``OpenFile/createTemporary(beside:beneath:)``.
 package final class TemporarySibling: Sendable {
     /// Its temporary path.
     package let path: String
-    /// What errors call it: the path that it is to get. One in the folder for temporary files gets none.
+    /// Its name in errors: the destination's path. Those in the folder for temporary files have none.
     private let reportedPath: String
     /// The file, open for writing, or the folder. It has the claim.
     package let file: OpenFile
@@ -70,7 +70,7 @@ package final class TemporarySibling: Sendable {
         for _ in 0..<100 {
             let path = FileSystem.temporarySibling(of: destination, for: "building")
             let reportedPath = isReportedAsDestination ? destination : path
-            // A signal finds it registered, or not made yet.
+            // When a signal arrives it is either registered, or not created yet.
             let made = try TerminationCleanup.uninterrupted {
                 try FileSystem.building(reportedPath, as: path) {
                     try makeClaimed(at: path, as: purpose, reportedAs: reportedPath)
@@ -81,7 +81,7 @@ package final class TemporarySibling: Sendable {
         throw FileSystem.failure("create", destination, errno: EEXIST)
     }
 
-    /// - Returns: `nil` if another process has removed it before it was claimed; then it is made anew.
+    /// - Returns: `nil` if another process has removed it before it was claimed; the caller retries.
     private static func makeClaimed(
         at path: String, as purpose: OpenFile.Purpose, reportedAs reportedPath: String
     ) throws -> TemporarySibling? {
@@ -97,7 +97,7 @@ package final class TemporarySibling: Sendable {
         do {
             let information = try file.information()
             guard try file.claim(), try file.isFound(at: path) else { return nil }
-            // Bits beyond those of user, group and others are inherited from the folder above.
+            // Bits beyond those of user, group and others are inherited from the parent folder.
             let inherited = information.permissions & 0o7000
             let own: UInt32 = information.kind == .folder ? 0o700 : 0o600
             try file.setPermissionsIfPossible(inherited | own)
@@ -110,15 +110,15 @@ package final class TemporarySibling: Sendable {
         }
     }
 
-    /// Runs what fills it. Errors name its destination instead of the temporary path.
+    /// Runs a body that fills it. Errors name its destination instead of the temporary path.
     package func building<Result>(_ body: () throws -> Result) throws -> Result {
         try FileSystem.building(reportedPath, as: path, body)
     }
 
-    /// Gives it the name of its destination, durably. What is in it must be on disk.
+    /// Durably renames it to its destination. Its contents must be on disk.
     ///
-    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, or what renaming and synchronizing throw. Then
-    ///   there is nothing of that name: it may not survive a power loss.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, or errors of renaming and synchronizing. Then
+    ///   nothing is published: it might not survive a power loss.
     package func publish() throws {
         try TerminationCleanup.uninterrupted {
             try FileSystem.renameWithoutReplacing(path, to: reportedPath)
@@ -131,22 +131,21 @@ package final class TemporarySibling: Sendable {
         }
     }
 
-    /// Gives the file or folder the permissions of an original, or those that a new one has.
+    /// Sets the permissions of an original, or the default ones of a new entry.
     package func setFinalPermissions(of original: FileInformation?) throws {
         try file.setPermissionsIfPossible(
             original.map { $0.permissions & 0o777 | 0o700 | defaultPermissions & 0o7000 }
                 ?? defaultPermissions)
     }
 
-    /// Gives the folder the permissions that a new one has, as far as they let nobody in who may not read a file.
+    /// Sets the default permissions of a new folder, restricted to users who may read a file.
     package func setFinalPermissions(limitedBy file: FileInformation) throws {
         let readers = (file.permissions & 0o444) >> 2
         let others = file.permissions & 0o777 | readers | 0o700
         try self.file.setPermissionsIfPossible(defaultPermissions & (others | 0o7000))
     }
 
-    /// Removes what has the temporary path, and gives up the claim. If the final name has been given, there is nothing to
-    /// remove.
+    /// Removes the entry at the temporary path, and releases the claim. Nothing is removed after publishing.
     package func remove() {
         try? FileSystem.removeTree(path)
         release()
@@ -169,10 +168,9 @@ package final class TemporarySibling: Sendable {
 
     // MARK: - Abandoned siblings
 
-    /// Removes what has a temporary name in a folder, whatever made it, and is not claimed: its process is gone, or is removing
-    /// it.
+    /// Removes entries with temporary names in a folder that are not claimed: their process is gone, or is removing them.
     ///
-    /// What cannot be examined or removed stays.
+    /// Entries that cannot be examined or removed stay.
     package static func removeAbandoned(in folder: String) {
         guard let names = try? FileSystem.names(in: folder) else { return }
         var isFolderDurable = false
@@ -199,8 +197,8 @@ package final class TemporarySibling: Sendable {
 }
 
 extension OpenFile {
-    /// Makes an empty file under a temporary name beside a path, for what is soon renamed or removed. It is claimed until it is
-    /// closed, or ``endClaim()`` is called, which must not be before that.
+    /// Creates an empty temporary file beside a path, to be renamed or removed soon. It is claimed until it is closed, or
+    /// ``endClaim()`` is called, which must not be before that.
     ///
     /// - Returns: The file, open for writing, and its path.
     package static func createTemporary(
@@ -209,10 +207,10 @@ extension OpenFile {
         for _ in 0..<100 {
             let temporary = FileSystem.temporarySibling(of: path, for: "new")
             let file = try open(temporary, beneath: root, for: .creating, reportedAs: path)
-            // Where there are no claims, nothing is removed for the want of one.
+            // Without support for claims nothing is removed for lack of one.
             guard let isClaimed = try? file.claim() else { return (file, temporary) }
             do {
-                // Another process may remove it before it is claimed; then it is made anew.
+                // Another process may remove it before it is claimed; then it is created again.
                 if try isClaimed && file.isFound(at: temporary, beneath: root) {
                     return (file, temporary)
                 }
@@ -224,7 +222,7 @@ extension OpenFile {
         throw FileSystem.failure("create", path, errno: EEXIST)
     }
 
-    /// Whether a path leads to this very file.
+    /// Whether a path refers to this very file.
     fileprivate func isFound(at path: String, beneath root: String? = nil) throws -> Bool {
         try FileLocation(path, beneath: root).information()?.isSameFile(as: information()) == true
     }

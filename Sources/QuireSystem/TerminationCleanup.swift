@@ -2,10 +2,10 @@ import CLinux
 package import Dispatch
 import Foundation
 
-/// What this process has to remove before a signal ends it: files that it is building, and sockets.
+/// Clean-up before a signal ends the process: removes files that are being built, and sockets.
 ///
-/// The process ends as the signal alone would have ended it. A process that is killed removes nothing; what it leaves is
-/// found by ``TemporarySibling/removeAbandoned(in:)``.
+/// The process ends as by the signal alone. A process that is killed removes nothing; its leftovers are found by
+/// ``TemporarySibling/removeAbandoned(in:)``.
 package enum TerminationCleanup {
     private struct Actions {
         var next = 0
@@ -13,12 +13,12 @@ package enum TerminationCleanup {
     }
 
     private static let actions = Lock(Actions())
-    /// Held by what must not be interrupted half way, and for ever by the clean-up.
+    /// Held by critical sections, and forever by the clean-up.
     private static let lock = NSLock()
 
-    /// Adds something to do when a signal ends the process.
+    /// Registers an action to run when a signal ends the process.
     ///
-    /// - Returns: The number to give to ``remove(_:)``.
+    /// - Returns: The token for ``remove(_:)``.
     package static func add(_ action: @escaping @Sendable () -> Void) -> Int {
         actions.withLock {
             $0.next += 1
@@ -29,7 +29,7 @@ package enum TerminationCleanup {
 
     package static func remove(_ number: Int) { actions.withLock { $0.byNumber[number] = nil } }
 
-    /// Runs a body that the clean-up waits for. If the process is ending already, this does not return.
+    /// Runs a body that the clean-up waits for. If the process is already terminating, this does not return.
     package static func uninterrupted<Result>(_ body: () throws -> Result) rethrows -> Result {
         lock.lock()
         defer { lock.unlock() }
@@ -44,23 +44,23 @@ package enum TerminationCleanup {
     private static let handlers = Lock<[Int32: Handler]>([:])
     private static let signals = DispatchQueue(label: "quire.signals")
 
-    /// Has a body run when a signal arrives that would end the process, instead of one that was given before. A signal that is
-    /// ignored, as under `nohup`, stays ignored.
+    /// Installs a handler for a signal that would end the process, replacing an earlier handler. A signal that is ignored, as
+    /// under `nohup`, stays ignored.
     ///
-    /// It stays so as long as the process lives.
+    /// Handlers stay installed as long as the process lives.
     package static func handle(
         _ signalNumber: Int32, on queue: DispatchQueue, _ body: @escaping @Sendable () -> Void
     ) {
         handlers.withLock { handlers in
             let isHandled = handlers[signalNumber] != nil
-            // A dispatch source does not replace the signal's default action, which is to end the process.
+            // A dispatch source does not replace the signal's default action, which ends the process.
             let former = isHandled ? nil : signal(signalNumber, SIG_IGN)
             // SIG_IGN is not a function but the number 1.
             if !isHandled, unsafeBitCast(former, to: Int.self) == 1 { return }
             handlers[signalNumber] = Handler(queue: queue, body: body)
             if isHandled { return }
             let source = DispatchSource.makeSignalSource(signal: signalNumber, queue: signals)
-            // The handler holds the source, which nothing else does.
+            // The handler retains the source; there is no other reference.
             source.setEventHandler {
                 withExtendedLifetime(source) {
                     guard let handler = Self.handlers.withLock({ $0[signalNumber] }) else { return }
@@ -71,9 +71,9 @@ package enum TerminationCleanup {
         }
     }
 
-    /// Removes what is to be removed, and ends the process by the signal.
+    /// Runs the registered actions, and ends the process by the signal.
     package static func end(by signalNumber: Int32) -> Never {
-        // Never unlocked: nothing gets its final name any more, and what fails because its files are gone is not reported.
+        // Never unlocked: nothing gets its final name any more, and errors due to removed files are not reported.
         lock.lock()
         for action in actions.withLock({ $0.byNumber.values }) { action() }
         signal(signalNumber, SIG_DFL)

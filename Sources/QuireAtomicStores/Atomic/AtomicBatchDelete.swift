@@ -3,7 +3,7 @@ internal import QuireQuery
 internal import QuireStore
 internal import QuireSystem
 
-/// Runs a batch deletion: finds the objects, follows the delete rules, and saves what comes of it as a change set.
+/// Executes a batch deletion: fetches the objects, applies the delete rules, and saves the result as a change set.
 struct AtomicBatchDelete {
     private let request: BatchDeleteRequest
     private let contents: AtomicContents
@@ -15,7 +15,7 @@ struct AtomicBatchDelete {
     /// Objects that stay and lose references: which slots.
     private var touched: [UInt64: (row: ObjectSnapshot, slots: Set<Int>)] = [:]
     private var touchedOrder: [UInt64] = []
-    /// Objects that stay whose number of related objects has to be right.
+    /// Remaining objects whose relationship counts have to be checked.
     private var counted: [(owner: ManagedObjectID, relationship: ResolvedEntity.Relationship)] = []
 
     init(_ request: BatchDeleteRequest, _ contents: AtomicContents, path: String?) {
@@ -94,7 +94,7 @@ struct AtomicBatchDelete {
 
     // MARK: - Related objects
 
-    /// How many objects an error names that stand against a deletion.
+    /// The maximum number of objects named in an error for a denied deletion.
     private static let maximumNamedCount = 100
 
     private func checkDenials() throws {
@@ -156,7 +156,7 @@ struct AtomicBatchDelete {
 }
 
 extension InMemorySavePlan {
-    /// Checks that a to-many relationship of an object leads to as many objects as it may, if the object is there.
+    /// Checks the count rules of an object's to-many relationship, if the object exists.
     ///
     /// - Throws: ``QuireError`` with code `validation`.
     mutating func checkCount(

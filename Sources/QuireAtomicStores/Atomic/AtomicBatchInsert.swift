@@ -3,8 +3,8 @@ internal import QuireQuery
 internal import QuireStore
 internal import QuireSystem
 
-/// Runs a batch insertion: turns its rows into a change set, with stored objects that take over values where the rule says
-/// so.
+/// Executes a batch insertion: turns its rows into a change set, with updates of stored objects where the upsert policy
+/// requires it.
 struct AtomicBatchInsert {
     private let request: BatchInsertRequest
     private let rule: UpsertPolicy
@@ -17,7 +17,7 @@ struct AtomicBatchInsert {
     private var changes: [ObjectChange] = []
     /// The positions of changes by the objects' keys.
     private var positions: [UInt64: Int] = [:]
-    /// The changed objects that have values which must be unique, and what they had before.
+    /// The changed objects by unique key.
     private var holders: [UniqueKey: UInt64] = [:]
     private var givenUp: Set<UniqueKey> = []
     private var counted: [(owner: ManagedObjectID, relationship: ResolvedEntity.Relationship)] = []
@@ -186,7 +186,7 @@ struct AtomicBatchInsert {
         return found
     }
 
-    /// Takes notice of what an object has before it changes.
+    /// Removes the unique keys of an object before it changes.
     private mutating func forget(_ position: Int) throws {
         let change = changes[position]
         for key in keys(change.entity, change.values) {
@@ -196,7 +196,7 @@ struct AtomicBatchInsert {
         noteOwners(of: change)
     }
 
-    /// Takes notice of what an object has by now.
+    /// Records the current unique keys of an object.
     private mutating func note(_ position: Int) throws {
         let change = changes[position]
         for key in keys(change.entity, change.values) { holders[key] = change.objectID.bits }

@@ -69,7 +69,7 @@ struct AtomicBatchUpdate {
 
     // MARK: - Computed values
 
-    /// Checks what is computed before it is written.
+    /// Validates a computed value before it is written.
     private func computed(
         _ value: AttributeValue, _ slot: ResolvedEntity.Slot, _ entity: ResolvedEntity,
         _ row: ObjectSnapshot
@@ -92,7 +92,7 @@ struct AtomicBatchUpdate {
         }
     }
 
-    /// A computed value in the form of a slot; `nil` if it has none in it.
+    /// A computed value converted to the type of a slot; `nil` if it cannot be.
     private func kept(
         _ value: AttributeValue, _ storage: ResolvedEntity.Slot.Storage
     ) -> AttributeValue? {

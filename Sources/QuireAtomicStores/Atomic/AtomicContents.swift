@@ -2,13 +2,13 @@ import Foundation
 package import QuireModel
 package import QuireStore
 
-/// All that a store has in memory: a value. Whoever holds one sees it as it was, whatever is saved meanwhile.
+/// The complete contents of a store in memory: a value, so that every copy is a snapshot unaffected by later saves.
 package struct AtomicContents: Sendable {
     let layout: ResolvedModel
     let identity: StoreIdentity
-    /// By the number of the root entity less one; those of other entities are empty.
+    /// Indexed by the number of the root entity less one; tables of other entities are empty.
     private var tables: ContiguousArray<AtomicTable>
-    /// What saves have recorded.
+    /// The records of saves.
     var records: [String: String] = [:]
     var metadata: StoreMetadata
     /// The greatest primary key that an object has had.
@@ -16,7 +16,7 @@ package struct AtomicContents: Sendable {
     /// Whether the file carries its model.
     package var carriesModel = false
     var hasInferredModel = false
-    /// How many bytes the rows take, and how many those do that nobody needs any more.
+    /// The bytes used by live rows, and by dead ones.
     private var liveBytes = 0
     private var deadBytes = 0
 
@@ -28,7 +28,7 @@ package struct AtomicContents: Sendable {
         storeBits = identity.numberBits
     }
 
-    /// How many bytes are held for rows that are gone, for tests.
+    /// The bytes retained for dead rows, for tests.
     var deadByteCount: Int { deadBytes }
 
     /// The number of objects.
@@ -51,7 +51,7 @@ package struct AtomicContents: Sendable {
             entity: layout.entities[row.entityNumber - 1], store: identity)
     }
 
-    /// The row of an object; `nil` if there is none, or it is of an entity that the identifier's is none of.
+    /// The row of an object; `nil` if there is none, or its entity is not the identifier's or a sub-entity.
     func object(_ bits: UInt64) -> ObjectSnapshot? {
         guard let row = row(bits),
             layout.entities[Int(bits >> 48 & 0x7FFF) - 1].subtree.contains(row.entityNumber)
@@ -59,7 +59,7 @@ package struct AtomicContents: Sendable {
         return snapshot(row)
     }
 
-    /// What a relationship of an object leads to, without members that have no row.
+    /// The rows of a relationship's destination objects, without dangling references.
     func related(
         _ bits: UInt64, through relationship: ResolvedEntity.Relationship
     ) -> [ObjectSnapshot] {
@@ -98,7 +98,7 @@ package struct AtomicContents: Sendable {
 
     // MARK: - Changing
 
-    /// Puts packed rows in, in the place of those that were there. Their to-many relationships stay.
+    /// Inserts or replaces packed rows. Their to-many relationships stay.
     mutating func set(_ rows: RowSet) {
         for location in rows.locations {
             var row = AtomicRow(chunk: rows.chunks[Int(location.chunk)], offset: location.offset)
@@ -114,7 +114,7 @@ package struct AtomicContents: Sendable {
         }
     }
 
-    /// Sets what a to-many relationship of an object leads to, if the object is there.
+    /// Sets the members of an object's to-many relationship, if the object exists.
     mutating func setMembers(
         _ list: ContiguousArray<UInt64>, of bits: UInt64,
         _ relationship: ResolvedEntity.Relationship
@@ -139,11 +139,11 @@ package struct AtomicContents: Sendable {
         deadBytes += row.size
     }
 
-    /// What the identifiers in the rows have besides entity and primary key. A coordinator may give the store another
-    /// number before its objects are read.
+    /// The store bits of the identifiers in the rows. A coordinator may assign the store another number before its objects
+    /// are read.
     private var storeBits: UInt64
 
-    /// The contents with identifiers as the store makes them by now.
+    /// A copy with the current store bits in identifiers; `nil` if they are unchanged.
     func renumbered() -> AtomicContents? {
         let bits = identity.numberBits
         if bits == storeBits { return nil }
@@ -169,10 +169,10 @@ package struct AtomicContents: Sendable {
         return result
     }
 
-    /// Less than this is not worth the work of packing rows anew.
+    /// The threshold below which repacking does not pay.
     private static let minimumDeadBytes = 1 << 20
 
-    /// Packs all rows anew if more memory is held for rows that are gone than for those that are there.
+    /// Repacks all rows if dead rows use more memory than live ones.
     mutating func compactIfNeeded() {
         guard deadBytes > Self.minimumDeadBytes, deadBytes > liveBytes else { return }
         var builder = RowSetBuilder(layout: layout, store: identity)
@@ -234,7 +234,7 @@ struct AtomicSavedRows: RowStorage {
 }
 
 extension AtomicContents {
-    /// Takes over what a save has worked out.
+    /// Applies the result of a save plan.
     mutating func apply<Rows: RowStorage>(_ save: InMemorySavePlan<Rows>) throws {
         for row in save.deleted.values { remove(row.objectID.bits) }
         forgetMembers(save.deleted.values.map(\.objectID.bits))
@@ -257,7 +257,7 @@ extension AtomicContents {
         compactIfNeeded()
     }
 
-    /// Takes deleted objects out of to-many relationships that have no inverse, which nothing else tells of.
+    /// Removes deleted objects from to-many relationships without inverse, which no change describes.
     private mutating func forgetMembers(_ deleted: [UInt64]) {
         if deleted.isEmpty || !layout.hasRelationshipsWithoutInverse { return }
         let gone = Set(deleted)
@@ -281,13 +281,13 @@ extension AtomicContents {
     }
 }
 
-/// What a save does to an ``AtomicUniqueIndex``. The keys are worked out before anything is written, so that taking them
-/// over cannot fail.
+/// The edits of an ``AtomicUniqueIndex`` by a save. Keys are computed before anything is written, so that applying them
+/// cannot fail.
 struct AtomicIndexEdits {
     fileprivate var removed: [AtomicUniqueIndex.Entry] = []
     fileprivate var inserted: [AtomicUniqueIndex.Entry] = []
 
-    /// Collects what a save has written.
+    /// Collects the edits of a save.
     mutating func add<Rows: RowStorage>(
         _ save: InMemorySavePlan<Rows>, before: AtomicContents, after: AtomicContents
     ) throws {
@@ -325,7 +325,7 @@ final class AtomicUniqueIndex {
 
     func holders(of key: UniqueKey) -> [UInt64] { holders[key] ?? [] }
 
-    /// That an object has a key.
+    /// A unique key of an object.
     struct Entry {
         var key: UniqueKey
         var bits: UInt64

@@ -4,7 +4,7 @@ public import QuireProtection
 public import QuireStore
 package import QuireSystem
 
-/// How a store that is written as a whole uses its file.
+/// Options for opening the file of an atomic store.
 public struct AtomicStoreOptions: Sendable {
     /// Whether the store refuses to save.
     public var isReadOnly = false
@@ -13,24 +13,24 @@ public struct AtomicStoreOptions: Sendable {
     /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
-    /// The class of protection that a new store gets. `nil` for that of ``protectionDomain``, or none if there is no domain.
+    /// The protection class of a new store. `nil` for that of ``protectionDomain``, or none if there is no domain.
     ///
-    /// A store that is there keeps its class. To open it with another one fails, with code `protectionUnavailable`, unless that
-    /// is `none`.
+    /// An existing store keeps its class. Opening it with another one fails with code `protectionUnavailable`, unless that is
+    /// `none`.
     public var fileProtection: FileProtection?
     /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain?
     /// Further slots of a new store's keybag.
     package var protectionSlots: [NewSlot] = []
-    /// How to wait for other processes that have the file locked when a store is opened for writing, which locks it itself
-    /// then, until it is closed; `nil` to lock it for each save only.
+    /// The waiting policy for locking the file when a store is opened for writing; the lock is then held until it is closed.
+    /// `nil` to lock it for each save only.
     package var lockWait: FileLockWait?
 
     /// The usual options.
     public init() {}
 }
 
-/// What an ``AtomicStore`` begins with.
+/// The initial state of an ``AtomicStore``.
 public struct AtomicStoreOpening {
     package let contents: AtomicContents
     package let file: AtomicStoreFile?
@@ -43,18 +43,18 @@ public struct AtomicStoreOpening {
     }
 }
 
-/// Makes a model of what is in a file.
+/// Infers a model from the content of a file.
 package typealias ModelOfFile = (_ data: Data, _ path: String) throws -> ManagedObjectModel
 
 extension AtomicStore {
-    /// Makes a new, empty store for the objects of a model, which it carries from then on.
+    /// Creates an empty store that carries its model.
     ///
     /// - Parameters:
-    ///   - path: Where; there must be nothing yet. The folder must exist.
+    ///   - path: The path of the file, which must not exist. The folder must exist.
     ///   - model: The model.
-    ///   - options: How to use the file.
+    ///   - options: Options for using the file.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `unsupported`, `outOfSpace`, `readOnly`,
-    ///   `protectionUnavailable` if it cannot be protected as the options ask, or `storeUnavailable`. Then no file is left.
+    ///   `protectionUnavailable` if the requested protection is not possible, or `storeUnavailable`. Then no file is left.
     public static func create(
         at path: String, model: ManagedObjectModel,
         options: AtomicStoreOptions = AtomicStoreOptions()
@@ -64,7 +64,7 @@ extension AtomicStore {
             options: options)
     }
 
-    /// As ``create(at:model:options:)``, with a model that other stores have too.
+    /// As ``create(at:model:options:)``, with a model shared with other stores.
     package static func create(
         at path: String, layout: ResolvedModel, options: AtomicStoreOptions
     ) throws -> Self {
@@ -82,7 +82,7 @@ extension AtomicStore {
         }
     }
 
-    /// What a store begins with that is empty.
+    /// The initial state of an empty store.
     static func opening(
         _ layout: ResolvedModel, file: AtomicStoreFile?, options: AtomicStoreOptions
     ) throws -> AtomicStoreOpening {
@@ -107,11 +107,11 @@ extension AtomicStore {
     /// - Parameters:
     ///   - path: The path of its file.
     ///   - model: The model of its objects; `nil` for the one that the store carries.
-    ///   - options: How to use the file.
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is no store of this kind or is damaged,
-    ///   `incompatibleModel` if it holds something that the model does not have, was made with another model, or carries
-    ///   none and none is given, `protectedDataUnavailable` if it is protected and locked, `protectionUnavailable` if it is
-    ///   not protected as the options ask, or `inputOutput`.
+    ///   - options: Options for using the file.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is not a valid store of this kind,
+    ///   `incompatibleModel` if it holds data that the model lacks, was made with another model, or has no model and none is
+    ///   given, `protectedDataUnavailable` if it is protected and locked, `protectionUnavailable` if its protection is not
+    ///   the requested one, or `inputOutput`.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil,
         options: AtomicStoreOptions = AtomicStoreOptions()
@@ -119,8 +119,8 @@ extension AtomicStore {
         try open(at: path, model: model, layout: nil, options: options)
     }
 
-    /// As ``open(at:model:options:)``, with a model that other stores have too, if it is given; one that is made of the file
-    /// does if there is none else.
+    /// As ``open(at:model:options:)``, optionally with a model shared with other stores; the default is the carried model, or
+    /// one inferred from the file.
     package static func open(
         at path: String, model: ManagedObjectModel?, layout known: ResolvedModel?,
         options: AtomicStoreOptions, inferringModel infer: ModelOfFile? = nil
@@ -157,7 +157,7 @@ extension AtomicStore {
         return store
     }
 
-    /// What a file says of itself, without reading its objects.
+    /// Reads the metadata of a file, without its objects.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func metadata(at path: String) throws -> StoreMetadata {
@@ -165,7 +165,7 @@ extension AtomicStore {
         return try loadMetadata(from: data, path: file.path).withoutCarried
     }
 
-    /// The model that a file carries; `nil` if none, as those that Core Data has made.
+    /// The model that a file carries; `nil` if it has none, as files made by Core Data.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func carriedModel(at path: String) throws -> ManagedObjectModel? {
@@ -190,7 +190,7 @@ extension AtomicStore {
         return (file, try file.read())
     }
 
-    /// A store that carries its model was written with that one; with another it would have to be migrated.
+    /// Checks that a store is opened with the model it carries; with another it would have to be migrated.
     private static func requireSame(
         _ model: ManagedObjectModel, as carried: ManagedObjectModel, path: String
     ) throws {

@@ -16,7 +16,7 @@ extension AtomicStore {
         try currentContents().query(request) { try $0.count($1) }
     }
 
-    /// The dictionaries that a request asks for, in its order, within its limit and offset.
+    /// The dictionaries that a request fetches, in its order, within its limit and offset.
     public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
         let contents = try currentContents()
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
@@ -46,7 +46,7 @@ extension AtomicStore {
         return RowSet(found, layout: layout, store: identity)
     }
 
-    /// The rows of the objects that a relationship leads to, in its order or by primary key.
+    /// The rows of a relationship's destination objects, in its order or by primary key.
     public func relatedRows(
         of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
@@ -56,7 +56,7 @@ extension AtomicStore {
         return RowSet(found, layout: layout, store: identity)
     }
 
-    /// What a to-many relationship of objects leads to.
+    /// The members of a to-many relationship for several objects.
     public func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
@@ -114,14 +114,14 @@ extension AtomicStore {
         }
     }
 
-    /// Updates the objects that a request finds, all of them or none.
+    /// Updates the objects that match a request, atomically.
     public func update(_ request: BatchUpdateRequest) throws -> BatchResult {
         try batchTransaction {
             try AtomicBatchUpdate(request: request, layout: layout, identity: identity).run(&$0)
         }
     }
 
-    /// Deletes the objects that a request finds, and what delete rules take along, all of them or none.
+    /// Deletes the objects that match a request, and those that delete rules cascade to, atomically.
     public func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
         try batchTransaction { transaction in
             var batch = AtomicBatchDelete(request, transaction.contents, path: path)

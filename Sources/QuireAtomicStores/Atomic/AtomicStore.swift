@@ -6,11 +6,11 @@ public import QuireStore
 public import QuireSystem
 import Synchronization
 
-/// A store that holds all of its objects in memory, and whose file, if it has one, is written as a whole by each save.
+/// A store that holds all of its objects in memory, and whose file, if any, is rewritten completely by each save.
 ///
-/// Subclasses say what a file looks like: they override ``storeType``, ``loadMetadata(from:path:)``,
-/// ``load(_:into:)`` and ``save(_:)-(AtomicStoreObjects)``. Everything else is here, with the meaning that it has for a
-/// SQLite store: requests, conflicts, uniqueness, derived attributes, batch requests.
+/// Subclasses implement a file format: they override ``storeType``, ``loadMetadata(from:path:)``, ``load(_:into:)`` and
+/// ``save(_:)-(AtomicStoreObjects)``. Everything else is implemented here, equivalent to a SQLite store: requests, conflicts,
+/// uniqueness, derived attributes, batch requests.
 ///
 /// ```swift
 /// final class CardFile: AtomicStore, @unchecked Sendable {
@@ -25,16 +25,16 @@ import Synchronization
 /// Invariants
 /// ==========
 ///
-/// - What is in memory is what the file holds, once a save has returned. A save that fails leaves both as they were; or
-///   both new, if the new file was in place when its folder could not be synchronized, and the old one cannot be put back.
-/// - Readers see the contents as they were when they began; they never wait for a save.
-/// - The file is replaced by another one (temporary file, synchronized, renamed, folder synchronized), while its lock is
-///   held. A file that somebody else has replaced meanwhile is not overwritten: the save fails with code
-///   `mergeConflict`, and the store has to be opened anew.
+/// - Memory and file have the same contents once a save has returned. A failed save leaves both unchanged; or both new, if
+///   the new file was in place when synchronizing its folder failed, and the old one could not be restored.
+/// - Readers see a snapshot of the contents; they never wait for a save.
+/// - The file is replaced atomically (temporary file, synchronized, renamed, folder synchronized), while its lock is held. A
+///   file replaced by another process meanwhile is not overwritten: the save fails with code `mergeConflict`, and the store
+///   has to be reopened.
 /// - Primary keys are unique in the whole store.
 ///
-/// It is `@unchecked Sendable` because it is open; its own state is behind locks, and subclasses that add state must
-/// guard theirs.
+/// `@unchecked Sendable` because the class is open; its own state is protected by locks, and subclasses must protect state
+/// they add.
 open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// The store's UUID and entity names.
     public let identity: StoreIdentity
@@ -46,9 +46,9 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     public let isReadOnly: Bool
     /// The configuration of the model whose entities' objects it keeps; `nil` if it keeps those of all entities.
     public let configurationName: String?
-    /// Whether its file has the model in it. A file that Core Data has made has not, whatever is saved to it.
+    /// Whether its file contains the model. Files created by Core Data do not, even after saves.
     public let carriesModel: Bool
-    /// Whether the model was made of what is in the file, which carries none, because none was given.
+    /// Whether the model was inferred from the file, which carries none, because none was given.
     public let hasInferredModel: Bool
     private let file: AtomicStoreFile?
     /// The keys that seal the store's file; `nil` if the store is not protected, or is in memory.
@@ -56,17 +56,17 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Whether the store is not protected, or its keys are available.
     public var isDataAvailable: Bool { protection?.isAvailable ?? true }
     private let contents: Lock<AtomicContents?>
-    /// Unsafe because it is used only while ``saving`` is held.
+    /// Unsafe because it is accessed only while ``saving`` is held.
     private nonisolated(unsafe) var index: AtomicUniqueIndex?
     private let saving = NSLock()
-    /// The greatest primary key that has been given out.
+    /// The greatest primary key allocated.
     private let lastKey: Lock<Int64>
     private let counter = ContentVersion.newCounter()
     private let saveCount = Atomic<Int64>(0)
-    /// The thread that runs a batch request, whose rows are made by a closure; 0 if there is none.
+    /// The thread that runs a batch request's row closure; 0 if there is none.
     private let batchThread = Atomic<UInt>(0)
 
-    // MARK: - What subclasses say
+    // MARK: - Subclass overrides
 
     /// The kind of store.
     open class var storeType: StoreType {
@@ -76,9 +76,9 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// The primary key of the first object of a new store.
     open class var firstPrimaryKey: Int64 { 1 }
 
-    /// Reads what a file says of itself, without reading objects.
+    /// Reads the metadata of a file, without objects.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is no file of this kind, or is damaged.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not a valid file of this kind.
     open class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         preconditionFailure("\(self) must override loadMetadata(from:path:).")
     }
@@ -88,16 +88,16 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// - Throws: ``QuireError`` with code `unsupported` if not.
     open class func check(_ layout: ResolvedModel) throws {}
 
-    /// Reads the objects of a file. The file may be damaged, or made by somebody who means harm: it must not make the
-    /// reader stop the program, run forever or take more memory than its size allows for.
+    /// Reads the objects of a file. The file may be damaged or malicious: it must not make the reader crash, run forever or
+    /// use more memory than its size justifies.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is damaged, or `incompatibleModel` if it holds
-    ///   something that the model does not have.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is damaged, or `incompatibleModel` if it holds data
+    ///   that the model lacks.
     open func load(_ data: Data, into objects: inout AtomicStoreLoader) throws {
         preconditionFailure("\(Swift.type(of: self)) must override load(_:into:).")
     }
 
-    /// Makes the bytes of a file that holds all objects.
+    /// Encodes all objects as the content of a file.
     ///
     /// - Throws: ``QuireError`` if a value cannot be written; then nothing is saved.
     open func save(_ objects: AtomicStoreObjects) throws -> Data {
@@ -123,7 +123,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// The kind of store.
     public var type: StoreType { Self.storeType }
 
-    /// What it can do.
+    /// The optional features and guarantees of the store.
     open var capabilities: StoreCapabilities {
         var capabilities: StoreCapabilities = [
             .versions, .constraints, .derivedAttributes, .orderedRelationships, .batchRequests,
@@ -134,7 +134,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         return capabilities
     }
 
-    /// The version of what is saved.
+    /// The version of the saved content.
     public var contentVersion: ContentVersion? {
         ContentVersion(counter: counter, number: saveCount.load(ordering: .acquiring))
     }
@@ -172,10 +172,9 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// The bytes of a file with all that is in memory.
     package func fileContents() throws -> Data { try bytes(of: currentContents()) }
 
-    /// Replaces the file by other bytes, if it is still the one that was read. The store is closed then: what it has in memory
-    /// is not what the file holds any more.
+    /// Replaces the content of the file, if it is unchanged since it was read. The store is closed then: its memory is stale.
     ///
-    /// - Throws: ``QuireError``; the file may be the new one, if only its durability is in doubt.
+    /// - Throws: ``QuireError``; the file may be the new one, if only its durability is uncertain.
     package func replaceFile(with data: Data) throws {
         saving.lock()
         defer { saving.unlock() }
@@ -207,7 +206,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Gives out a primary key.
     func nextPrimaryKey() throws -> Int64 { try takeKeys(1) }
 
-    /// Gives out primary keys.
+    /// Allocates primary keys.
     ///
     /// - Returns: The first of them.
     private func takeKeys(_ count: Int) throws -> Int64 {
@@ -223,13 +222,13 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         }
     }
 
-    /// Writes a change set: works out what it makes of the contents, writes the file, and takes both over.
+    /// Saves a change set: computes the new contents, writes the file, and publishes the contents.
     @discardableResult
     public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         try save(changes) {}
     }
 
-    /// Writes a change set, after a closure that is called when it has been worked out.
+    /// Saves a change set, after calling a closure between computing and writing.
     public func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID] {
@@ -247,7 +246,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     /// A save in the making.
     struct Transaction {
-        /// What is to be saved.
+        /// The contents to save.
         var contents: AtomicContents
         let index: AtomicUniqueIndex
         private(set) var edits = AtomicIndexEdits()
@@ -259,9 +258,9 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
             self.path = path
         }
 
-        /// Works a change set out and takes it over. Once in a transaction: the index is of what was saved before.
+        /// Computes and applies the result of a change set. Once per transaction: the index is that of the last save.
         ///
-        /// - Parameter check: What has to be right besides.
+        /// - Parameter check: An additional validation.
         mutating func apply(
             _ changes: ChangeSet,
             _ check: (inout InMemorySavePlan<AtomicSavedRows>) throws -> Void = { _ in }
@@ -277,8 +276,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         }
     }
 
-    /// Runs a closure that changes the contents, writes the file and takes the contents over; or, if anything throws,
-    /// leaves all as it was.
+    /// Runs a closure that changes the contents, writes the file and publishes the contents; if anything throws, nothing is
+    /// changed.
     func transaction<Result>(
         _ body: (inout Transaction) throws -> Result, beforeCommit: () throws -> Void = {}
     ) throws -> Result {
@@ -298,7 +297,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         } else {
             try beforeCommit()
         }
-        // From here on nothing may fail: the file is the new one.
+        // The file is replaced, so nothing may fail from here on.
         known.apply(transaction.edits)
         contents.withLock { if $0 != nil { $0 = transaction.contents } }
         saveCount.wrappingAdd(1, ordering: .acquiringAndReleasing)
@@ -315,7 +314,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         }
     }
 
-    /// Whoever makes rows for a batch request holds the lock, and would wait for themselves.
+    /// Traps on re-entrance: a batch request's row closure runs while this thread holds the saving lock.
     private func checkNotInBatch() {
         precondition(
             batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
@@ -331,10 +330,10 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     // MARK: - Records and metadata
 
-    /// What earlier saves recorded.
+    /// The records of earlier saves.
     public func records() throws -> [String: String] { try currentContents().records }
 
-    /// What the store says of itself and of the model it was made with.
+    /// Metadata of the store and of the model it was made with.
     public func metadata() throws -> StoreMetadata { try currentContents().metadata }
 
     /// Keeps a value for an application, and saves it at once.
@@ -359,14 +358,13 @@ extension AtomicStore: ProtectedStore {}
 
 // MARK: - In memory
 
-/// A store that has no file: what it holds goes with it.
+/// A store without a file: its contents are lost when it is deallocated.
 ///
 /// ```swift
 /// let container = PersistentContainer(store: try InMemoryStore(model: model))
 /// ```
 ///
-/// Finding objects looks at all objects of the entity; finding one by its identifier, or what a relationship leads to,
-/// does not.
+/// Fetches scan all objects of the entity; lookups by identifier, or of a relationship's members, do not.
 public final class InMemoryStore: AtomicStore, @unchecked Sendable {
     /// `InMemory`.
     public override class var storeType: StoreType { .inMemory }
@@ -381,7 +379,7 @@ public final class InMemoryStore: AtomicStore, @unchecked Sendable {
             layout: model.binding(classes: options.objectClasses).layout(), options: options)
     }
 
-    /// As ``init(model:options:)``, with a model that other stores have too.
+    /// As ``init(model:options:)``, with a model shared with other stores.
     package convenience init(layout: ResolvedModel, options: AtomicStoreOptions) throws {
         self.init(try Self.opening(layout, file: nil, options: options))
     }
@@ -389,14 +387,14 @@ public final class InMemoryStore: AtomicStore, @unchecked Sendable {
     /// Makes the store of an opening.
     public required init(_ opening: AtomicStoreOpening) { super.init(opening) }
 
-    /// Fails: there is no file that could be one.
+    /// Throws: in-memory stores have no file.
     public override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         throw QuireError(
             .unsupported, "A store in memory has no file; “\(path)” cannot be one.",
             subject: .init(file: path))
     }
 
-    /// Fails: there is no file that could be written.
+    /// Throws: in-memory stores have no file.
     public override func save(_ objects: AtomicStoreObjects) throws -> Data {
         throw QuireError(.unsupported, "A store in memory has no file.")
     }

@@ -2,10 +2,10 @@ import Foundation
 internal import QuireProtection
 internal import QuireSystem
 
-/// The file of a store that is written as a whole: read once, then replaced by saves.
+/// The file of an atomic store: read once, then replaced by saves.
 ///
-/// The file that was read or written last is kept open. So its number cannot be given to another one, and whether the
-/// path still leads to it tells whether somebody else has replaced it.
+/// The file last read or written is kept open. So its inode number cannot be reused, and comparing it with the path's detects
+/// replacement by another process.
 package final class AtomicStoreFile: Sendable {
     let path: String
     private struct State: Sendable {
@@ -14,12 +14,12 @@ package final class AtomicStoreFile: Sendable {
     }
     private let state = Lock<State?>(nil)
 
-    /// How long a save waits for another process that is saving.
+    /// The time that a save waits for another process's save.
     private static let patience = Duration.seconds(5)
 
-    /// How to lock the file as long as it is open; `nil` if that is done for each save only.
+    /// The waiting policy for a lock held while the file is open; `nil` to lock it for each save only.
     private let lockWait: FileLockWait?
-    /// The keys that seal the file as a whole; `nil` for an unsealed file.
+    /// The keys that seal the file; `nil` for an unsealed file.
     let protection: StoreProtection?
 
     init(path: String, lockWait: FileLockWait? = nil, protection: StoreProtection?) {
@@ -28,14 +28,14 @@ package final class AtomicStoreFile: Sendable {
         self.protection = protection
     }
 
-    /// Reads what is in the file, and remembers which it was.
+    /// Reads the file, and records its identity.
     func read() throws -> Data {
         let data = try readAsIs()
         return try protection?.classKey.unsealed(data, path: path) ?? data
     }
 
     private func readAsIs() throws -> Data {
-        // Somebody may write into it rather than replace it; then what was read may be parts of two states.
+        // A concurrent writer may modify it in place; then the bytes read may mix two states.
         for _ in 0..<5 {
             let file = try openToRead()
             let before = try file.information()
@@ -70,7 +70,7 @@ package final class AtomicStoreFile: Sendable {
                 + "close it there, or open it for reading only.", subject: .init(file: path))
     }
 
-    /// Makes the file, which must not be there yet.
+    /// Creates the file, which must not exist yet.
     func create(with contents: Data) throws {
         let data = try protection?.classKey.sealed(contents, path: path) ?? contents
         let file = try OpenFile.open(path, for: .creating)
@@ -86,14 +86,14 @@ package final class AtomicStoreFile: Sendable {
         }
     }
 
-    /// Replaces the file, if it is still the one that was read or written last.
+    /// Replaces the file, if it is the one last read or written.
     ///
-    /// If the folder cannot be synchronized, so that the new file may not survive a power loss, the old content is put
-    /// back: the save has failed, and can be repeated. Only if that fails too the new file stays.
+    /// If synchronizing the folder fails, so that the new file may not survive a power loss, the old content is restored: the
+    /// save has failed, and can be repeated. Only if that fails too the new file stays.
     ///
-    /// - Parameter beforeCommit: Called when that has been found out, and may stop it by throwing.
-    /// - Returns: The error that leaves the new file in place, though perhaps not for good; `nil` if all went well.
-    /// - Throws: ``QuireError``; then the file is as it was.
+    /// - Parameter beforeCommit: Called after the check; may abort by throwing.
+    /// - Returns: The error that leaves the new file in place but possibly not durable; `nil` on success.
+    /// - Throws: ``QuireError``; then the file is unchanged.
     func replace(with contents: Data, beforeCommit: () throws -> Void) throws -> (any Error)? {
         let data = try protection?.classKey.sealed(contents, path: path) ?? contents
         let lock = lockWait == nil ? try lock() : nil
@@ -114,7 +114,7 @@ package final class AtomicStoreFile: Sendable {
         } catch {
             guard let new = inPlace else { throw error }
             let information = try? new.information()
-            // The system may have run out of what it takes to put the former content back.
+            // The system may lack the resources to restore the former content.
             new.close()
             if putBack(known) { throw error }
             if let information, let file = try? OpenFile.open(path, for: .reading),
@@ -126,12 +126,12 @@ package final class AtomicStoreFile: Sendable {
         }
     }
 
-    /// Puts a former content into the place of the new one, after the folder could not be synchronized.
+    /// Restores the former content, after synchronizing the folder failed.
     ///
-    /// That is not tried again. A power loss may leave either of them, each of them whole, until a later save makes the
-    /// folder durable; neither is what a save that succeeded has written over.
+    /// Not retried. A power loss may leave either of them, complete, until a later save makes the folder durable; neither is
+    /// content that a successful save has overwritten.
     ///
-    /// - Returns: Whether it is there.
+    /// - Returns: Whether it was restored.
     private func putBack(_ former: State) -> Bool {
         let size = Int(clamping: former.information.size)
         guard let data = try? former.file.read(size, at: 0), data.count == size else {
@@ -142,13 +142,13 @@ package final class AtomicStoreFile: Sendable {
         return (try? restored.map(remember)) != nil
     }
 
-    /// Remembers the file as the one that was read or written last.
+    /// Records the file as the one last read or written.
     private func remember(_ file: OpenFile) throws {
         let information = try file.information()
         state.withLock { $0 = State(file: file, information: information) }
     }
 
-    /// Locks the file that is there, so that others who save wait.
+    /// Locks the current file, so that other processes' saves wait.
     private func lock() throws -> OpenFile {
         let deadline = ContinuousClock.now + Self.patience
         while true {

@@ -9,9 +9,9 @@ internal import QuireSystem
 public struct AtomicStoreNode: Sendable {
     /// Its entity.
     public let entity: ResolvedEntity
-    /// Its primary key, which no other object of the file has.
+    /// Its primary key, unique in the file.
     public let primaryKey: Int64
-    /// How often it has been saved; 1 if the file does not say.
+    /// The number of saves of the object; 1 if the file has none.
     public let version: UInt32
     var values: ContiguousArray<AttributeValue>
     var related: [(relationship: ResolvedEntity.Relationship, keys: [Int64])] = []
@@ -29,7 +29,7 @@ public struct AtomicStoreNode: Sendable {
         values[slot.index] = value
     }
 
-    /// Sets what a relationship of either kind leads to, by primary keys, in its order.
+    /// Sets the members of a to-one or to-many relationship, by primary keys, in its order.
     public mutating func setRelated(
         _ primaryKeys: [Int64], through relationship: ResolvedEntity.Relationship
     ) {
@@ -37,10 +37,10 @@ public struct AtomicStoreNode: Sendable {
     }
 }
 
-/// Takes the objects that an ``AtomicStore`` reads from its file, in any order, and puts them together.
+/// Collects the objects that an ``AtomicStore`` reads from its file, in any order, and connects them.
 ///
-/// Both sides of a relationship need not be there; where they contradict each other, the side that leads to one object
-/// counts. What leads to an object that is not in the file leads nowhere.
+/// One side of a relationship suffices; if both sides contradict each other, the to-one side takes precedence. Dangling
+/// references become nil.
 public struct AtomicStoreLoader {
     /// The model, with inheritance and inverses resolved.
     public let layout: ResolvedModel
@@ -141,7 +141,7 @@ public struct AtomicStoreLoader {
 
     private func position(of id: ManagedObjectID) -> Int? { positions[id.primaryKey] }
 
-    /// Looks up what the relationships of a node lead to.
+    /// Resolves the destinations of a node's relationships.
     private mutating func resolve(_ position: Int) throws {
         let node = nodes[position]
         for (relationship, keys) in node.related where !relationship.description.isTransient {
@@ -173,7 +173,7 @@ public struct AtomicStoreLoader {
         nodes[position].related = []
     }
 
-    /// Sets references that only the other side tells of.
+    /// Sets references known only from the inverse.
     private mutating func completeReferences() {
         for position in nodes.indices {
             for relationship in nodes[position].entity.relationships {
@@ -215,7 +215,7 @@ public struct AtomicStoreLoader {
                 }
             }
         }
-        // What only the other side tells of comes last.
+        // Members known only from the inverse come last.
         let order = nodes.indices.sorted { nodes[$0].primaryKey < nodes[$1].primaryKey }
         for position in order {
             for relationship in nodes[position].entity.relationships {
@@ -256,8 +256,7 @@ public struct AtomicStoreLoader {
 /// All objects of an ``AtomicStore``, to be written to its file.
 public struct AtomicStoreObjects: Sendable {
     private let contents: AtomicContents
-    /// What the file is to say of itself: Core Data's keys, what applications have added, the model and what saves have
-    /// recorded.
+    /// The metadata for the file: Core Data's keys, applications' values, the model and the records of saves.
     public let metadata: StoreMetadata
 
     init(_ contents: AtomicContents, model: ManagedObjectModel) {
@@ -299,18 +298,18 @@ public struct AtomicStoreObject: Sendable {
 
     /// Its entity.
     public var entity: ResolvedEntity { snapshot.entity }
-    /// Its primary key, which no other object of the store has.
+    /// Its primary key, unique in the store.
     public var primaryKey: Int64 { snapshot.objectID.primaryKey }
 
-    /// The primary keys of the objects that a relationship of either kind leads to, in the relationship's order, or
-    /// rising. Objects that are not there are left out.
+    /// The primary keys of a relationship's members, in the relationship's order, or ascending. Dangling references are
+    /// omitted.
     public func primaryKeys(of relationship: ResolvedEntity.Relationship) -> [Int64] {
         contents.related(row.identifierBits, through: relationship).map(\.objectID.primaryKey)
     }
 }
 
 extension StoreMetadata {
-    /// The metadata as a file has it, with what is kept beside it in memory.
+    /// The metadata for the file, including the model and records.
     func carrying(model: ManagedObjectModel?, records: [String: String]) -> StoreMetadata {
         var metadata = self
         metadata.values[Key.model] = model.map {
@@ -335,12 +334,12 @@ extension StoreMetadata {
         }
     }
 
-    /// What saves have recorded in a file.
+    /// The records of saves in a file.
     var carriedRecords: [String: String] {
         (values[Key.records]?.dictionary ?? [:]).compactMapValues(\.string)
     }
 
-    /// The metadata without what a file carries beside it.
+    /// The metadata without the model and records.
     var withoutCarried: StoreMetadata {
         var metadata = self
         metadata.values[Key.model] = nil

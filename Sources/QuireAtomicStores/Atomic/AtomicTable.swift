@@ -1,9 +1,8 @@
 internal import QuireStore
 
-/// The rows of one entity hierarchy by primary key: a value whose copies share what is not changed.
+/// The rows of one entity hierarchy by primary key: a copy-on-write value whose copies share unchanged pages.
 ///
-/// Keys mostly come in sequence, so rows lie in pages of neighbouring keys; pages are in order, and only those exist that
-/// hold a row.
+/// Keys are mostly sequential, so rows are stored in sorted pages of consecutive keys; only pages with rows exist.
 struct AtomicTable: Sendable {
     private struct Page: Sendable {
         /// The keys' bits above those that count within the page.
@@ -22,7 +21,7 @@ struct AtomicTable: Sendable {
     /// The position of the first page whose number is not less.
     @inline(__always)
     private func position(ofPage number: Int64) -> Int {
-        // Where there are no gaps the number is the position.
+        // Without gaps the page number is the position.
         if let first = pages.first?.number {
             let guess = number - first
             if guess >= 0, guess < pages.count, pages[Int(guess)].number == number {
@@ -48,9 +47,9 @@ struct AtomicTable: Sendable {
         return pages[position].rows[Self.place(of: key)]
     }
 
-    /// Sets the row of a key.
+    /// Sets the row for a key.
     ///
-    /// - Returns: The row it had before.
+    /// - Returns: The previous row.
     @discardableResult
     mutating func set(_ row: AtomicRow, for key: Int64) -> AtomicRow? {
         let number = key >> Self.pageBits
@@ -70,7 +69,7 @@ struct AtomicTable: Sendable {
         return old
     }
 
-    /// Changes the row of a key in place, if there is one.
+    /// Changes the row for a key in place, if there is one.
     mutating func update(_ key: Int64, _ body: (inout AtomicRow) -> Void) {
         let number = key >> Self.pageBits
         let position = position(ofPage: number)
@@ -80,7 +79,7 @@ struct AtomicTable: Sendable {
         body(&pages[position].rows[Self.place(of: key)]!)  // There is one, as was just seen.
     }
 
-    /// Takes out the row of a key.
+    /// Removes the row for a key.
     @discardableResult
     mutating func remove(_ key: Int64) -> AtomicRow? {
         let number = key >> Self.pageBits
@@ -105,7 +104,7 @@ struct AtomicTable: Sendable {
     }
 }
 
-/// A row in memory: where it is packed, and what the object's to-many relationships lead to.
+/// A row in memory: its packed location, and the members of its to-many relationships.
 struct AtomicRow: Sendable {
     let chunk: RowChunk
     let offset: UInt32

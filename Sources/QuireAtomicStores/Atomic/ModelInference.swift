@@ -1,11 +1,11 @@
 internal import QuireModel
 internal import QuireSystem
 
-/// Makes a model of what a store holds for which there is none.
+/// Infers a model from the contents of a store without one.
 ///
-/// Two relationships are inverses of each other if one has exactly the references of the other, reversed. Where several
-/// sub-entities have a relationship of one name and only all of them together are the inverse of another, it belongs to
-/// the entity that they have in common.
+/// Two relationships are inverses of each other if their references are exactly reversed. If several sub-entities have a
+/// relationship of one name and only all of them together are the inverse of another, it is declared by their common
+/// superentity.
 struct ModelInference {
     private struct Reference: Hashable {
         let owner: Int64
@@ -38,9 +38,9 @@ struct ModelInference {
     private var parents: [String: String] = [:]
     /// The entity of each object.
     private var owners: [Int64: String] = [:]
-    /// What entities are called, by what they are called in the file.
+    /// Entity names by their names in the file.
     private let names: [String: String]
-    /// Whether the place of a value in the file depends on which entity declares a property, so that none may move up.
+    /// Whether the position of a value in the file depends on the declaring entity, so that properties must not move up.
     private let hasFixedPlaces: Bool
 
     init(names: [(key: String, name: String)], hasFixedPlaces: Bool = false) {
@@ -48,9 +48,9 @@ struct ModelInference {
         self.hasFixedPlaces = hasFixedPlaces
     }
 
-    /// Takes notice of an object.
+    /// Records an object.
     ///
-    /// - Returns: What its entity is called in the file.
+    /// - Returns: The name of its entity in the file.
     mutating func note(entity: String, key: Int64) -> String {
         owners[key] = entity
         if entities[entity] == nil { entities[entity] = Entity(name: names[entity] ?? entity) }
@@ -59,7 +59,7 @@ struct ModelInference {
 
     mutating func note(attribute name: String, _ type: AttributeType, of entity: String) {
         let known = entities[entity]?.attributes[name]
-        // Values of several types have a text in common.
+        // Mixed types are represented as text.
         entities[entity]?.attributes[name] = known == nil || known == type ? type : .string
     }
 
@@ -67,7 +67,7 @@ struct ModelInference {
         relationship name: String, isToMany: Bool, of owner: Int64, _ keys: [Int64],
         declared: String?, of entity: String
     ) {
-        // In place: a copy of the references for each object would take quadratic time.
+        // In place: copying the references for each object would take quadratic time.
         var known =
             entities[entity]?.relationships.removeValue(forKey: name)
             ?? Relationship(isToMany: isToMany, declared: declared)
@@ -76,12 +76,11 @@ struct ModelInference {
         entities[entity]?.relationships[name] = known
     }
 
-    /// The model.
+    /// The inferred model.
     ///
-    /// What a relationship is declared to lead to is a superentity of the objects that it does lead to, unless they are of
-    /// it.
+    /// The destination of a relationship is a common superentity of its members, or their entity.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the names in the file cannot be those of a model.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if names in the file are not valid in a model.
     mutating func model(path: String) throws -> ManagedObjectModel {
         removeDanglingReferences()
         for key in entities.keys.sorted() { addSuperentities(of: key) }
@@ -152,7 +151,7 @@ struct ModelInference {
         }
     }
 
-    /// Leaves to superentities what they have as well.
+    /// Merges properties that superentities declare as well into theirs.
     private mutating func moveUp(_ key: String) {
         guard let entity = entities[key] else { return }
         for ancestor in ancestors(key).dropFirst() {
@@ -181,7 +180,7 @@ struct ModelInference {
         return found.allSatisfy { ancestors($0).contains(declared) } ? declared : root(declared)
     }
 
-    /// References to objects that the file does not have are none.
+    /// Dangling references are ignored.
     private mutating func removeDanglingReferences() {
         for key in entities.keys {
             for name in (entities[key]?.relationships ?? [:]).keys {
@@ -195,9 +194,9 @@ struct ModelInference {
 
     // MARK: - Inverses
 
-    /// The relationships of one name of an entity and its sub-entities, taken together.
+    /// The relationships of one name of an entity and its sub-entities, combined.
     private struct Scope {
-        /// The lowest entity that all holders have in common.
+        /// The lowest common superentity of all owners.
         let entity: String
         let name: String
         /// The entities that have the relationship.
@@ -222,7 +221,7 @@ struct ModelInference {
                     && ($0 == index || scopes[$0].name != scope.name
                         || scopes[$0].holders.isDisjoint(with: scope.holders))
             }
-            // One that is its own inverse only if it has no other.
+            // A relationship is its own inverse only if there is no other candidate.
             guard let other = candidates.first(where: { $0 != index }) ?? candidates.first else {
                 continue
             }
@@ -274,7 +273,7 @@ struct ModelInference {
         }
     }
 
-    /// Makes the relationships of a scope one of its entity.
+    /// Replaces the relationships of a scope by one of its entity.
     private mutating func unite(_ scope: Scope) {
         if scope.holders == [scope.entity] { return }
         var united = Relationship(isToMany: false, references: scope.references)

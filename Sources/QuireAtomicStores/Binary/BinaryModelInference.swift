@@ -2,7 +2,7 @@ internal import QuireModel
 internal import QuireModelFiles
 internal import QuireSystem
 
-/// Makes a model of what a binary store holds for which there is none.
+/// Infers a model from the contents of a binary store without one.
 struct BinaryModelInference {
     private struct Entity {
         var count: Int
@@ -51,7 +51,7 @@ struct BinaryModelInference {
         return try inference.model(path: path)
     }
 
-    /// Names that sort as their places do.
+    /// Generated names that sort by position.
     private static func name(ofPlace place: Int) -> String {
         let digits = String(place + 1)
         return "value" + String(repeating: "0", count: max(0, 3 - digits.count)) + digits

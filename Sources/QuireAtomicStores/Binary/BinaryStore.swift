@@ -4,20 +4,20 @@ internal import QuireModelFiles
 public import QuireStore
 internal import QuireSystem
 
-/// A store in Core Data's binary format: keyed archives of all objects and of the metadata, held in memory, and written as
-/// a whole by each save.
+/// A store in Core Data's binary format: keyed archives of all objects and of the metadata, held in memory, and rewritten
+/// completely by each save.
 ///
-/// Files that Core Data has made open here, with the model they were made with. They have the values of an object's
-/// attributes in an array, without names, so that with another model values can come under the wrong name where their
-/// types fit; `BinaryStorePlan` says which place is whose. ``inferredModel(at:)`` makes a model of a file for which there
-/// is none, with names such as `value001`. Files made here carry their model.
+/// Files created by Core Data open with the model they were made with. They have the values of an object's attributes in an
+/// array, without names, so with another model values may be assigned to the wrong attribute of the same type;
+/// `BinaryStorePlan` has the order. ``inferredModel(at:)`` infers a model from a file without one, with names such as
+/// `value001`. Files created by Quire carry their model.
 ///
-/// The format has no versions of objects: they count from when the store was opened.
+/// The format has no object versions: they count from when the store was opened.
 public final class BinaryStore: AtomicStore, @unchecked Sendable {
     /// `Binary`.
     public override class var storeType: StoreType { .binary }
 
-    /// Reads what a file says of itself.
+    /// Reads the metadata of a file.
     public override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         try BinaryStoreReader(data, path: path).metadata()
     }
@@ -73,7 +73,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
             subject: .init(entity: entity, property: property, file: path))
     }
 
-    /// An archived value as one of an attribute; `nil` if it is none of its type.
+    /// The archived value as an attribute value; `nil` if its type does not match.
     private static func value(
         _ scalar: KeyedArchive.Scalar, as type: AttributeType
     ) -> AttributeValue? {
@@ -102,20 +102,19 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
         }
     }
 
-    /// Makes the bytes of a file that holds all objects.
+    /// Encodes all objects as the content of a file.
     public override func save(_ objects: AtomicStoreObjects) throws -> Data {
         try BinaryStoreWriter(layout).data(of: objects)
     }
 }
 
 extension BinaryStore {
-    /// A model for a store of which there is none. The file names entities and relationships, but not attributes: they are
-    /// called `value001`, `value002` … by their places, and have the types of their values.
+    /// Infers a model for a store without one. The file names entities and relationships, but not attributes: they are called
+    /// `value001`, `value002` … by position, and have the types of their values.
     ///
-    /// Places in which no object has a value are attributes without a type that could be told, hence texts. There is no
-    /// inheritance but where a relationship leads to objects of several entities. Two relationships are inverses of each
-    /// other if one has exactly the references of the other, reversed. Each relationship takes a place after all values, as files have it; a model made so opens the file that it was made
-    /// of.
+    /// Positions without any value become text attributes, as their type is unknown. Inheritance is inferred only where a
+    /// relationship has members of several entities. Two relationships are inverses of each other if their references are
+    /// exactly reversed. Each relationship takes a position after all values, as in files; the inferred model opens the file.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
@@ -123,7 +122,7 @@ extension BinaryStore {
         return try inferredModel(of: data, path: file.path)
     }
 
-    /// As ``inferredModel(at:)``, of a file that has been read.
+    /// As ``inferredModel(at:)``, for the content of a file.
     package static func inferredModel(of data: Data, path: String) throws -> ManagedObjectModel {
         let reader = try BinaryStoreReader(data, path: path)
         var inference = BinaryModelInference()
@@ -213,19 +212,18 @@ struct BinaryStoreContainer {
 
 // MARK: - Places of values
 
-/// Where a binary store has the values of an entity's objects: an array, with a place for each property.
+/// The layout of an entity's values in a binary store: an array with a position for each property.
 ///
-/// Which place is whose the file does not say; this is what fits the real files, of which there are few. The
-/// superentity's properties come first. Of those that an entity declares itself the attributes come before the
-/// relationships; both by name. The places of relationships hold nothing: their objects are named elsewhere in the node.
-/// So `LMEnvironmentDomain` (name, order, uuid; environments, variables) has five values, the last two nothing, and
-/// `LMRequest` begins with the four attributes and two relationships of `LMRequestTreeItem`. The XML stores of the same
-/// program have the same properties, in an order that goes with it.
+/// The file does not document the order; this fits the few known real files. The superentity's properties come first. Of an
+/// entity's own properties attributes precede relationships; both are sorted by name. Positions of relationships are empty:
+/// their members are stored elsewhere in the node. So `LMEnvironmentDomain` (name, order, uuid; environments, variables) has
+/// five values, the last two empty, and `LMRequest` begins with the four attributes and two relationships of
+/// `LMRequestTreeItem`. The XML stores of the same program have the same properties, in a compatible order.
 ///
-/// Not seen in any file, hence ours: elements of composite attributes have places of their own in the place of the
-/// composite; transient properties have none.
+/// Not seen in any file, hence defined by Quire: elements of composite attributes take the composite's place, one position
+/// each; transient properties have none.
 struct BinaryStorePlan {
-    /// The slots of attributes by place; `nil` is the place of a relationship.
+    /// The slots of attributes by position; `nil` is a relationship's position.
     let places: [ResolvedEntity.Slot?]
     let relationships: [ResolvedEntity.Relationship]
 
@@ -273,7 +271,7 @@ struct BinaryStoreReader {
             subject: .init(file: path))
     }
 
-    /// What the store says of itself.
+    /// The metadata of the store.
     func metadata() throws -> StoreMetadata {
         let archive = try KeyedArchive(container.metadata, name: path)
         guard let pairs = try archive.dictionary(archive.top["metadata"]) else {
@@ -301,7 +299,7 @@ struct BinaryStoreReader {
         guard let pairs = try archive.dictionary(archive.top["mapData"]) else {
             throw damaged("it has no objects")
         }
-        // The number of an array says how often it may be read, lest a small file makes much of itself.
+        // Limits how often arrays may be expanded, so that a small file cannot exhaust memory.
         var budget = container.objects.count * 16
         for (_, value) in pairs {
             guard let object = try archive.object(value),
@@ -336,7 +334,7 @@ struct BinaryStoreReader {
 }
 
 extension KeyedArchive {
-    /// The value of an attribute. A transformable value that is archived as an object of its own cannot be told.
+    /// The value of an attribute. A transformable value archived as an object is not supported.
     fileprivate func attributeValue(_ value: ArchiveValue) throws -> Scalar? { try scalar(value) }
 }
 
@@ -404,7 +402,7 @@ struct BinaryStoreWriter {
     /// A value as it is archived.
     private static func scalar(_ value: AttributeValue) -> KeyedArchive.Scalar {
         switch value {
-        // Rows of such a store have their bytes with them.
+        // Rows of such a store have inline values.
         case .null, .objectID, .composite, .external: .null
         case .integer(let number): .integer(number)
         case .double(let number): .real(number)

@@ -3,7 +3,7 @@ public import QuireQuery
 public import QuireStore
 internal import QuireSystem
 
-/// Requests, answered with what a subclass reads.
+/// Fetch requests, evaluated on what a subclass reads.
 extension IncrementalStore {
     /// The rows that a request finds, in its order, within its limit and offset.
     public func rows(matching request: FetchRequest) throws -> RowSet {
@@ -49,7 +49,7 @@ extension IncrementalStore {
             objectIDs.filter { isMine($0) && seen.insert(layout.rowKey($0.bits)).inserted })
     }
 
-    /// The rows of the objects that a relationship leads to, in its order or by primary key.
+    /// The rows of a relationship's destination objects, in its order or by primary key.
     public func relatedRows(
         of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
@@ -70,7 +70,7 @@ extension IncrementalStore {
         return try rows(for: [target])
     }
 
-    /// What a to-many relationship leads to: in its order, or by primary key.
+    /// The members of a to-many relationship: in its order, or by primary key.
     func members(
         of id: ManagedObjectID, _ relationship: ResolvedEntity.Relationship
     ) throws -> ContiguousArray<UInt64> {
@@ -170,7 +170,7 @@ struct IncrementalRows: RowStorage {
 }
 
 extension IncrementalStoreSave {
-    /// What a save has come to.
+    /// The result of a save plan.
     init(_ save: InMemorySavePlan<IncrementalRows>, identity: StoreIdentity) throws {
         let layout = save.layout
         var toMany: [UInt64: [String: [ManagedObjectID]]] = [:]

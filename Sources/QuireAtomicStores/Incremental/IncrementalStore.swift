@@ -5,14 +5,14 @@ public import QuireStore
 public import QuireSystem
 import Synchronization
 
-/// The values of an object as an ``IncrementalStore`` gives them.
+/// The values of an object read by an ``IncrementalStore``.
 public struct IncrementalStoreNode: Sendable {
     /// The object.
     public let objectID: ManagedObjectID
-    /// How often it has been saved; the store's optimistic lock.
+    /// The number of saves of the object; the store's optimistic lock.
     public var version: UInt32
-    /// The values of attributes by name, those of composite elements by their dotted names, and the identifiers of what
-    /// to-one relationships lead to. What is not here has no value.
+    /// The values of attributes by name, those of composite elements by their dotted names, and the identifiers of to-one
+    /// destinations. Missing values are null.
     public var values: [String: AttributeValue]
 
     /// Describes an object.
@@ -25,14 +25,14 @@ public struct IncrementalStoreNode: Sendable {
     }
 }
 
-/// What an ``IncrementalStore`` has to write: how objects are afterwards. Conflicts, uniqueness and derived values have been
-/// seen to.
+/// The changes that an ``IncrementalStore`` writes: the new state of objects. Conflicts, uniqueness and derived values are
+/// already resolved.
 public struct IncrementalStoreSave: Sendable {
     /// An object to write.
     public struct Object: Sendable {
         /// Its identifier, version and values, all of them.
         public var node: IncrementalStoreNode
-        /// What to-many relationships lead to that have changed, by name, in their order.
+        /// The members of changed to-many relationships, by name, in their order.
         public var toMany: [String: [ManagedObjectID]]
         /// Its entity.
         public let entity: ResolvedEntity
@@ -40,21 +40,21 @@ public struct IncrementalStoreSave: Sendable {
 
     /// New objects.
     public var inserted: [Object] = []
-    /// Objects that are there already. One whose version has not gone up has come into or gone out of a to-many
-    /// relationship only, or has another derived value.
+    /// Updated objects. If the version is not incremented, only membership in a to-many relationship or a derived value has
+    /// changed.
     public var updated: [Object] = []
     /// Objects to remove.
     public var deleted: [ManagedObjectID] = []
-    /// Texts to record under keys; `nil` removes one. Only for stores that are capable of ``StoreCapabilities/records``.
+    /// Texts to record under keys; `nil` removes one. Only for stores with the capability ``StoreCapabilities/records``.
     public var records: [String: String?] = [:]
 }
 
-/// A store that reads objects one by one, from wherever they are: a folder of files, a service, another database.
+/// A store that reads objects one by one, from any source: a folder of files, a service, another database.
 ///
-/// Subclasses override what reads: ``loadMetadata()``, ``execute(_:)``, ``newValues(forObjectWith:)`` and
+/// Subclasses override the reading methods: ``loadMetadata()``, ``execute(_:)``, ``newValues(forObjectWith:)`` and
 /// ``newValue(forRelationship:forObjectWith:)``; and, if objects can be saved, ``obtainPermanentIDs(for:count:)`` and
-/// ``save(_:)-(IncrementalStoreSave)``. The rest is done here with these: counts, dictionaries, conditions and orders that
-/// the store cannot find by itself, conflicts by version, references to what is gone, uniqueness, derived values.
+/// ``save(_:)-(IncrementalStoreSave)``. The rest is implemented here with these: counts, dictionaries, predicates and sort
+/// orders that the store does not support, optimistic locking, dangling references, uniqueness, derived values.
 ///
 /// ```swift
 /// final class Shelf: IncrementalStore, @unchecked Sendable {
@@ -69,15 +69,13 @@ public struct IncrementalStoreSave: Sendable {
 /// let store = try Shelf(at: "/srv/shelf", model: model)
 /// ```
 ///
-/// What a store cannot promise its ``capabilities`` leave out. They are those of a store that saves, keeps versions and is
-/// there when it is opened again, but whose saves may be cut short; override them. ``StoreConformance`` checks what is
-/// claimed.
+/// The ``capabilities`` declare the store's guarantees. The default is a store that saves, has versions and persists across
+/// reopening, but whose saves are not atomic; override them. ``StoreConformance`` tests the declared ones.
 ///
-/// The overridden methods are called from any thread, those that read several at a time, those that save one after the
-/// other; they must take care that readers never see half a save. It is `@unchecked Sendable` because it is open: subclasses
-/// must guard what they keep.
+/// The overridden methods are called from any thread, reading ones concurrently, saving ones serially; readers must never see
+/// a partial save. `@unchecked Sendable` because the class is open: subclasses must protect their state.
 open class IncrementalStore: PersistentStore, @unchecked Sendable {
-    /// The path of the store, as it was given.
+    /// The path of the store, as given.
     public let path: String?
     /// Whether it was opened for reading only.
     public let isReadOnly: Bool
@@ -97,14 +95,14 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     private let counter = ContentVersion.newCounter()
     private let saveCount = Atomic<Int64>(0)
 
-    // MARK: - What subclasses say
+    // MARK: - Subclass overrides
 
     /// The kind of store.
     open class var storeType: StoreType {
         preconditionFailure("A subclass of IncrementalStore must override storeType.")
     }
 
-    /// What it can do, and what it promises.
+    /// The optional features and guarantees of the store.
     open var capabilities: StoreCapabilities {
         [
             .saving, .reopening, .versions, .lastingVersions, .constraints, .derivedAttributes,
@@ -112,25 +110,24 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         ]
     }
 
-    /// Makes what the store needs ready, or makes the store if there is none yet, and says what it is.
+    /// Opens the store's storage, or creates it, and returns its metadata.
     open func loadMetadata() throws -> StoreMetadata {
         preconditionFailure("\(Swift.type(of: self)) must override loadMetadata().")
     }
 
-    /// The objects that a request finds, in its order, within its limit and offset. A store that is not capable of
+    /// The objects that match a request, in its order, within its limit and offset. A store without the capability
     /// ``StoreCapabilities/predicates`` is only asked for all objects of an entity (and of its sub-entities, if
     /// ``FetchRequest/includesSubentities``), in any order.
     open func execute(_ request: FetchRequest) throws -> [ManagedObjectID] {
         preconditionFailure("\(Swift.type(of: self)) must override execute(_:).")
     }
 
-    /// The values of an object; `nil` if it is not there (any more).
+    /// The values of an object; `nil` if it does not exist (any more).
     open func newValues(forObjectWith id: ManagedObjectID) throws -> IncrementalStoreNode? {
         preconditionFailure("\(Swift.type(of: self)) must override newValues(forObjectWith:).")
     }
 
-    /// What a to-many relationship of an object leads to, in its order if it has one. Objects that are not there may be
-    /// among it.
+    /// The members of an object's to-many relationship, in its order if it is ordered. May include dangling references.
     open func newValue(
         forRelationship relationship: ResolvedEntity.Relationship, forObjectWith id: ManagedObjectID
     ) throws -> [ManagedObjectID] {
@@ -146,18 +143,18 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
             subject: .init(entity: entity.name, file: path))
     }
 
-    /// Writes what a save has come to. If it throws, nothing should have been written; a store that cannot promise that is
-    /// not capable of ``StoreCapabilities/atomicSaves``.
+    /// Writes the changes of a save. If it throws, nothing should have been written; a store that cannot guarantee that lacks
+    /// the capability ``StoreCapabilities/atomicSaves``.
     open func save(_ save: IncrementalStoreSave) throws {
         throw QuireError(
             .unsupported, "A store of type \(type.rawValue) saves nothing.",
             subject: .init(file: path))
     }
 
-    /// What earlier saves recorded.
+    /// The records of earlier saves.
     open func records() throws -> [String: String] { [:] }
 
-    /// What the store says of itself.
+    /// The metadata of the store.
     open func metadata() throws -> StoreMetadata { try loadMetadata() }
 
     /// Keeps a value for an application.
@@ -167,23 +164,23 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
             subject: .init(property: key, file: path))
     }
 
-    /// Ends all use of what the store is kept in. Called once.
+    /// Releases the store's resources. Called once.
     open func didClose() throws {}
 
     // MARK: - Making
 
-    /// Opens a store, or makes one.
+    /// Opens or creates a store.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel`, and what ``loadMetadata()`` throws.
+    /// - Throws: ``QuireError`` with code `invalidModel`, and errors of ``loadMetadata()``.
     public convenience init(
         at path: String?, model: ManagedObjectModel, isReadOnly: Bool = false
     ) throws {
         try self.init(at: path, layout: model.layout(), isReadOnly: isReadOnly)
     }
 
-    /// Opens a store, or makes one, with a model that other stores have too.
+    /// Opens or creates a store, with a model shared with other stores.
     ///
-    /// - Throws: What ``loadMetadata()`` throws.
+    /// - Throws: Errors of ``loadMetadata()``.
     public required init(at path: String?, layout: ResolvedModel, isReadOnly: Bool) throws {
         self.path = path
         self.layout = layout
@@ -198,13 +195,13 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     /// The kind of store.
     public var type: StoreType { Self.storeType }
 
-    /// The version of what is saved; `nil` if others may save.
+    /// The version of the saved content; `nil` if other processes may save.
     public var contentVersion: ContentVersion? {
         capabilities.contains(.sharing)
             ? nil : ContentVersion(counter: counter, number: saveCount.load(ordering: .acquiring))
     }
 
-    /// The identifier of an object that the store knows by its entity and primary key.
+    /// The identifier for an entity and primary key.
     public func objectID(for entity: ResolvedEntity, primaryKey: Int64) throws -> ManagedObjectID {
         guard primaryKey > 0, primaryKey <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
@@ -216,7 +213,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
             entityNumber: entity.number, primaryKey: primaryKey, store: identity)
     }
 
-    /// The primary key that the store knows an object by.
+    /// The primary key of an object.
     public func primaryKey(of id: ManagedObjectID) -> Int64 { id.primaryKey }
 
     // MARK: - Saving
@@ -232,13 +229,13 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         }
     }
 
-    /// Works out what a change set makes of the objects, and has it written.
+    /// Computes the result of a change set, and saves it.
     @discardableResult
     public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         try save(changes) {}
     }
 
-    /// Works out what a change set makes of the objects, calls a closure, and has it written.
+    /// Computes the result of a change set, calls a closure, and saves it.
     public func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID] {

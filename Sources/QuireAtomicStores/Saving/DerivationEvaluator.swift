@@ -48,7 +48,7 @@ struct DerivationEvaluator<Rows: RowStorage> {
         return result
     }
 
-    /// The objects that lead to one by a relationship.
+    /// The objects that refer to an object by a relationship.
     private mutating func owners(
         of bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> [UInt64] {
@@ -56,7 +56,7 @@ struct DerivationEvaluator<Rows: RowStorage> {
             return try save.rows.savedReferrers(to: bits, relationship)
         }
         if let slot = inverse.slot {
-            // What it was before is told by the list that it has gone from.
+            // A previous owner is found by the list the object was removed from.
             if case .objectID(let id)? = try save.value(at: slot, of: bits) { return [id.bits] }
             return []
         }
@@ -88,7 +88,7 @@ struct DerivationEvaluator<Rows: RowStorage> {
         if let derived {
             value = derived
         } else {
-            // Set when the object itself is saved, not when a value of it is derived.
+            // Set when the object itself is saved, not when one of its values is derived.
             guard let row, !save.derived.contains(where: { $0.bits == row.bits }) else { return }
             value = .date(time)
         }
@@ -110,22 +110,22 @@ struct DerivationEvaluator<Rows: RowStorage> {
 
 // MARK: - Rows that a save reads and writes
 
-/// What a save is worked out against: the rows as they are.
+/// The stored rows that a save plan is computed against.
 protocol RowStorage {
     var layout: ResolvedModel { get }
     var identity: StoreIdentity { get }
 
     /// The row with the primary key of an identifier in its hierarchy.
     func savedRow(_ bits: UInt64) throws -> ObjectSnapshot?
-    /// What a to-many relationship of an object leads to, in its order or by primary key.
+    /// The members of an object's to-many relationship, in its order or by primary key.
     func savedMembers(
         of bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> ContiguousArray<UInt64>
-    /// The objects that lead to one by a relationship that has no inverse.
+    /// The objects that refer to an object by a relationship without inverse.
     func savedReferrers(
         to bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> [UInt64]
-    /// The objects that have values which must be unique.
+    /// The objects with the values of a unique key.
     func savedHolders(of key: UniqueKey) throws -> [UInt64]
 }
 
@@ -144,14 +144,14 @@ struct UniqueKey: Hashable, Sendable {
         self.owner = owner
         self.properties = properties
         self.values = values.map { value in
-            // Of objects the key would do within one hierarchy only.
+            // For identifiers the key is comparable within one hierarchy only.
             if case .objectID = value { value } else { value.stored }
         }
     }
 }
 
 extension ResolvedModel {
-    /// What identifies an object in maps: a relationship may know it as one of a superentity.
+    /// The key of an object in maps: a relationship may refer to it by a superentity's identifier.
     @inline(__always)
     func rowKey(_ bits: UInt64) -> UInt64 {
         let number = Int(bits >> 48 & 0x7FFF)

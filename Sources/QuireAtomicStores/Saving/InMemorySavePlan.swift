@@ -3,12 +3,10 @@ internal import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// Works out in memory what a change set makes of rows: what stands against it, as ``SaveConflicts``, or else the rows and
-/// the members of to-many relationships afterwards. For stores that have no language of their own for it; means the
-/// same as `SQLiteSave`.
+/// Computes the effect of a change set on rows in memory: its ``SaveConflicts``, or else the new rows and members of to-many
+/// relationships. For stores without a query language; equivalent to `SQLiteSave`.
 ///
-/// ``run()`` reads as a list of steps. Nothing is written; the store takes ``written``, ``lists`` and ``deleted`` over,
-/// all at once.
+/// ``run()`` is a list of steps. Nothing is written; the store applies ``written``, ``lists`` and ``deleted`` together.
 struct InMemorySavePlan<Rows: RowStorage> {
     /// A row that is to be written.
     struct Row {
@@ -44,9 +42,9 @@ struct InMemorySavePlan<Rows: RowStorage> {
     private(set) var written: [UInt64: Row] = [:]
     /// Their keys, updated ones first.
     private(set) var order: [UInt64] = []
-    /// The objects to delete that are there, as they were.
+    /// The stored objects to delete.
     private(set) var deleted: [UInt64: ObjectSnapshot] = [:]
-    /// To-many relationships with what they lead to afterwards, also of deleted objects.
+    /// The new members of to-many relationships, including those of deleted objects.
     private(set) var lists: [List: ContiguousArray<UInt64>] = [:]
     /// The objects not in the change set whose derived values change.
     private(set) var derived: [ManagedObjectID] = []
@@ -67,7 +65,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         self.capabilities = capabilities
     }
 
-    /// - Throws: ``QuireError`` with ``SaveConflicts``, or what reading throws.
+    /// - Throws: ``QuireError`` with ``SaveConflicts``, or errors of reading.
     mutating func run() throws {
         for deletion in changes.deleted { try delete(deletion) }
         for change in changes.updated { try update(change) }
@@ -95,7 +93,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
 
     private mutating func delete(_ deletion: ObjectDeletion) throws {
         let id = deletion.objectID
-        // What others have deleted too need not be deleted again.
+        // Objects already deleted by another save need not be deleted again.
         guard layout.isStored(id.bits), let row = try saved(id.bits) else { return }
         if capabilities.contains(.versions), let version = deletion.version, version != row.version
         {
@@ -149,7 +147,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         if written.updateValue(row, forKey: key) == nil { order.append(key) }
     }
 
-    /// A value in the form that a row holds.
+    /// A value in its stored form.
     private func kept(
         _ value: AttributeValue, _ slot: ResolvedEntity.Slot, _ row: Row
     ) throws -> AttributeValue {
@@ -160,7 +158,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         case (.reference, .objectID(let id)):
             return .objectID(
                 ManagedObjectID(bits: rows.identity.bits(of: id), store: rows.identity))
-        // What is not a number is no value, as in a database.
+        // NaN is null, as in a database.
         case (.double, .double(let number)): return number.isNaN ? .null : value
         case (.date, .date(let date)):
             return date.timeIntervalSinceReferenceDate.isNaN ? .null : value
@@ -197,7 +195,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
 
     // MARK: - After the save
 
-    /// Whether an object is there afterwards.
+    /// Whether an object exists after the save.
     mutating func exists(_ bits: UInt64) throws -> Bool {
         guard layout.isStored(bits) else { return false }
         let key = layout.rowKey(bits)
@@ -205,7 +203,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         return try deleted[key] == nil && saved(bits) != nil
     }
 
-    /// A value of an object afterwards; `nil` if it is not there.
+    /// A value of an object after the save; `nil` if it does not exist.
     mutating func value(at slot: Int, of bits: UInt64) throws -> AttributeValue? {
         guard layout.isStored(bits) else { return nil }
         let key = layout.rowKey(bits)
@@ -215,14 +213,14 @@ struct InMemorySavePlan<Rows: RowStorage> {
         return try row.value(at: slot)
     }
 
-    /// The entity of an object that is there before or afterwards.
+    /// The entity of an object that exists before or after the save.
     mutating func entity(of bits: UInt64) throws -> ResolvedEntity? {
         guard layout.isStored(bits) else { return nil }
         if let row = written[layout.rowKey(bits)] { return row.entity }
         return try saved(bits)?.entity
     }
 
-    /// What a to-many relationship of an object leads to afterwards. Objects that are not there may be among it.
+    /// The new members of an object's to-many relationship. May include dangling references.
     func members(
         of bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> ContiguousArray<UInt64> {
@@ -234,8 +232,8 @@ struct InMemorySavePlan<Rows: RowStorage> {
 
     // MARK: - To-many relationships
 
-    /// Works out what to-many relationships lead to: those whose inverse leads to one object follow from it, of the others
-    /// the change set tells, from either side.
+    /// Computes the members of to-many relationships: those with a to-one inverse follow from it, the rest from the change
+    /// set, from either side.
     private mutating func connect() throws {
         for (key, row) in deleted { try disconnect(key, row) }
         for key in order {
@@ -259,7 +257,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
 
     private mutating func disconnect(_ key: UInt64, _ row: ObjectSnapshot) throws {
         let bits = row.objectID.bits
-        // One that is brought back in the same save is written anew.
+        // An object inserted again in the same save is written completely.
         for relationship in row.entity.relationships where !relationship.description.isTransient {
             guard let inverse = layout.inverse(of: relationship), inverse.isToMany else { continue }
             if let slot = relationship.slot {
@@ -321,7 +319,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         let relationship = entity.relationships[list.relationship]
         let isNew = written[list.owner]?.isNew == true
         var members = isNew ? [] : try rows.savedMembers(of: list.owner, relationship)
-        // What is both added and removed comes in: it is removed as what it was before.
+        // An object both added and removed is added: the removal refers to its previous state.
         var added = OrderedBits(edit.added)
         if !edit.removed.isEmpty {
             members.removeAll { edit.removed.contains($0) && !added.contains($0) }
@@ -343,7 +341,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         lists[list] = members
     }
 
-    /// Members in an order; those that it does not name come last.
+    /// Members sorted by a given order; those missing from it come last.
     private static func arrange(
         _ members: ContiguousArray<UInt64>, _ order: [UInt64]
     ) -> ContiguousArray<UInt64> {
@@ -368,7 +366,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
     {
         let identity = rows.identity
         var seen = Set(changes.inserted.map { identity.bits(of: $0.objectID) })
-        // What the change set itself leaves leading nowhere, by a rule of the model, it may.
+        // References to objects deleted by the change set itself are permitted if the model's rules left them.
         seen.formUnion(changes.deleted.map { identity.bits(of: $0.objectID) })
         var targets: [ManagedObjectID] = []
         func add(_ id: ManagedObjectID) {
@@ -401,7 +399,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         return missing
     }
 
-    /// Deleted objects to which others lead that are not in the change set.
+    /// Deleted objects that are referred to by objects not in the change set.
     private mutating func newlyReferenced() throws
         -> [(id: ManagedObjectID, change: ObjectConflict.Change)]
     {
@@ -474,7 +472,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
             var current: ObjectSnapshot?
             for holder in try rows.savedHolders(of: unique) {
                 let key = layout.rowKey(holder)
-                // What is written is among them already if it still has the values.
+                // Written objects with the values are among them already.
                 if written[key] != nil || deleted[key] != nil { continue }
                 if updated.contains(key) {
                     bits.insert(holder, at: 0)
@@ -517,7 +515,7 @@ private struct OrderedBits {
 
     func contains(_ each: UInt64) -> Bool { !set.isEmpty && set.contains(each) }
 
-    /// Takes out what is elsewhere already.
+    /// Removes elements that are in another list.
     mutating func remove(_ others: ContiguousArray<UInt64>) {
         if bits.isEmpty || others.isEmpty { return }
         var found = false
@@ -525,7 +523,7 @@ private struct OrderedBits {
         if found { bits.removeAll { !set.contains($0) } }
     }
 
-    /// Puts those that a list names into its order, before the others.
+    /// Sorts elements by their order in a list, before the rest.
     mutating func sort(asIn hint: [UInt64]) {
         var left = set
         var sorted: [UInt64] = []

@@ -3,13 +3,13 @@ public import QuireModel
 public import QuireStore
 internal import QuireSystem
 
-/// A store in Core Data's XML format: one file that people can read, held in memory, and written as a whole by each save.
+/// A store in Core Data's XML format: one readable file, held in memory, and rewritten completely by each save.
 ///
-/// Files that Core Data has made open here, with the model they were made with, and what is saved here keeps their form,
-/// their metadata and their identifiers. They do not carry their model; ``inferredModel(at:)`` makes one of what they
-/// hold. Files made here carry it, so they open without anything else.
+/// Files created by Core Data open with the model they were made with, and saves preserve their form, metadata and
+/// identifiers. They do not carry their model; ``inferredModel(at:)`` infers one. Files created by Quire carry it, so they
+/// open without a model.
 ///
-/// The format has no versions of objects: they count from when the store was opened.
+/// The format has no object versions: they count from when the store was opened.
 ///
 /// ```swift
 /// let store = try XMLStore.create(at: "library.xml", model: model)
@@ -21,7 +21,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
     /// Core Data's first object is `z102`.
     public override class var firstPrimaryKey: Int64 { 102 }
 
-    /// Reads what a file says of itself.
+    /// Reads the metadata of a file.
     public override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         try XMLStoreReader(data, path: path).head().metadata
     }
@@ -85,7 +85,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
             subject: .init(entity: entity, property: property, file: path))
     }
 
-    /// Makes the bytes of a file that holds all objects.
+    /// Encodes all objects as the content of a file.
     public override func save(_ objects: AtomicStoreObjects) throws -> Data {
         var writer = XMLStoreWriter(layout)
         let data = try writer.data(of: objects)
@@ -103,12 +103,11 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
 // MARK: - Inference
 
 extension XMLStore {
-    /// A model for a store of which there is none: entities, properties and types as the file has them.
+    /// Infers a model for a store without one: entities, properties and types as in the file.
     ///
-    /// Entities that the metadata names are called so, others as in the file; properties have their names in small
-    /// letters. What a relationship is declared to lead to is a superentity of what it does lead to, where these differ.
-    /// Two relationships are inverses of each other if one has exactly the references of the other, reversed. Attributes
-    /// that no object has a value of are not there.
+    /// Entities in the metadata have their names there, others those in the file; property names are lower case. The
+    /// destination of a relationship is a common superentity of its members, if they differ. Two relationships are inverses
+    /// of each other if their references are exactly reversed. Attributes without any value are omitted.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
@@ -116,7 +115,7 @@ extension XMLStore {
         return try inferredModel(of: data, path: file.path)
     }
 
-    /// As ``inferredModel(at:)``, of a file that has been read.
+    /// As ``inferredModel(at:)``, for the content of a file.
     package static func inferredModel(of data: Data, path: String) throws -> ManagedObjectModel {
         let reader = try XMLStoreReader(data, path: path)
         let metadata = try reader.head().metadata
@@ -142,7 +141,7 @@ extension XMLStore {
 
 // MARK: - Names
 
-/// The names of a model as XML stores have them: of entities in capitals, of properties in small letters.
+/// The names of a model in XML stores: entities in upper case, properties in lower case.
 struct XMLStoreNames {
     /// A property of an entity in a store.
     enum Property {
@@ -152,7 +151,7 @@ struct XMLStoreNames {
 
     let layout: ResolvedModel
     private let entities: [String: ResolvedEntity]
-    /// By entity number less one.
+    /// Indexed by entity number less one.
     private let properties: [[String: Property]]
 
     /// - Throws: ``QuireError`` with code `unsupported` if names differ in case only.

@@ -16,14 +16,14 @@ package final class XMLStoreReader {
     /// The highest identifier so far.
     private var maximumKey: Int64 = 0
 
-    /// What precedes the objects.
+    /// The elements before the objects.
     package struct Head {
         var metadata: StoreMetadata
-        /// The highest identifier that an object has had, if the file says so.
+        /// The greatest identifier ever used, if the file has it.
         var maximumKey: Int64?
     }
 
-    /// A relationship as an object has it.
+    /// A relationship of an object.
     package struct Relation {
         package let name: String
         let type: String
@@ -34,7 +34,7 @@ package final class XMLStoreReader {
     /// An object as it is written.
     package struct Object {
         package let type: String
-        /// Its identifier's number; 0 if it has none in the file.
+        /// The number of its identifier; 0 if the file has none.
         package var key: Int64
         package var attributes: [(name: String, type: String, text: String)] = []
         package var relationships: [Relation] = []
@@ -110,8 +110,7 @@ package final class XMLStoreReader {
     }
 
     /// Calls a closure with each object. Call it after ``head()``.
-    ///
-    /// Objects without an identifier come last, and get those after the highest there is, in their order: the same
+    /// Objects without an identifier come last, and get those after the greatest one, in file order: the same on every read.
     /// whenever the file is read.
     package func forEachObject(_ body: (Object) throws -> Void) throws {
         if hasEarlyObjects {
@@ -194,13 +193,13 @@ package final class XMLStoreReader {
 
 // MARK: - The parser
 
-/// Reads an XML text element by element, through libxml2's reader.
+/// Reads XML element by element, through libxml2's reader.
 ///
-/// The text may come from anywhere. So nothing is fetched from the network or from other files; a document type
-/// declaration may name Core Data's, which is not read, but must declare nothing itself, which is where entities would
-/// come from; and elements nested more deeply than any store's are refused.
+/// The text is untrusted. So nothing is fetched from the network or from other files; a document type declaration may name
+/// Core Data's, which is not read, but must not declare anything, which excludes entities; and elements nested more deeply
+/// than any store's are refused.
 final class XMLStoreParser {
-    /// What comes next.
+    /// A parser event.
     enum Event {
         /// An element begins. One without content has an end all the same.
         case start(String)
@@ -220,7 +219,7 @@ final class XMLStoreParser {
     static let maximumDepth = 64
     /// The most bytes that libxml2 reads from memory.
     static let maximumSize = Int(Int32.max)
-    /// What libxml2's own limits are made for. Beyond it they must go, as values may be large.
+    /// The size up to which libxml2's own limits apply. They are lifted for larger files, as values may be large.
     private static let usualSize = 10 << 20
 
     /// Begins a text.
@@ -263,7 +262,7 @@ final class XMLStoreParser {
 
     deinit { xmlFreeTextReader(reader) }
 
-    /// What comes next; `nil` at the end of the text.
+    /// The next event; `nil` at the end of the text.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat`, naming the line.
     func next() throws -> Event? {
@@ -317,7 +316,7 @@ final class XMLStoreParser {
 
     // MARK: - Errors
 
-    /// An error at the current place.
+    /// An error at the current position.
     func error(_ reason: String) -> QuireError {
         let line = Int(xmlTextReaderGetParserLineNumber(reader))
         return QuireError(
@@ -353,7 +352,7 @@ extension XMLStoreParser {
         throw error("it ends too early")
     }
 
-    /// Skips what is left of the element that has just begun.
+    /// Skips the rest of the current element.
     func skipElement() throws {
         var open = 1
         while open > 0 {
@@ -366,8 +365,7 @@ extension XMLStoreParser {
         }
     }
 
-    /// Calls a closure with the name of each element within the one that has just begun, to its end. The closure takes
-    /// the element whole.
+    /// Calls a closure with the name of each child of the current element, to its end. The closure consumes the child.
     func forEachElement(_ body: (String) throws -> Void) throws {
         while let event = try next() {
             switch event {

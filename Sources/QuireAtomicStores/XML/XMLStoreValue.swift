@@ -1,7 +1,7 @@
 import Foundation
 internal import QuireModel
 
-/// Values as XML stores write them.
+/// Values in XML stores.
 ///
 /// | attribute | `type` | text |
 /// |---|---|---|
@@ -15,9 +15,9 @@ internal import QuireModel
 /// | UUID | `UUID` | capitals |
 /// | URI | `URI` | escaped as a text |
 ///
-/// No real store has been seen with the last three, nor with Float apart from Double; their forms are ours. Elements of
-/// composite attributes are attributes whose names are joined with dots, binary values that could be kept in files are
-/// in the store, and ordered relationships list their objects in their order.
+/// The last three, and Float distinct from Double, have not been seen in real stores; their forms are Quire's. Elements of
+/// composite attributes are attributes with dotted names, external binary values are inline, and ordered relationships list
+/// their objects in order.
 enum XMLStoreValue {
     /// The word for a type.
     static func typeName(_ type: AttributeType) -> String {
@@ -36,7 +36,7 @@ enum XMLStoreValue {
         }
     }
 
-    /// The type that a word stands for, where there is no model.
+    /// The type for a type name, without a model.
     static func type(named name: String) -> AttributeType? {
         switch name.lowercased() {
         case "int16": .integer16
@@ -58,7 +58,7 @@ enum XMLStoreValue {
         _ value: AttributeValue, of type: AttributeType, to text: inout XMLStoreText
     ) {
         switch value {
-        // Rows of such a store have their bytes with them.
+        // Rows of such a store have inline values.
         case .null, .composite, .objectID, .external: break
         case .string(let string): text.writeEscaped(string)
         case .integer(let number): text.write(String(number))
@@ -108,11 +108,11 @@ enum XMLStoreValue {
 
 // MARK: - Texts
 
-/// The text of an XML store in the making.
+/// The text of an XML store under construction.
 ///
-/// In the values of objects Core Data writes the characters `<`, `>` and `&` not as XML does but as `\u` and the hexadecimal
-/// digits of a UTF-16 unit with its bytes swapped (`<` is `\u3c00`), and a backslash twice. So do we, and write the
-/// characters that XML cannot hold, or would change, the same way: control characters, carriage returns, U+FFFE and U+FFFF.
+/// In values of objects Core Data writes the characters `<`, `>` and `&` not as XML does but as `\u` and the hexadecimal
+/// digits of a UTF-16 unit with its bytes swapped (`<` is `\u3c00`), and a backslash twice. This does the same, also for
+/// characters that XML cannot represent, or would change: control characters, carriage returns, U+FFFE and U+FFFF.
 package struct XMLStoreText {
     private(set) var bytes: [UInt8] = []
 
@@ -125,7 +125,7 @@ package struct XMLStoreText {
         bytes.append(contentsOf: repeatElement(0x20, count: depth * 4))
     }
 
-    /// Writes a text of the property list. What XML cannot hold becomes U+FFFD.
+    /// Writes a text of the property list. Characters that XML cannot represent become U+FFFD.
     mutating func writeEscapingXML(_ text: String) {
         for character in text.unicodeScalars {
             switch character {
@@ -182,7 +182,7 @@ package struct XMLStoreText {
         }
     }
 
-    /// The text that an escaped one stands for. A backslash that begins no escape stands for itself.
+    /// The unescaped text. A backslash that begins no escape is literal.
     package static func unescaped(_ text: String) -> String {
         guard text.utf8.contains(0x5C) else { return text }
         var units: [UInt16] = []

@@ -3,13 +3,13 @@ internal import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// Writes an XML store as Core Data does: the same elements, indented by four spaces, objects by their identifiers.
+/// Writes an XML store as Core Data does: the same elements, indented by four spaces, objects sorted by identifiers.
 ///
-/// Attributes come by name backwards, those of superentities after an entity's own; relationships those of superentities
-/// first, to-one before to-many, by name. Both as in the stores that have been seen.
+/// Attributes are sorted by name descending, an entity's own before its superentities'; relationships superentities' first,
+/// to-one before to-many, by name. Both as in known stores.
 struct XMLStoreWriter {
     private var text = XMLStoreText()
-    /// By entity number less one.
+    /// Indexed by entity number less one.
     private let plans: [Plan]
 
     private struct Plan {

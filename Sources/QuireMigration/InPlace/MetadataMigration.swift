@@ -5,7 +5,7 @@ internal import QuireSQLite
 internal import QuireStore
 internal import QuireSystem
 
-/// What a store says of itself, before a migration and after it.
+/// A store's metadata before and after a migration.
 struct MetadataMigration {
     let path: String
     let metadata: StoreMetadata
@@ -84,9 +84,9 @@ struct MetadataMigration {
 
     // MARK: - Writing
 
-    /// Writes what the store says of itself with its new model.
+    /// Writes the store's metadata with the new model.
     ///
-    /// - Returns: The paths of files that nothing refers to any more once this is committed.
+    /// - Returns: The paths of files that are unreferenced once this is committed.
     func write(
         _ plan: TransferPlan, _ schema: SQLSchema, model: ManagedObjectModel,
         loading: SQLiteBulkLoad, filesBefore: Set<String>, _ connection: SQLiteConnection
@@ -150,8 +150,8 @@ struct MetadataMigration {
         try connection.replaceModelCache(with: model)
     }
 
-    /// Numbers the entities in the persistent history anew. What it says of which columns changed is of the columns before,
-    /// and of objects that are gone, nothing is left.
+    /// Renumbers the entities in the persistent history. Masks of changed columns, which refer to the old schema, are cleared;
+    /// history of removed entities is deleted.
     private func writeHistory(_ plan: TransferPlan, _ connection: SQLiteConnection) throws {
         guard tables.contains("ACHANGE") else { return }
         var cases: [(old: Int, new: Int, offset: Int64)] = []

@@ -2,50 +2,50 @@ internal import QuireModel
 internal import QuireSQLite
 internal import QuireStore
 
-/// Says in SQL how a store's tables come from those that it had, if SQL can say it.
+/// Compiles a migration of a store's tables to SQL, if SQL can express it.
 ///
-/// Each new table is one of three things: the old one as it is, the old one altered, or a new one that is filled from old
-/// ones by a statement for each. Values stay where the bytes stay the same; what has to be computed outside SQL, or moves
-/// between rows and files, or between one side of a relationship and the other, is beyond it.
+/// Each new table is the old one unchanged, the old one altered, or a new one filled from old tables by one statement each.
+/// Values stay in place if their bytes stay the same; not supported are values computed outside SQL, or moved between rows
+/// and files, or between both sides of a relationship.
 struct SQLMigration {
     let plan: TransferPlan
     let old: SQLSchema
     let new: SQLSchema
 
-    /// What is to be done.
+    /// The work of a migration.
     struct Work {
         var tables: [TableWork] = []
         var joins: [JoinWork] = []
     }
 
-    /// Where a table of objects comes from.
+    /// The source of an object table.
     struct TableWork {
         let table: SQLTable
         var fillings: [Filling]
-        /// The old table that becomes this one, if that is enough.
+        /// The alteration of an old table, if that suffices.
         var alteration: Alteration?
     }
 
-    /// What comes into a table from an old one: the objects of some entities, whose keys are moved alike.
+    /// The rows inserted into a table from an old one: objects of some entities, with one key offset.
     struct Filling {
         let oldTable: String
         let offset: Int64
         var transfers: [EntityTransfer]
-        /// What the new columns get, by their names, for each transfer.
+        /// The values of the new columns, by name, for each transfer.
         var values: [[String: SQLFragment]]
     }
 
     /// An old table that becomes a new one by renaming and adding columns.
     struct Alteration {
         let oldTable: String
-        /// The new names of columns by the old ones.
+        /// Renamed columns.
         var renamed: [(old: String, new: String)] = []
         var added: [SQLColumn] = []
-        /// What is set in all rows afterwards.
+        /// Assignments to all rows afterwards.
         var assignments: [SQLFragment] = []
-        /// Whether objects' entities have other numbers.
+        /// Whether entity numbers change.
         var isRenumbered = false
-        /// Whether the old table has rows that are not taken over.
+        /// Whether some rows of the old table are not migrated.
         var dropsRows = false
 
         /// Whether anything is done at all, but for the table's name.
@@ -55,19 +55,19 @@ struct SQLMigration {
         }
     }
 
-    /// Where a table of a many-to-many relationship comes from.
+    /// The source of a join table.
     struct JoinWork {
         let table: SQLJoinTable
-        /// The old table that becomes this one as it is.
+        /// The old table that is kept unchanged.
         var kept: String?
-        /// What fills it; `nil` if it is empty.
+        /// The statement that fills it; `nil` if it is empty.
         var filling: SQLFragment?
     }
 
     /// Thrown where SQL is not enough.
     private struct Beyond: Error {}
 
-    /// What is to be done; `nil` if SQL cannot do it.
+    /// The work; `nil` if SQL cannot express it.
     func work() -> Work? {
         guard plan.policyMappings.isEmpty,
             plan.transfers.allSatisfy({
@@ -83,7 +83,7 @@ struct SQLMigration {
             }
             for table in new.tables { work.tables.append(try tableWork(table)) }
             for table in new.joinTables { work.joins.append(try joinWork(table)) }
-            // A table can become one other only.
+            // An old table can become only one new table.
             var uses: [String: Int] = [:]
             for name in work.tables.flatMap({ $0.fillings.map(\.oldTable) }) {
                 uses[name, default: 0] += 1
@@ -101,7 +101,7 @@ struct SQLMigration {
 
     // MARK: - Relationships
 
-    /// Checks that all objects which relationships led to can stay in them: reading rows tells which do not.
+    /// Checks that all members of relationships are valid members afterwards: otherwise rows have to be read.
     private func checkDestinations(of transfer: EntityTransfer) throws {
         for (index, expression) in transfer.relationships {
             guard let name = expression.relationshipName,
@@ -117,7 +117,7 @@ struct SQLMigration {
         }
     }
 
-    /// Checks that a relationship which rows alone do not tell lies in the same kind of place as before.
+    /// Checks that a relationship stored outside its owner's row has the same kind of storage as before.
     private func check(_ edge: EntityTransfer.Edge) throws {
         let owner = plan.destination.entity(number: edge.relationship.ownerNumber)
         let oldOwner = plan.source.entity(number: edge.source.ownerNumber)
@@ -143,7 +143,7 @@ struct SQLMigration {
         }
     }
 
-    /// The old relationships that objects' mappings name for a new one.
+    /// The old relationships that entity mappings name for a new one.
     private func sources(of relationship: ResolvedEntity.Relationship) -> Set<SQLRelationshipKey> {
         var found: Set<SQLRelationshipKey> = []
         for transfer in plan.transfers
@@ -192,7 +192,7 @@ struct SQLMigration {
         return work
     }
 
-    /// What the columns of a new entity's rows get.
+    /// The column values of a new entity's rows.
     private func values(of transfer: EntityTransfer) throws -> [String: SQLFragment] {
         var values: [String: SQLFragment] = [:]
         let place = new.entity(transfer.destination)
@@ -201,7 +201,7 @@ struct SQLMigration {
             guard let column = place.columns[slot] else { continue }
             switch value {
             case .nothing:
-                // Computed in the end, whatever is there; what is there need not be moved away.
+                // Recomputed at the end, so the old values need not be moved.
                 if transfer.destination.slots[slot].isDerived,
                     let from = transfer.source.slot(named: transfer.destination.slots[slot].name),
                     let oldColumn = oldPlace.columns[from]
@@ -272,7 +272,7 @@ struct SQLMigration {
         values[orderColumn] = reference.ifKept("\(name: oldOrder)")
     }
 
-    /// The columns of relationships without inverse that lead to a transfer's objects.
+    /// Adds the columns of relationships without inverse whose destination is a transfer's entity.
     private func addLoneColumns(
         _ transfer: EntityTransfer, to values: inout [String: SQLFragment]
     ) throws {
@@ -373,7 +373,7 @@ struct SQLMigration {
 }
 
 extension AttributeConversion {
-    /// The conversion of what a column holds.
+    /// The SQL conversion of a column's value.
     fileprivate func fragment(of column: SQLFragment) -> SQLFragment {
         switch self {
         case .same, .integerToDecimal: column

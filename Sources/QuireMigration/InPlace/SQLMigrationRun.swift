@@ -3,10 +3,10 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSQLite
 
-/// Does with SQL what a migration calls for, within a transaction of the caller's.
+/// Executes a migration in SQL, within the caller's transaction.
 ///
-/// New tables are made under temporary names and filled while all old ones are as they were; then old ones go, or are
-/// altered, and the new ones get their names.
+/// New tables are created under temporary names and filled from the unchanged old ones; then old tables are dropped or
+/// altered, and the new ones renamed.
 struct SQLMigrationRun {
     let work: SQLMigration.Work
     let migration: SQLMigration
@@ -28,7 +28,7 @@ struct SQLMigrationRun {
                 let tables = try work.tables.map(withoutImpossibleAlteration)
                 let check = try transferCheck(tables)
                 try completion.removeParts { name in
-                    // What stays in its place keeps its indexes.
+                    // Tables that stay in place keep their indexes.
                     !tables.contains {
                         $0.alteration.map { $0.oldTable == name && !$0.isRenumbered } ?? false
                     } && !work.joins.contains { $0.kept == name }
@@ -60,7 +60,7 @@ struct SQLMigrationRun {
         }
     }
 
-    /// Counts what comes into tables that are filled anew; others lose nothing.
+    /// Counts the rows of tables that are filled anew; other tables lose nothing.
     private func transferCheck(_ tables: [SQLMigration.TableWork]) throws -> TransferCheck? {
         let filled = Set(
             tables.filter { $0.alteration == nil }.map(\.table.name)
@@ -76,7 +76,7 @@ struct SQLMigrationRun {
         }
     }
 
-    /// A constraint in a table's own declaration cannot be taken out of it.
+    /// Falls back to filling if the old table's declaration has a constraint, which ALTER TABLE cannot drop.
     private func withoutImpossibleAlteration(
         _ table: SQLMigration.TableWork
     ) throws -> SQLMigration.TableWork {
@@ -92,7 +92,7 @@ struct SQLMigrationRun {
         return table
     }
 
-    /// Required references that could be missing before must lead somewhere.
+    /// Checks required references that could be NULL before.
     private func checkRequired() throws {
         for transfer in migration.plan.transfers where !transfer.source.isAbstract {
             let place = migration.new.entity(transfer.destination)
@@ -203,7 +203,7 @@ struct SQLMigrationRun {
             renamed.append((Self.temporaryJoin(index), join.table.name))
         }
         for (name, newName) in renamed {
-            // A table that is left from who knows what.
+            // A leftover table of unknown origin.
             try connection.execute("DROP TABLE IF EXISTS \(SQLName.quoted(newName))")
             try rename(name, to: newName)
         }
@@ -248,7 +248,7 @@ struct SQLMigrationRun {
 // MARK: - Alterations
 
 extension SQLMigration {
-    /// How an old table becomes a new one; `nil` if it has to be filled anew.
+    /// The alteration of an old table to a new one; `nil` if it has to be filled anew.
     func alteration(to table: SQLTable, _ filling: Filling) -> Alteration? {
         guard filling.offset == 0,
             let oldTable = old.tables.first(where: { $0.name == filling.oldTable })
@@ -257,7 +257,7 @@ extension SQLMigration {
         let oldColumns = Dictionary(
             oldTable.columns.map { ($0.name, $0.type.uppercased()) },
             uniquingKeysWith: { first, _ in first })
-        // What an entity's rows have in a column that its new entity does not use must not come to mean something.
+        // Values in a column that the new entity does not use must not become meaningful.
         let used = filling.transfers.map { usedColumns(of: $0.source) }
         var kept: Set<String> = ["Z_PK", "Z_ENT", "Z_OPT"]
         for column in table.columns.dropFirst(SQLSchema.fixedColumns.count) {
@@ -265,7 +265,7 @@ extension SQLMigration {
             let given = Set(values.compactMap { $0 })
             if given.isEmpty {
                 if let type = oldColumns[column.name] {
-                    // Nobody's before, nobody's now.
+                    // Unused before, unused now.
                     guard type == column.type, kept.insert(column.name).inserted,
                         !used.contains(where: { $0.contains(column.name) })
                     else { return nil }
@@ -305,14 +305,14 @@ extension SQLMigration {
         return alteration
     }
 
-    /// What a new column gets from the rows of an old table, whatever their entities.
+    /// The value of a new column for the rows of an old table, whatever their entities.
     func value(of column: String, _ filling: Filling) -> SQLFragment {
         let values = filling.values.map { $0[column] ?? "NULL" }
         if Set(values).count == 1 { return values[0] }
         return byEntity(filling, values)
     }
 
-    /// What depends on the old entity of a row.
+    /// A value that depends on the old entity of a row.
     func byEntity(_ filling: Filling, _ values: [SQLFragment]) -> SQLFragment {
         let cases = zip(filling.transfers, values).map { transfer, value -> SQLFragment in
             "WHEN \(old.entity(transfer.source).storeNumber) THEN \(value)"
@@ -326,7 +326,7 @@ extension SQLMigration {
         return Set(numbers).count == 1 ? numbers[0] : byEntity(filling, numbers)
     }
 
-    /// The old numbers of the entities whose rows are taken over.
+    /// The old numbers of the migrated entities.
     func oldNumbers(_ filling: Filling) -> SQLFragment {
         filling.transfers.map { "\(old.entity($0.source).storeNumber)" as SQLFragment }
             .joined(by: ", ")
@@ -350,6 +350,6 @@ extension SQLMigration {
 }
 
 extension SQLFragment {
-    /// Whether it is a value that no row has to be asked for.
+    /// Whether the value does not depend on the row.
     fileprivate var isConstant: Bool { sql == "?" || sql == "NULL" }
 }

@@ -6,14 +6,14 @@ internal import QuireSQLite
 struct SQLReference {
     /// The old column with the key.
     let key: String
-    /// The old column with the number of the object's entity, if there is one.
+    /// The old column with the destination's entity number, if there is one.
     let entity: String?
-    /// The entity that the column led to.
+    /// The column's old destination entity.
     let from: ResolvedEntity
-    /// What an object may be: the old number in the store, the new number, and by how much the key moves. Without the last
-    /// two it is not taken over.
+    /// The possible entities of the destination object: the old store number, and the new number and key offset, or `nil` if
+    /// it is not migrated.
     private let targets: [(old: Int, new: (number: Int, offset: Int64)?)]
-    /// Whether an object that it led to may be one that it cannot lead to any more.
+    /// Whether an old destination object may be an invalid destination now.
     let isNarrowing: Bool
     private let tableName: String
     private let fallback: Int
@@ -52,7 +52,7 @@ struct SQLReference {
         return "CASE WHEN \(name: entity) IN (\(known)) THEN \(name: entity) ELSE \(found) END"
     }
 
-    /// The key afterwards; NULL if the object is not taken over.
+    /// The new foreign key; NULL if the object is not migrated.
     var keyFragment: SQLFragment {
         if isPlain { return column }
         if targets.count == 1 || Set(targets.map { $0.new?.offset }).count == 1 {
@@ -65,7 +65,7 @@ struct SQLReference {
         return "CASE \(oldNumber) \(cases.joined(by: " ")) END"
     }
 
-    /// The number of the object's entity afterwards; NULL if there is no object, or it is not taken over.
+    /// The new entity number of the object; NULL if there is no object, or it is not migrated.
     var entityFragment: SQLFragment {
         let kept = targets.filter { $0.new != nil }
         if kept.isEmpty { return "NULL" }
@@ -81,14 +81,14 @@ struct SQLReference {
             "CASE WHEN \(column) NOT NULL THEN CASE \(oldNumber) \(cases.joined(by: " ")) END END"
     }
 
-    /// Something that belongs to the reference, if the object is taken over.
+    /// A value that accompanies the reference, if the object is migrated.
     func ifKept(_ fragment: SQLFragment) -> SQLFragment {
         isPlain ? fragment : "CASE WHEN \(keyFragment) NOT NULL THEN \(fragment) END"
     }
 }
 
 extension TransferPlan {
-    /// Whether an object that a relationship led to may be one that it cannot lead to any more, as its entity has left the
+    /// Whether an old destination object of a relationship may be an invalid destination now, because its entity has left the
     /// hierarchy.
     func isNarrowing(from old: ResolvedEntity, to new: ResolvedEntity) -> Bool {
         old.subtree.contains { number in

@@ -4,22 +4,22 @@ internal import QuireProtection
 public import QuireSQLite
 internal import QuireSystem
 
-/// Brings a SQLite store from one model to another where it is.
+/// Migrates a SQLite store to another model in place.
 ///
-/// All of it is one transaction of the store's database: whatever happens, a power loss or a killed process included, the
-/// store is as it was before, or as it is to be; and others who have it open wait, or see the one or the other. Therefore
-/// no second file takes the first one's place, and there is nothing to clean up or recover when a store is opened.
+/// All of it is one database transaction: after any failure, a power loss or a killed process included, the store is
+/// unchanged or completely migrated; other connections wait, or see one of the two states. Therefore no second file replaces
+/// the first one, and opening a store needs no clean-up or recovery.
 ///
-/// SQL does what it can: a table that merely gets columns is altered, others are filled from the old ones by one
-/// statement each (``SQLMigration``). Where that is not enough, as for large values that move into files, relationships
-/// that lead to one object instead of many, and policies, the rows are read, as they were before the transaction, and
-/// loaded into new tables (``InPlaceTransfer``).
+/// SQL is used where possible: a table that only gets columns is altered, others are filled from the old ones by one
+/// statement each (``SQLMigration``). Otherwise, as for large values that move into files, to-many relationships that become
+/// to-one, and policies, the rows are read in a snapshot from before the transaction, and loaded into new tables
+/// (``InPlaceTransfer``).
 ///
-/// Kept are: the store's UUID and application metadata, primary keys and versions, records of documents, external data, and
-/// persistent history, whose entities are numbered anew. Afterwards the store carries the new model and its hashes. That
-/// goes for stores of Core Data's too, whose cache of the old model is emptied.
+/// Preserved are: the store's UUID and application metadata, primary keys and versions, records of documents, external data,
+/// and persistent history, whose entities are renumbered. Afterwards the store carries the new model and its hashes. This
+/// applies to stores of Core Data too, whose cached old model is deleted.
 struct SQLiteMigration {
-    /// How the objects are moved.
+    /// The method of moving objects.
     enum Method: Sendable {
         /// By SQL, if it can do it.
         case automatic
@@ -28,15 +28,15 @@ struct SQLiteMigration {
     }
 
     let path: String
-    /// The model that the store was made with; `nil` for the one that it carries.
+    /// The model of the store; `nil` for the one that it carries.
     let sourceModel: ManagedObjectModel?
     let model: ManagedObjectModel
     let manager: MigrationManager
     let options: SQLiteStoreOptions
     var method = Method.automatic
-    /// Where a copy of the store as it was is written first; `nil` for nowhere.
+    /// The path of a copy to write first; `nil` for none.
     var copyPath: String?
-    /// Called at certain points, for tests that fail or kill a migration there.
+    /// Failure points, for tests that fail or kill a migration there.
     var checkpoint: (Checkpoint) throws -> Void = { _ in }
 
     /// Points in a migration, in their order.
@@ -73,7 +73,7 @@ struct SQLiteMigration {
                     "“\(path)” cannot be written, so it cannot be migrated; change its permissions.",
                     subject: .init(file: path))
             }
-            // Indexes are made of many rows at once, which would all be in memory.
+            // Indexes are built from many rows at once, which would all be in memory.
             try connection.execute("PRAGMA temp_store = FILE")
             try migrate(source, connection)
         } catch let failure as SQLiteFailure {
@@ -82,7 +82,7 @@ struct SQLiteMigration {
     }
 
     private func migrate(_ source: SQLiteDatabaseFile, _ connection: SQLiteConnection) throws {
-        // What a store is, is known before anything is written to it.
+        // The store is identified before anything is written to it.
         _ = try MetadataMigration.read(connection, path: source.storePath, model: sourceModel)
         let hasLog = try source.chooseJournal(connection, options: options)
         try connection.begin()
@@ -107,7 +107,7 @@ struct SQLiteMigration {
             if try connection.draftSize() != nil {
                 try plan.requireSameKeys(forDraftIn: source.storePath)
             }
-            // Before the first write, which locks readers out if there is no log.
+            // Before the first write, which locks out readers if there is no log.
             if let copyPath {
                 try writeCopy(to: copyPath, source, books.schema.layout.model)
                 copy = copyPath
@@ -145,14 +145,14 @@ struct SQLiteMigration {
             try checkpoint(.booksWritten)
             try connection.commit()
         } catch {
-            // Closing the connection rolls back what this cannot.
+            // Closing the connection rolls back if this fails.
             if connection.isInTransaction { try? connection.execute("ROLLBACK") }
             loading?.removeFiles()
             if let copy { try? SQLiteStore.destroy(at: copy) }
             throw error
         }
         try checkpoint(.committed)
-        // What cannot be removed is in nobody's way.
+        // Files that cannot be removed do no harm.
         let root = FileSystem.folder(of: source.storePath)
         for path in unused { _ = try? FileSystem.removeFileIfPresent(path, beneath: root) }
         if hasLog { _ = try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
@@ -172,11 +172,11 @@ struct SQLiteMigration {
 }
 
 extension SQLiteStore {
-    /// Brings a store that is not open from its model to another one, in place.
+    /// Migrates a store that is not open to another model, in place.
     ///
-    /// The store is as it was, or migrated as a whole, whatever happens meanwhile. UUID, application metadata, primary keys
-    /// (where objects of several tables do not come together in one), versions, records, external data and persistent
-    /// history are kept. Afterwards the store carries the new model.
+    /// The migration is atomic, also on a crash or power loss. UUID, application metadata, primary keys (unless objects of
+    /// several tables are merged into one), versions, records, external data and persistent history are preserved. Afterwards
+    /// the store carries the new model.
     ///
     /// ```swift
     /// try SQLiteStore.migrate(at: "library.sqlite", to: newModel)
@@ -184,10 +184,10 @@ extension SQLiteStore {
     ///
     /// - Parameters:
     ///   - path: The path of the store's file.
-    ///   - source: The model that it was made with; `nil` for the one that it carries.
-    ///   - model: The model that it is to have.
-    ///   - manager: Has the mapping, if it is not to be inferred, and the progress.
-    ///   - options: How to use the file.
+    ///   - source: The model of the store; `nil` for the one that it carries.
+    ///   - model: The new model.
+    ///   - manager: Provides the mapping, unless it is inferred, and the progress.
+    ///   - options: Options for opening the file.
     /// - Complexity: O(*n*) in the objects whose entities change; little memory.
     /// - Throws: ``QuireError`` with code `incompatibleModel` if the source model does not fit the store, or the mapping
     ///   cannot be inferred or does not fit the models, `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `notFound`,
@@ -205,14 +205,14 @@ extension SQLiteStore {
 
 // MARK: - Rows that SQL cannot convert
 
-/// Fills a store's tables anew, row by row, with the rows that it had before the transaction.
+/// Refills a store's tables, row by row, from a snapshot before the transaction.
 struct InPlaceTransfer {
     let plan: TransferPlan
     let old: SQLSchema
     let new: SQLSchema
     let connection: SQLiteConnection
     let source: SQLiteDatabaseFile
-    /// Whether there is a write-ahead log, so that what was before can be read beside the transaction.
+    /// Whether there is a write-ahead log, so that the old state can be read during the transaction.
     let hasLog: Bool
     let manager: MigrationManager
     let loading: SQLiteBulkLoad
@@ -221,7 +221,7 @@ struct InPlaceTransfer {
         _ completion: SQLiteSchemaCompletion,
         checkpoint: (SQLiteMigration.Checkpoint) throws -> Void
     ) throws {
-        // Before anything is written: without a log nobody can read later.
+        // Before anything is written: without a log the old state cannot be read later.
         let (store, folder) = try openSource()
         defer {
             try? store.close()
@@ -245,7 +245,7 @@ struct InPlaceTransfer {
             in: SQLContentCounter(connection: connection, schema: new), path: source.storePath)
     }
 
-    /// The store as it was, and the folder of a copy if it is one.
+    /// The store in its old state, and its folder if it is a copy.
     private func openSource() throws -> (SQLiteStore, folder: TemporarySibling?) {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true

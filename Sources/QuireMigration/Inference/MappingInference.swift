@@ -3,18 +3,17 @@ public import QuireModel
 internal import QuireSystem
 
 extension MappingModel {
-    /// Finds the mapping between two models from the models themselves, as far as they leave no doubt.
+    /// Infers the mapping between two models, if it is unambiguous.
     ///
-    /// Entities, attributes and relationships are the same if they are called the same, or if the new one's renaming
-    /// identifier is the old one's name or renaming identifier. Inferred are: added, removed and renamed entities,
-    /// attributes and relationships; entities that go elsewhere in the hierarchy, properties that go up or down in it;
-    /// required attributes with a default value; wider types of attributes (a longer integer, a floating-point or decimal
-    /// number for an integer, a double for a float, an integer for a truth value); external storage, indexes, order
-    /// and derivation; relationships that lead to many objects instead of one, and the other way round. (Where an object
-    /// then has more than one, the migration fails and names it.)
+    /// Entities, attributes and relationships match by name, or if the new one's renaming identifier is the old one's name or
+    /// renaming identifier. Inferred are: added, removed and renamed entities, attributes and relationships; entities moved
+    /// in the hierarchy, properties moved up or down in it; required attributes with a default value; wider attribute types
+    /// (a longer integer, a floating-point or decimal number for an integer, a double for a float, an integer for a Boolean);
+    /// external storage, indexes, order and derivation; to-one relationships that become to-many, and the reverse. (If an
+    /// object then has more than one member, the migration fails and names it.)
     ///
-    /// - Throws: ``QuireError`` with code `incompatibleModel`, naming every entity and property that cannot be
-    ///   inferred and what to do, or `invalidModel`.
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, naming every entity and property that cannot be inferred and a
+    ///   remedy, or `invalidModel`.
     public static func inferred(
         from source: ManagedObjectModel, to destination: ManagedObjectModel
     ) throws -> MappingModel {
@@ -29,18 +28,18 @@ extension MappingModel {
     }
 }
 
-/// One inference.
+/// State of one inference.
 struct MappingInference {
     let source: ResolvedModel
     let destination: ResolvedModel
-    /// The old entities' names by the new ones'.
+    /// Names of old entities by new names.
     let entityNames: [String: String]
-    /// The new entities by the old ones' names.
+    /// New entities by old names.
     let successors: [String: ResolvedEntity]
     private let sourceHashes: [String: Data]
     private let destinationHashes: [String: Data]
     private var failures: [QuireError] = []
-    /// The properties that have failed, so that inherited ones do once only.
+    /// Properties already reported, so that inherited ones are reported once.
     private var reported: Set<[String]> = []
 
     init(source: ResolvedModel, destination: ResolvedModel) {
@@ -122,7 +121,7 @@ struct MappingInference {
             guard let attribute = slot.attribute else { return nil }
             let found = names[slot.name].flatMap { oldSlots[$0] }.map { old.slots[$0] }
             if slot.isDerived {
-                // Computed anew, except for the time of the last save, of which nothing else knows.
+                // Recomputed, except the time of the last save, which is stored only here.
                 guard let found, slot.isDerivedFromTime, found.isDerivedFromTime else { return nil }
                 return PropertyMapping(name: slot.name, valueExpression: .sourceValue(found.name))
             }
@@ -145,7 +144,7 @@ struct MappingInference {
         }
     }
 
-    /// What objects get in a new attribute.
+    /// The value of a new attribute.
     private mutating func addition(
         of slot: ResolvedEntity.Slot, _ attribute: AttributeDescription, in new: ResolvedEntity,
         _ old: ResolvedEntity
@@ -164,7 +163,7 @@ struct MappingInference {
             name: slot.name, valueExpression: .constant(attribute.defaultValue))
     }
 
-    /// Whether no relationship of the new entity is the old one of a name.
+    /// Whether no relationship of the new entity matches the old one of a name.
     private func isUnused(_ name: String, _ new: ResolvedEntity) -> Bool {
         !new.relationships.contains { ($0.description.renamingIdentifier ?? $0.name) == name }
     }
@@ -236,8 +235,8 @@ extension MappingInference {
             || owner.relationship(named: inverse.name) != nil
     }
 
-    /// What the old relationship leads to must be in the same hierarchy as what the new one leads to. If it leads to an
-    /// object that the new one cannot lead to, the migration finds it.
+    /// Checks that the destinations of the old and the new relationship are in the same hierarchy. Objects that are not valid
+    /// destinations any more are detected by the migration.
     private mutating func checkDestination(
         of relationship: ResolvedEntity.Relationship, in new: ResolvedEntity,
         _ before: ResolvedEntity.Relationship
@@ -259,10 +258,10 @@ extension MappingInference {
 
 // MARK: - Conversions
 
-/// How the value of an attribute becomes that of an attribute of another type.
+/// A lossless conversion of values between attribute types.
 ///
-/// Only where nothing is lost: a wider integer, a double for a float, a floating-point or decimal number for an
-/// integer, 0 and 1 for a truth value. (A 64-bit integer beyond 2⁵³ is rounded as a double.)
+/// Allowed are: a wider integer, a double for a float, a floating-point or decimal number for an integer, 0 and 1 for a
+/// Boolean. (A 64-bit integer beyond 2⁵³ is rounded as a double.)
 enum AttributeConversion: Sendable, Hashable {
     case same, integerToDouble, integerToDecimal, booleanToInteger
 
@@ -296,19 +295,19 @@ enum AttributeConversion: Sendable, Hashable {
 
 // MARK: - Names
 
-/// Finds out what things of one model are called in another.
+/// Matches the names of entities or properties between two models.
 ///
-/// A renaming identifier names what a thing was called before; one that stays over several versions is the same in all
-/// of them. What has none is called the same.
+/// A renaming identifier is the previous name; one that stays over several versions identifies the item in all of them. An
+/// item without one keeps its name.
 struct NameMatching {
     /// A thing with a name.
     struct Item {
         let name: String
-        /// The renaming identifier, if there is one.
+        /// The renaming identifier, if set.
         let identifier: String?
     }
 
-    /// The old names by the new ones.
+    /// Old names by new names.
     private(set) var sources: [String: String] = [:]
 
     init(from sources: [Item], to destinations: [Item]) {
@@ -335,8 +334,8 @@ struct NameMatching {
 }
 
 extension ResolvedModel {
-    /// The stored values of an entity that are attributes, or elements of composites, with their names and what they
-    /// were called before.
+    /// The stored slots of an entity that are attributes, or elements of composites, with their names and renaming
+    /// identifiers.
     func attributeItems(of entity: ResolvedEntity) -> [(slot: Int, item: NameMatching.Item)] {
         var descriptions: [String: AttributeDescription] = [:]
         var next: ResolvedEntity? = entity

@@ -1,9 +1,8 @@
 public import QuireModel
 
-/// Says how objects of one model become objects of another: which entity becomes which, and where the values of the new
-/// objects come from.
+/// A mapping from the entities of one model to those of another, with the sources of property values.
 ///
-/// Most of the time nobody writes one: ``inferred(from:to:)`` finds it from the two models.
+/// Rarely written by hand: ``inferred(from:to:)`` derives it from the two models.
 ///
 /// ```swift
 /// var mapping = try MappingModel.inferred(from: old, to: new)
@@ -32,7 +31,7 @@ public struct MappingModel: Sendable, Hashable {
         }
     }
 
-    /// The mapping that changes nothing: every entity of a model becomes itself.
+    /// The identity mapping: every entity of a model maps to itself.
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`.
     public static func identity(of model: ManagedObjectModel) throws -> MappingModel {
@@ -40,15 +39,15 @@ public struct MappingModel: Sendable, Hashable {
     }
 }
 
-/// What a mapping does with the objects of an entity, with Core Data's codes as raw values.
+/// The type of an entity mapping, with Core Data's codes as raw values.
 public enum EntityMappingType: Int, Sendable, Hashable, CaseIterable {
-    /// Not said.
+    /// Unspecified.
     case undefined = 0
-    /// A policy makes the new objects.
+    /// A policy creates the new objects.
     case custom = 1
     /// The entity is new and has no objects yet.
     case add = 2
-    /// The entity is gone, and its objects with it.
+    /// The entity is removed, and its objects with it.
     case remove = 3
     /// The objects stay as they are.
     case copy = 4
@@ -56,23 +55,21 @@ public enum EntityMappingType: Int, Sendable, Hashable, CaseIterable {
     case transform = 5
 }
 
-/// Says how objects of an entity become objects of an entity of another model.
+/// A mapping from an entity of the old model to one of the new model.
 public struct EntityMapping: Sendable, Hashable {
     /// The mapping's name, unique in its mapping model.
     public var name: String
-    /// What is done.
+    /// The type of the mapping.
     public var mappingType: EntityMappingType
-    /// The entity of the old model; `nil` if objects come from nowhere. Objects of its sub-entities have mappings of
-    /// their own.
+    /// The entity of the old model; `nil` if there is none. Its sub-entities have separate mappings.
     public var sourceEntityName: String?
     /// The entity of the new model; `nil` if the objects go.
     public var destinationEntityName: String?
-    /// A condition, in the predicate format language, that objects must satisfy to be taken over.
+    /// A predicate format that objects must satisfy to be migrated.
     public var sourcePredicateFormat: String?
-    /// Where the values of attributes come from. Attributes that are not named get their default values.
+    /// The sources of attributes. Attributes without one get their default values.
     public var attributeMappings: [PropertyMapping] = []
-    /// Where the objects of relationships come from. Relationships that are not named are what their inverses make
-    /// them, or empty.
+    /// The sources of relationships. Relationships without one are set by their inverses, or empty.
     public var relationshipMappings: [PropertyMapping] = []
     /// The name under which an ``EntityMigrationPolicy`` is registered that carries the mapping out.
     public var entityMigrationPolicyName: String?
@@ -91,11 +88,11 @@ public struct EntityMapping: Sendable, Hashable {
     }
 }
 
-/// Says where a property of a new object comes from.
+/// The mapping of a property of a new object.
 public struct PropertyMapping: Sendable, Hashable {
     /// The property of the new model; for an element of a composite attribute, the names joined with dots.
     public var name: String
-    /// Where the value comes from; `nil` for nowhere.
+    /// The source expression; `nil` for none.
     public var valueExpression: MappingExpression?
     /// Free keys and values, for policies.
     public var userInfo: [String: String] = [:]
@@ -107,21 +104,21 @@ public struct PropertyMapping: Sendable, Hashable {
     }
 }
 
-/// Where the value of a new object's property comes from.
+/// The source of a new object's property value.
 public indirect enum MappingExpression: Sendable, Hashable {
     /// Always the same.
     case constant(AttributeValue)
     /// The old object: `$source`.
     case source
-    /// What a key path of the old object leads to: `$source.author.name`.
+    /// The value at a key path of the old object: `$source.author.name`.
     case sourceValue(String)
-    /// The new objects that come of those which a relationship of the old object leads to: `FUNCTION($manager,
+    /// The new objects mapped from the members of the old object's relationship: `FUNCTION($manager,
     /// "destinationInstancesForSourceRelationshipNamed:sourceInstances:", "books", $source.books)`.
     case relatedObjects(String)
     /// The same, if they come of a certain mapping: `FUNCTION($manager,
     /// "destinationInstancesForEntityMappingNamed:sourceInstances:", "BookToBook", $source.books)`.
     case mappedObjects(mapping: String, MappingExpression)
-    /// What a function of the mapping's policy gives: `FUNCTION($entityPolicy, "fullNameOf:", $source)`.
+    /// The result of a function of the mapping's policy: `FUNCTION($entityPolicy, "fullNameOf:", $source)`.
     case policyFunction(String, [MappingExpression])
     /// A value under a key of the mapping's user info: `$entityMapping.userInfo.key`.
     case userInfo(String)
@@ -130,7 +127,7 @@ public indirect enum MappingExpression: Sendable, Hashable {
 }
 
 extension MappingExpression {
-    /// The relationship of the old object whose objects' new ones are meant, if that is all that it says.
+    /// The name of the source relationship, if the expression maps its members and nothing else.
     var relationshipName: String? {
         switch self {
         case .relatedObjects(let name): name
@@ -146,7 +143,7 @@ extension [PropertyMapping] {
     /// The mapping of a property.
     public subscript(_ name: String) -> PropertyMapping? { first { $0.name == name } }
 
-    /// Says where a property comes from.
+    /// The mapping of a property.
     public mutating func set(_ expression: MappingExpression?, for name: String) {
         if let index = firstIndex(where: { $0.name == name }) {
             self[index].valueExpression = expression

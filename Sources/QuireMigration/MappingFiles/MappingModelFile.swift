@@ -9,7 +9,7 @@ internal import QuireSystem
 /// models and all expressions as archives.
 struct MappingModelFile {
     let path: String
-    /// The names of the versions that it maps between, as far as the file says.
+    /// The version names of the source and destination models, if the file has them.
     let sourceName: String?
     let destinationName: String?
     private let sourceArchive: Data?
@@ -21,7 +21,7 @@ struct MappingModelFile {
         var properties: [(isRelationship: Bool, values: [String: String])] = []
     }
 
-    /// Reads a file.
+    /// Reads a mapping model file.
     ///
     /// - Parameter path: A `.xcmappingmodel` folder, or the `xcmapping.xml` in one.
     /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat`.
@@ -113,8 +113,7 @@ struct MappingModelFile {
 
     /// The mapping between two models.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat`, or `unsupported` if an expression is one that is not
-    ///   understood.
+    /// - Throws: ``QuireError`` with code `invalidFormat`, or `unsupported` for an unknown expression.
     func mapping(from source: ManagedObjectModel, to destination: ManagedObjectModel) throws
         -> MappingModel
     {
@@ -146,7 +145,7 @@ struct MappingModelFile {
             var expression = try Self.data(values["valueexpressiondata"]).flatMap {
                 try MappingExpressionArchive($0, path: path).expression()
             }
-            // What Xcode leaves out is what it would write itself.
+            // Expressions omitted by Xcode are its defaults.
             if expression == nil, let oldEntity {
                 if isRelationship, oldEntity.relationship(named: property) != nil {
                     expression = .relatedObjects(property)
@@ -185,15 +184,15 @@ extension CustomMapping {
 
 // MARK: - Expressions
 
-/// An expression of a mapping model, as an archive.
+/// An archived expression of a mapping model.
 ///
 /// | expression | |
 /// |---|---|
 /// | a constant | its value |
-/// | `$source`, `$source.key.path` | the old object, and what it leads to |
+/// | `$source`, `$source.key.path` | the old object, and values at its key paths |
 /// | `FUNCTION($manager, "destinationInstancesForSourceRelationshipNamed:sourceInstances:", "r", $source.r)` | the new objects |
 /// | `FUNCTION($manager, "destinationInstancesForEntityMappingNamed:sourceInstances:", "m", $source.r)` | of one mapping |
-/// | `FUNCTION($entityPolicy, "name:…", …)` | what the policy computes |
+/// | `FUNCTION($entityPolicy, "name:…", …)` | the policy's result |
 /// | `now()` | the time of the migration |
 struct MappingExpressionArchive {
     private let archive: KeyedArchive
@@ -201,7 +200,7 @@ struct MappingExpressionArchive {
 
     init(_ data: Data, path: String) throws { archive = try KeyedArchive(data, name: path) }
 
-    /// The expression; `nil` if there is none.
+    /// The expression; `nil` if it is empty.
     func expression() throws -> MappingExpression? {
         guard let root = try archive.objectIfAny(archive.top["root"]) else { return nil }
         return try expression(root, depth: 0)
@@ -215,7 +214,7 @@ struct MappingExpressionArchive {
         }
         switch object.className {
         case "NSConstantValueExpression":
-            // A class stands for what its functions are called on.
+            // A class constant is the target of a class function.
             if object["NSConstantValueClassName"] != nil { throw unsupported(object) }
             return .constant(AttributeValue(try archive.scalar(object["NSConstantValue"])))
         case "NSVariableExpression":

@@ -2,14 +2,13 @@ public import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// Carries out an entity mapping in its own way: makes no new objects of an old one, or several, computes values, connects
-/// objects.
+/// Customizes an entity mapping: creates no or several new objects for an old one, computes values, sets relationships.
 ///
-/// Subclass it, override what is to be different, and register it with the manager under the name that the mapping has for
-/// it. For each of its mappings these are called in this order: ``begin(_:session:)``,
-/// ``createDestinationObjects(for:mapping:session:)`` for each old object, ``endInstanceCreation(_:session:)``; then, when
-/// all objects of all mappings are made, ``createRelationships(for:mapping:session:)`` for each new object,
-/// ``endRelationshipCreation(_:session:)``, ``performCustomValidation(_:session:)`` and ``end(_:session:)``.
+/// Subclass it, override methods, and register it with the manager under the name in the mapping. For each of its mappings
+/// these are called in this order: ``begin(_:session:)``, ``createDestinationObjects(for:mapping:session:)`` for each old
+/// object, ``endInstanceCreation(_:session:)``; then, when all objects of all mappings exist,
+/// ``createRelationships(for:mapping:session:)`` for each new object, ``endRelationshipCreation(_:session:)``,
+/// ``performCustomValidation(_:session:)`` and ``end(_:session:)``.
 ///
 /// ```swift
 /// final class MakerPolicy: EntityMigrationPolicy {
@@ -25,7 +24,7 @@ internal import QuireSystem
 /// }
 /// ```
 ///
-/// The objects that policies make are kept in memory until all of them are complete. An error thrown by a policy ends the
+/// Objects created by policies are kept in memory until all of them are complete. An error thrown by a policy aborts the
 /// migration, and nothing is changed.
 open class EntityMigrationPolicy {
     /// Makes a policy.
@@ -34,17 +33,17 @@ open class EntityMigrationPolicy {
     /// Called before anything else.
     open func begin(_ mapping: EntityMapping, session: MigrationSession) throws {}
 
-    /// Makes the new objects of an old one: as inherited, one with the values that the mapping says.
+    /// Creates the new objects for an old one: by default, one with the values of the mapping.
     open func createDestinationObjects(
         for source: MigrationSource, mapping: EntityMapping, session: MigrationSession
     ) throws {
         _ = try session.makeObject(for: source, mapping: mapping)
     }
 
-    /// Called when the objects of a mapping are made.
+    /// Called when the objects of a mapping have been created.
     open func endInstanceCreation(_ mapping: EntityMapping, session: MigrationSession) throws {}
 
-    /// Connects a new object with others: as inherited, as the mapping says. What has been set already stays.
+    /// Sets the relationships of a new object: by default, those of the mapping that are not set already.
     open func createRelationships(
         for object: MigrationObject, mapping: EntityMapping, session: MigrationSession
     ) throws {
@@ -56,19 +55,19 @@ open class EntityMigrationPolicy {
         _ mapping: EntityMapping, session: MigrationSession
     ) throws {}
 
-    /// Throws if something is not as it has to be.
+    /// Validates the results; throws to abort the migration.
     open func performCustomValidation(_ mapping: EntityMapping, session: MigrationSession) throws {}
 
     /// Called in the end.
     open func end(_ mapping: EntityMapping, session: MigrationSession) throws {}
 
-    /// Computes what an expression of the mapping calls, `FUNCTION($entityPolicy, "name:", …)`.
+    /// Evaluates a function in the mapping, `FUNCTION($entityPolicy, "name:", …)`.
     ///
     /// - Parameters:
     ///   - function: The function's name, with its colons.
-    ///   - arguments: What it is called with; an old object is its identifier.
-    ///   - source: The old object that a value is computed for.
-    /// - Throws: As inherited, always: ``QuireError`` with code `unsupported`.
+    ///   - arguments: The arguments; an old object is passed as its identifier.
+    ///   - source: The old object whose value is computed.
+    /// - Throws: By default, always: ``QuireError`` with code `unsupported`.
     open func value(
         of function: String, arguments: [AttributeValue], source: MigrationSource,
         session: MigrationSession
@@ -92,8 +91,8 @@ public struct MigrationSource {
     /// The name of its entity.
     public var entityName: String { snapshot.entity.name }
 
-    /// The value under a key: of an attribute, an element of a composite one, or a to-one relationship, whose value is an
-    /// identifier; also at the end of a key path through to-one relationships.
+    /// The value for a key: of an attribute, an element of a composite one, or a to-one relationship, as an identifier; or
+    /// for a key path through to-one relationships.
     ///
     /// Throws ``QuireError`` with code `unknownKey`, or `storeUnavailable`.
     public subscript(_ keyPath: String) -> AttributeValue {
@@ -119,7 +118,7 @@ public struct MigrationSource {
         }
     }
 
-    /// The objects that a relationship leads to, in its order if it has one.
+    /// The members of a relationship, in its order if it is ordered.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` or `storeUnavailable`.
     public func objects(_ relationship: String) throws -> [MigrationSource] {
@@ -135,17 +134,17 @@ public struct MigrationSource {
     }
 }
 
-/// An object of the new store that a policy makes.
+/// An object of the new store created by a policy.
 public final class MigrationObject {
     /// Its identifier in the new store.
     public let objectID: ManagedObjectID
     let entity: ResolvedEntity
-    /// The mapping that it is made by.
+    /// The mapping that created the object.
     let mapping: EntityMapping?
-    /// The old object that it is made of, if it is made of one.
+    /// The old object that it was created for, if any.
     public let source: MigrationSource?
     private(set) var values: ContiguousArray<AttributeValue>
-    /// What to-many relationships lead to, by their positions.
+    /// The members of to-many relationships, by their indexes.
     private(set) var members: [Int: [ManagedObjectID]] = [:]
     /// The relationships that have been set.
     private var connected: Set<Int> = []
@@ -165,7 +164,7 @@ public final class MigrationObject {
     /// The name of its entity.
     public var entityName: String { entity.name }
 
-    /// The value of an attribute, an element of a composite one, or a to-one relationship; null for what it does not have.
+    /// The value of an attribute, an element of a composite one, or a to-one relationship; null for unknown keys.
     public subscript(_ key: String) -> AttributeValue {
         switch entity.properties[key] {
         case .attribute(let slot)?: values[slot]
@@ -182,10 +181,10 @@ public final class MigrationObject {
         values[slot] = try entity.slots[slot].coerce(value, in: entity)
     }
 
-    /// Makes a relationship lead to objects, in this order if it has one.
+    /// Sets the members of a relationship, in this order if it is ordered.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey`, or `validation` if a to-one relationship were to lead to several, or
-    ///   an object is not of its destination.
+    /// - Throws: ``QuireError`` with code `unknownKey`, or `validation` if several objects are given for a to-one
+    ///   relationship, or an object is not of the destination entity.
     public func setObjects(_ objects: [ManagedObjectID], for relationship: String) throws {
         guard let found = entity.relationship(named: relationship) else {
             throw unknown(relationship)

@@ -3,7 +3,7 @@ public import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// What policies work with during a migration: the old objects, and the new ones that policies have made.
+/// The old objects, and the new ones created by policies, during a migration.
 public final class MigrationSession {
     private var plan: TransferPlan
     private let source: any PersistentStore
@@ -11,7 +11,7 @@ public final class MigrationSession {
     private var policies: [String: EntityMigrationPolicy] = [:]
     private let makers: [String: () -> EntityMigrationPolicy]
     private(set) var made: [MigrationObject] = []
-    /// The new objects of old ones, by mapping.
+    /// New objects by old ones, with their mappings.
     private var associations: [ManagedObjectID: [(mapping: String, object: ManagedObjectID)]] = [:]
     private var taken: Set<ManagedObjectID> = []
 
@@ -38,7 +38,7 @@ public final class MigrationSession {
         }
     }
 
-    /// The greatest keys of new tables, those of objects that policies have made included.
+    /// The greatest keys of new tables, including objects created by policies.
     var maximumKeys: [Int: Int64] { plan.maximumKeys }
 
     /// The policy of a mapping.
@@ -62,9 +62,9 @@ public final class MigrationSession {
         return object
     }
 
-    /// Makes a new object of an old one, with the values that a mapping says, and remembers that it is its.
+    /// Creates a new object for an old one, with the values of a mapping, and associates the two.
     ///
-    /// The first object that a mapping makes of an old one has its primary key, if keys can be kept.
+    /// The first object that a mapping creates for an old one has its primary key, if keys are preserved.
     public func makeObject(
         for source: MigrationSource, mapping: EntityMapping
     ) throws -> MigrationObject {
@@ -124,14 +124,14 @@ public final class MigrationSession {
         return object
     }
 
-    /// Remembers that a new object is one of those that a mapping makes of an old one.
+    /// Associates a new object with an old one under a mapping.
     public func associate(
         _ source: MigrationSource, with objectID: ManagedObjectID, mapping: EntityMapping
     ) {
         associations[source.objectID, default: []].append((mapping.name, objectID))
     }
 
-    /// The objects of an entity, and its sub-entities, that policies have made so far.
+    /// The objects of an entity, and its sub-entities, created by policies so far.
     public func objects(of entityName: String) -> [MigrationObject] {
         guard let entity = plan.destination.entity(named: entityName) else { return [] }
         return made.filter { entity.subtree.contains($0.entity.number) }
@@ -139,7 +139,7 @@ public final class MigrationSession {
 
     // MARK: - Finding objects
 
-    /// The new objects that come of old ones, by one mapping, or by all.
+    /// The new objects associated with old ones, by one mapping, or by all.
     public func destinationObjects(
         of sources: [ManagedObjectID], mapping name: String? = nil
     ) -> [ManagedObjectID] {
@@ -150,7 +150,7 @@ public final class MigrationSession {
         }
     }
 
-    /// The new object of an old one that a relationship may lead to, if a policy has made it.
+    /// The new object for an old one that is a valid destination of a relationship, if a policy has created it.
     func object(of id: ManagedObjectID, _ transfer: EntityTransfer) -> ManagedObjectID? {
         objects(of: id, transfer).first
     }
@@ -169,7 +169,7 @@ public final class MigrationSession {
 
     // MARK: - Connecting
 
-    /// Makes the relationships of a new object lead where a mapping says, but for those that are set already.
+    /// Sets the relationships of a new object from a mapping, except those that are set already.
     public func connect(_ object: MigrationObject, mapping: EntityMapping) throws {
         guard let source = object.source else { return }
         for property in mapping.relationshipMappings {
@@ -208,7 +208,7 @@ public final class MigrationSession {
 
     // MARK: - Expressions
 
-    /// What an expression for an attribute gives.
+    /// The value of an attribute expression.
     func value(
         of expression: MappingExpression, for source: MigrationSource, mapping: EntityMapping
     ) throws -> AttributeValue {

@@ -8,9 +8,9 @@ internal import QuireSystem
 /// The number of objects of an entity, of the values of some attributes, and of the references of some relationships.
 package struct ContentCount: Equatable {
     var objects = 0
-    /// By the positions of the attributes that were asked about.
+    /// By the indexes of the requested attributes.
     var values: [Int]
-    /// By the positions of the relationships that were asked about.
+    /// By the indexes of the requested relationships.
     var references: [Int]
 }
 
@@ -21,18 +21,18 @@ package struct CountedRelationship {
     let members: Set<Int>
 }
 
-/// Counts what a store, or one in the making, holds.
+/// Counts the contents of a store, possibly one under construction.
 package protocol ContentCounter {
-    /// Counts the objects of an entity, without those of its sub-entities, and what they have.
+    /// Counts the objects of an entity, without those of its sub-entities, and their values and references.
     ///
-    /// Null and decimal numbers that are not a number are no values; foreign keys of missing objects are no references.
+    /// Null and decimal NaN do not count as values; dangling foreign keys do not count as references.
     func count(
         of entity: ResolvedEntity, slots: [Int], relationships: [CountedRelationship]
     ) throws -> ContentCount
 }
 
 extension AttributeValue {
-    /// Whether the value counts as one: Core Data reads a decimal number that is not a number as null.
+    /// Whether the value counts: Core Data reads a decimal NaN as null.
     var isValue: Bool {
         if case .decimal(let number) = self { return !number.isNaN }
         return !isNull
@@ -142,7 +142,7 @@ struct RowContentCounter: ContentCounter {
 }
 
 extension PersistentStore {
-    /// Calls a closure with what counts in the store.
+    /// Calls a closure with a counter of the store's contents.
     package func counting<Result>(_ body: (any ContentCounter) throws -> Result) throws -> Result {
         guard let store = self as? SQLiteStore else {
             return try body(RowContentCounter(store: self))
@@ -166,11 +166,11 @@ extension SQLiteConnection {
 
 // MARK: - Checking a transfer
 
-/// Compares how many objects, values and references a mapping takes over with how many arrived.
+/// Compares the numbers of objects, values and references that a mapping migrates with those that arrived.
 ///
-/// A net under every migration and conversion: what a mapping leaves out is known before (``MappingOmissions``), and
-/// anything else that is missing afterwards was lost on the way. Entities whose objects a policy makes, a predicate
-/// chooses or several mappings share are not counted.
+/// A safety net for every migration and conversion: omissions of the mapping are determined in advance
+/// (``MappingOmissions``), and anything else that is missing afterwards was lost by mistake. Entities that are mapped by a
+/// policy, with a predicate or by several mappings are not counted.
 package struct TransferCheck {
     /// The expected counts of an entity of the new model.
     private struct Expectation {
@@ -185,11 +185,11 @@ package struct TransferCheck {
     /// By the numbers of new entities.
     private var expectations: [Int: Expectation] = [:]
 
-    /// Counts what a mapping takes over.
+    /// Counts the data that a mapping migrates.
     ///
     /// - Parameters:
-    ///   - source: Counts in the old store.
-    ///   - mayLose: Whether something could be lost of a new entity's objects; others are not counted.
+    ///   - source: The counter of the old store.
+    ///   - mayLose: Whether a new entity's objects could lose data; others are not counted.
     package init(
         _ plan: TransferPlan, from source: any ContentCounter,
         where mayLose: (ResolvedEntity) -> Bool = { _ in true }
@@ -234,12 +234,12 @@ package struct TransferCheck {
         }
     }
 
-    /// Checks that all of it has arrived.
+    /// Checks that all counted data has arrived.
     ///
     /// - Parameters:
-    ///   - counter: Counts in the new store.
+    ///   - counter: The counter of the new store.
     ///   - path: The path of the old store.
-    /// - Throws: ``QuireError`` with code `removalDenied`, which lists what is missing.
+    /// - Throws: ``QuireError`` with code `removalDenied`, which lists the missing data.
     package func requireAll(in counter: any ContentCounter, path: String?) throws {
         let missing = try missing(in: counter)
         if !missing.isEmpty { throw QuireError.lossDenied(missing, path: path) }

@@ -5,14 +5,13 @@ internal import QuireSQLite
 internal import QuireStore
 internal import QuireSystem
 
-/// The entities and properties of the old model that a mapping takes nothing over from.
+/// The entities and properties of the old model that a mapping does not migrate.
 ///
-/// Data is: objects; values of stored attributes other than null and the attribute's default, which the old model still
-/// tells, and without those that are computed; links between objects, unless the other side of the relationship is taken
-/// over. Whole numbers that become floating-point numbers and would be rounded are counted too. The order of an ordered
-/// relationship is not data.
+/// Data is: objects; values of stored attributes other than null and the attribute's default, which the old model still has,
+/// except computed ones; links between objects, unless the other side of the relationship is migrated. Integers that
+/// become floating-point numbers and would be rounded are counted too. The order of an ordered relationship is not data.
 struct MappingOmissions {
-    /// A property whose values are not taken over from the objects of an entity.
+    /// A property whose values are not migrated.
     enum Property {
         case attribute(slot: Int)
         /// An integer that becomes a floating-point number.
@@ -21,8 +20,7 @@ struct MappingOmissions {
         case members(ResolvedEntity.Relationship)
     }
 
-    /// An entity with what is not taken over of its own objects, without those of its sub-entities: the properties, or `nil`
-    /// for the objects themselves.
+    /// The omissions of an entity, without its sub-entities: properties, or `nil` for the objects themselves.
     struct Omission {
         let entity: ResolvedEntity
         let properties: [Property]?
@@ -31,7 +29,7 @@ struct MappingOmissions {
     let source: ResolvedModel
     let destination: ResolvedModel
     private(set) var omissions: [Omission] = []
-    /// The mappings that make objects of objects, by the names of the old entities.
+    /// The mappings with a source and a destination, by the names of the old entities.
     private let mappings: [String: [EntityMapping]]
 
     init(_ mapping: MappingModel, from source: ResolvedModel, to destination: ResolvedModel) {
@@ -86,7 +84,7 @@ struct MappingOmissions {
         {
             return nil
         }
-        // Links of a pair of relationships are counted on one side: where they lead to one object.
+        // Links of a pair of relationships are counted on one side: the to-one side.
         if let inverse = source.inverse(of: relationship) {
             let isCounted =
                 relationship.isToMany == inverse.isToMany
@@ -104,7 +102,7 @@ struct MappingOmissions {
         !successors(of: relationship, of: entity).isEmpty
     }
 
-    /// The new relationships that get the objects of one.
+    /// The new relationships mapped from an old one.
     private func successors(
         of relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity
     ) -> [ResolvedEntity.Relationship] {
@@ -117,8 +115,8 @@ struct MappingOmissions {
         }
     }
 
-    /// Whether the inverse is taken over from all objects that a relationship of an entity may lead to and that stay
-    /// themselves, and may lead to what the entity becomes. Links to objects that go, go with those.
+    /// Whether the inverse is migrated for all possible destination objects that remain, and its destinations include the
+    /// mapped entity. Links to removed objects are removed with them.
     private func isTakenByOtherSide(
         _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity
     ) -> Bool {
@@ -139,8 +137,8 @@ struct MappingOmissions {
 }
 
 extension MappingModel {
-    /// The mapping that does what this one does and then another does: for inferred ones, which give new attributes
-    /// constants and all others the values of old ones.
+    /// The composition of this mapping with a following one: for inferred mappings, in which new attributes are constants and
+    /// all others are values of old ones.
     func followed(by next: MappingModel) -> MappingModel {
         var result = MappingModel()
         for second in next.entityMappings where second.destinationEntityName != nil {
@@ -206,8 +204,8 @@ extension MappingOmissions {
         return found.list
     }
 
-    /// The triggers and tables of indexes that neither model calls for: another program has made them, or Core Data for
-    /// something in its model that is not understood here. A migration makes the triggers and indexes of the new model only.
+    /// The triggers and index tables that neither model requires: created by another program, or by Core Data for an
+    /// unsupported feature. A migration creates only the triggers and indexes of the new model.
     func leftOutParts(
         _ connection: SQLiteConnection, _ schema: SQLSchema
     ) throws -> [MigrationRemoval] {
@@ -237,15 +235,15 @@ extension MappingOmissions {
         }
     }
 
-    /// Counts the data in the tables of a store, as a connection sees them; also those in columns that the old model does not
-    /// know, if it is not quite the one that the store was made with. They count as values of the root entity.
+    /// Counts the data in the tables of a store, as seen by a connection; also those in columns unknown to the old model, if
+    /// it is not exactly the store's. These count as values of the root entity.
     func removals(
         _ connection: SQLiteConnection, _ schema: SQLSchema
     ) throws -> [MigrationRemoval] {
         var found = RemovalList(source: source)
         for omission in omissions {
             let place = schema.entity(omission.entity)
-            // One that another store keeps.
+            // An entity of another store.
             if place.storeNumber == 0 { continue }
             var properties: [Property] = []
             var counts: [SQLFragment] = []
@@ -279,7 +277,7 @@ extension MappingOmissions {
         return found.list
     }
 
-    /// Whether a row has a value; `nil` if the store has no place for one.
+    /// The condition that a row has a value; `nil` if the store has no column for one.
     private func test(
         _ property: Property, _ entity: ResolvedEntity, _ place: SQLEntity
     ) -> SQLFragment? {
@@ -361,15 +359,15 @@ private struct RemovalList {
 /// for removal in try SQLiteStore.removals(at: path, by: steps) { print(removal) }   // 3 objects of “Friend”
 /// ```
 public struct MigrationRemoval: Sendable, Hashable, CustomStringConvertible {
-    /// The entity of the old model; for a property, the one that declares it.
+    /// The entity of the old model; for a property, its declaring entity.
     public let entityName: String
-    /// The attribute or relationship, for an element of a composite attribute the names joined with dots; `nil` if the
-    /// objects themselves go.
+    /// The attribute or relationship, for an element of a composite attribute the dotted path; `nil` for the objects
+    /// themselves.
     public let propertyName: String?
     /// The number of objects, of values, or of links between objects.
     public let count: Int
-    /// The trigger or the table of an index, such as “trigger Z_RT_Place_bounds_INSERT”; `nil` for data. The entity is then
-    /// the one whose objects are in the trigger's table, or the name of the table.
+    /// The trigger or index table, such as “trigger Z_RT_Place_bounds_INSERT”; `nil` for data. The entity is then that of the
+    /// trigger's table, or the name of the table.
     public let schemaPart: String?
 
     init(entityName: String, propertyName: String?, count: Int, schemaPart: String? = nil) {
@@ -379,7 +377,7 @@ public struct MigrationRemoval: Sendable, Hashable, CustomStringConvertible {
         self.schemaPart = schemaPart
     }
 
-    /// How many of what, such as “12 values of “Book.year””.
+    /// The count and subject, such as “12 values of “Book.year””.
     public var description: String {
         if let schemaPart { return "the \(schemaPart)" }
         let name = propertyName.map { "\(entityName).\($0)" } ?? entityName
@@ -389,7 +387,7 @@ public struct MigrationRemoval: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension QuireError {
-    /// How many removals a sentence lists; the error has all of them.
+    /// The number of removals listed in a sentence; the error has all of them.
     private static let listedCount = 8
 
     /// The error of a migration that would remove data and may not.
@@ -401,7 +399,7 @@ extension QuireError {
         }
     }
 
-    /// The error of a migration or conversion whose result lacks what its mapping takes over.
+    /// The error of a migration or conversion whose result lacks data that its mapping migrates.
     ///
     /// - Precondition: `losses` is not empty.
     static func lossDenied(_ losses: [MigrationRemoval], path: String?) -> QuireError {

@@ -3,7 +3,7 @@ internal import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// Loads objects into a store that knows nothing but saves: they are collected, and saved at once.
+/// Loads objects into a store without bulk loading: they are collected, and saved at once.
 ///
 /// Memory grows with the number of objects. Their versions begin at 1.
 final class ChangeSetLoading: BulkInserter {
@@ -12,7 +12,7 @@ final class ChangeSetLoading: BulkInserter {
     private var objects: [ObjectChange] = []
     private var places: [ManagedObjectID: Int] = [:]
     private var records: [String: String?] = [:]
-    /// The members that were given for a relationship of an object, by the object's place and the relationship's position.
+    /// The given members of an object's relationships, by the object's index and the relationship's index.
     private var members: [[Int]: OrderedSet<ManagedObjectID>] = [:]
 
     init(_ store: any PersistentStore) {
@@ -72,9 +72,9 @@ final class ChangeSetLoading: BulkInserter {
 
     func reservePrimaryKeys(through greatest: Int64, root: ResolvedEntity) {}
 
-    /// Saves what was collected.
+    /// Saves the collected objects.
     ///
-    /// - Parameter check: Called before.
+    /// - Parameter check: Called before saving.
     func finish(check: (ChangeSetLoading) throws -> Void = { _ in }) throws {
         dropMissing()
         for (place, object) in objects.enumerated() { collectInverses(of: object, at: place) }
@@ -92,7 +92,7 @@ final class ChangeSetLoading: BulkInserter {
         try store.save(changes)
     }
 
-    /// References to objects that are not there lead nowhere.
+    /// Clears references to missing objects.
     private func dropMissing() {
         for place in objects.indices {
             for slot in objects[place].entity.slots where slot.storage == .reference {
@@ -103,7 +103,7 @@ final class ChangeSetLoading: BulkInserter {
         }
     }
 
-    /// Adds an object to the relationships that lead to it, as far as they are to-many.
+    /// Adds an object to the to-many inverses of its references.
     private func collectInverses(of object: ObjectChange, at place: Int) {
         for relationship in object.entity.relationships {
             guard let inverse = layout.inverse(of: relationship), inverse.isToMany else { continue }

@@ -5,15 +5,15 @@ internal import QuireSQLite
 internal import QuireStore
 internal import QuireSystem
 
-/// Moves objects from a store to where they are loaded, by a plan: first the objects with their values and references,
-/// then what is left of their relationships. A batch of rows is in memory at a time.
+/// Transfers objects from a store to a loader, by a plan: first the objects with their values and references, then their
+/// remaining relationships. One batch of rows is in memory at a time.
 struct ObjectTransfer {
     let plan: TransferPlan
     let source: any PersistentStore
-    /// What the identifiers of the new objects belong to.
+    /// The store identity of the new objects.
     let identity: StoreIdentity
     let loading: any BulkInserter
-    /// Called with the number of objects that are done; throws to give up.
+    /// Called with the number of objects completed; throws to abort.
     let step: (Int) throws -> Void
     private let digests: [String: Data]
     private let session: MigrationSession
@@ -34,7 +34,7 @@ struct ObjectTransfer {
 
     /// Moves everything.
     func run() throws {
-        // What policies make is made first, so that others can refer to it.
+        // Policies' objects are created first, so that others can refer to them.
         for transfer in plan.transfers { try makeObjects(transfer) }
         for mapping in plan.policyMappings {
             try session.policy(of: mapping)?.begin(mapping, session: session)
@@ -73,7 +73,7 @@ struct ObjectTransfer {
     }
 
     private func connectMadeObjects() throws {
-        // Policies may make objects on the way, whose relationships they set themselves.
+        // Policies may create further objects, and set their relationships themselves.
         for object in session.made {
             guard let mapping = object.mapping else { continue }
             try session.policy(of: mapping)?.createRelationships(
@@ -103,7 +103,7 @@ struct ObjectTransfer {
             where object.isConnected(relationship.index) && !relationship.description.isTransient {
                 var members = object.members[relationship.index] ?? []
                 if let slot = relationship.slot {
-                    // Where the other side keeps nothing of it, the object's own row says it all.
+                    // If the other side stores nothing of it, the object's own row is sufficient.
                     guard let inverse = plan.destination.inverse(of: relationship),
                         !inverse.isToMany, case .objectID(let id) = object.values[slot]
                     else { continue }
@@ -206,14 +206,14 @@ struct ObjectTransfer {
 
     // MARK: - Identifiers
 
-    /// The new object of an old one, by a transfer.
+    /// The new identifier of an old object, by a transfer.
     private func newID(of id: ManagedObjectID, _ transfer: EntityTransfer) -> ManagedObjectID {
         ManagedObjectID(
             entityNumber: transfer.destination.number,
             primaryKey: id.primaryKey + plan.keyOffsets[transfer.keyGroup], store: identity)
     }
 
-    /// The new object that a relationship may lead to for an old one; `nil` if it is not taken over.
+    /// The new object for an old one, as a relationship's destination; `nil` if it is not migrated.
     private func newID(
         of id: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> ManagedObjectID? {
@@ -284,7 +284,7 @@ struct ObjectTransfer {
 }
 
 extension PersistentStore {
-    /// Whether objects of an entity are in the store: not if it is one of several that share a model.
+    /// Whether the store keeps objects of an entity: not if it belongs to another store of the same model.
     func keeps(_ entity: ResolvedEntity) -> Bool {
         guard let store = self as? SQLiteStore else { return true }
         return store.schema.entity(entity).storeNumber > 0

@@ -2,27 +2,27 @@ import Foundation
 package import QuireModel
 internal import QuireSystem
 
-/// A mapping model with everything that it names looked up.
+/// A mapping model with all names resolved.
 ///
 /// Primary keys
 /// ============
 ///
-/// A new object has its old one's primary key, plus a number that all objects of the same old table share: 0 for the first
-/// of the old tables that a new table takes objects from, and for each further one enough that keys do not meet. So an
-/// identifier is translated without a table of identifiers, as long as no policy makes the objects.
+/// A new object has its old one's primary key, plus an offset per old table: 0 for the first of the old tables that a new
+/// table is filled from, and for each further one enough to avoid collisions. So identifiers are translated without a lookup
+/// table, unless a policy creates the objects.
 package struct TransferPlan {
     let source: ResolvedModel
     let destination: ResolvedModel
-    /// The mappings that make objects of objects.
+    /// The mappings with a source and a destination.
     private(set) var transfers: [EntityTransfer] = []
-    /// The mappings that only a policy knows what to do with.
+    /// The mappings that require a policy.
     private(set) var policyMappings: [EntityMapping] = []
     /// The transfers of each old entity, by its number.
     private var bySource: [Int: [Int]] = [:]
 
-    /// Looks up a mapping model.
+    /// Resolves a mapping model.
     ///
-    /// - Throws: ``QuireError`` with code `incompatibleModel`, naming what it says about which the models know nothing.
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, naming the entities and properties that the models lack.
     package init(_ mapping: MappingModel, from source: ResolvedModel, to destination: ResolvedModel)
         throws
     {
@@ -53,7 +53,7 @@ package struct TransferPlan {
         for index in transfers.indices { transfers[index].edges = edges(of: transfers[index]) }
     }
 
-    /// The entities of a mapping that makes objects of objects; `nil` if it does not.
+    /// The source and destination entities of a mapping; `nil` if it lacks one.
     private mutating func entities(
         of mapping: EntityMapping
     ) throws -> (ResolvedEntity, ResolvedEntity)? {
@@ -87,7 +87,7 @@ package struct TransferPlan {
     struct KeyGroup: Hashable {
         let oldRoot: Int
         let newRoot: Int
-        /// Which of several mappings of the same objects to the same table.
+        /// The ordinal among several mappings of the same objects to the same table.
         let ordinal: Int
     }
 
@@ -98,13 +98,13 @@ package struct TransferPlan {
     private(set) var maximumKeys: [Int: Int64] = [:]
     private var keySpace = KeySpace.table
 
-    /// Where keys have to be unique.
+    /// The scope of unique keys.
     enum KeySpace {
-        /// In each table, as in SQLite stores.
+        /// Each table, as in SQLite stores.
         case table
-        /// In the whole store, which begins with a key.
+        /// The whole store, from a first key on.
         case store(first: Int64)
-        /// In the whole store, as they were in the old one.
+        /// The whole store, with the keys of the old one.
         case sameStore
     }
 
@@ -120,7 +120,7 @@ package struct TransferPlan {
         let roots = Set(keyGroups.map(\.newRoot))
         for root in roots.sorted() {
             let name = destination.entity(number: root).name
-            // The table that was the same one before keeps its keys.
+            // The table's predecessor keeps its keys.
             let members = keyGroups.indices.filter { keyGroups[$0].newRoot == root }.sorted {
                 let (left, right) = (keyGroups[$0], keyGroups[$1])
                 let isNamed = [left, right].map {
@@ -169,7 +169,7 @@ package struct TransferPlan {
         return key
     }
 
-    /// The transfer by which objects of an old entity become what a relationship leads to.
+    /// The transfer by which objects of an old entity become valid destinations of a relationship.
     func transfer(ofEntity number: Int, within destination: ResolvedEntity) -> EntityTransfer? {
         bySource[number]?.lazy.map { transfers[$0] }.first {
             destination.subtree.contains($0.destination.number)
@@ -187,26 +187,25 @@ package struct TransferPlan {
     }
 }
 
-/// How objects of an old entity become objects of a new one.
+/// The transfer of an old entity's objects to a new entity.
 struct EntityTransfer {
-    /// Where the value of a slot comes from.
+    /// The source of a slot's value.
     enum Value: Sendable {
         case nothing
         case constant(AttributeValue)
         /// A slot of the old object; where that has no value, another.
         case copy(slot: Int, AttributeConversion, fallback: AttributeValue)
-        /// The new object of the one that a slot of the old object leads to; it is an error if it becomes required and
-        /// there is none.
+        /// The new object for the old destination of a slot; an error if the slot becomes required and there is none.
         case reference(slot: Int, required: Bool)
-        /// What an expression gives.
+        /// The value of an expression.
         case expression(MappingExpression)
     }
 
-    /// A relationship that is written when all objects are there.
+    /// A relationship that is written after all objects.
     struct Edge: Sendable {
         /// The relationship of the new entity.
         let relationship: ResolvedEntity.Relationship
-        /// The relationship of the old one.
+        /// The old relationship.
         let source: ResolvedEntity.Relationship
     }
 
@@ -216,9 +215,9 @@ struct EntityTransfer {
     let destination: ResolvedEntity
     /// The position in ``TransferPlan/keyGroups``.
     let keyGroup: Int
-    /// Where the values come from, by the slots of the new entity.
+    /// The sources of values, by the slots of the new entity.
     let values: [Value]
-    /// What leads to relationships of the new entity, by their positions.
+    /// The expressions of the new entity's relationships, by their indexes.
     let relationships: [Int: MappingExpression]
     fileprivate(set) var edges: [Edge] = []
 
@@ -313,7 +312,7 @@ struct EntityTransfer {
 // MARK: - Relationships that are written later
 
 extension TransferPlan {
-    /// The relationships of a transfer's objects that their own rows do not tell.
+    /// The relationships of a transfer's objects that are not stored in their own rows.
     private func edges(of transfer: EntityTransfer) -> [EntityTransfer.Edge] {
         transfer.relationships.sorted { $0.key < $1.key }.compactMap { index, expression in
             let relationship = transfer.destination.relationships[index]
@@ -337,7 +336,7 @@ extension TransferPlan {
             return old.isToMany || (!inverse.isToMany && isInverseMapped == nil)
         }
         if !inverse.isToMany {
-            // The other objects point back. Only they know to whom, unless they were not asked.
+            // The inverse is to-one and determines the members, unless it is not mapped.
             if let mapped = isInverseMapped, !mapped.isToMany {
                 return relationship.isOrdered && old.isOrdered
             }
@@ -348,7 +347,7 @@ extension TransferPlan {
         return isNaming || isInverseMapped == nil || (relationship.isOrdered && old.isOrdered)
     }
 
-    /// The old relationship that a new one is mapped to, by any mapping.
+    /// The old relationship that a new one is mapped from, by any mapping.
     private func mapping(of relationship: ResolvedEntity.Relationship) -> ResolvedEntity
         .Relationship?
     {

@@ -15,12 +15,12 @@ public struct MigrationStage: Sendable {
     }
 
     let kind: Kind
-    /// What errors call the stage.
+    /// The stage's name in errors.
     public let label: String
-    /// Whether data may be removed that a model has no place for; see ``StoreMigrationOptions/allowsRemoval``.
+    /// Whether data without a destination may be removed; see ``StoreMigrationOptions/allowsRemoval``.
     public let allowsRemoval: Bool
 
-    /// A stage in which the store goes through models one after the other, by inferred mappings.
+    /// A stage that migrates through models in sequence, by inferred mappings.
     public static func lightweight(
         _ label: String = "lightweight", through models: [ManagedObjectModel],
         allowsRemoval: Bool = false
@@ -28,15 +28,15 @@ public struct MigrationStage: Sendable {
         MigrationStage(kind: .lightweight(models), label: label, allowsRemoval: allowsRemoval)
     }
 
-    /// A stage with something to do before or after the store goes from one model to another, which it does by an inferred
-    /// mapping: say, to fill an attribute that the old model lacks from one that the new model lacks, with a model between
-    /// them that has both.
+    /// A stage with handlers before or after the migration from one model to another by an inferred mapping: for example, to
+    /// fill an attribute that the old model lacks from one that the new model lacks, with an intermediate model that has
+    /// both.
     ///
     /// - Parameters:
-    ///   - allowsRemoval: Whether data may be removed that a model has no place for, such as what a handler has put elsewhere.
-    ///   - willMigrate: Called with the store while it has the old model.
-    ///   - didMigrate: Called with the store when it has the new one. If the process ends before it has returned, it is
-    ///     called again the next time.
+    ///   - allowsRemoval: Whether data without a destination may be removed, such as data that a handler has moved.
+    ///   - willMigrate: Called with the store before the migration.
+    ///   - didMigrate: Called with the store after the migration. If the process ends before it has returned, it is called
+    ///     again the next time.
     public static func custom(
         _ label: String = "custom", from source: ManagedObjectModel,
         to destination: ManagedObjectModel, allowsRemoval: Bool = false,
@@ -48,7 +48,7 @@ public struct MigrationStage: Sendable {
     }
 }
 
-/// Brings stores of any old version to the newest model, stage by stage.
+/// Migrates stores of any old version to the newest model, in stages.
 ///
 /// ```swift
 /// let migration = StagedMigration([
@@ -58,12 +58,11 @@ public struct MigrationStage: Sendable {
 /// try migration.migrateStore(at: path)
 /// ```
 ///
-/// Each stage is whole by itself: a migration that does not come to its end goes on, the next time, after the last stage
-/// that did.
+/// Each stage is atomic: an interrupted migration resumes after the last completed stage.
 public struct StagedMigration: Sendable {
     /// The stages, in their order.
     public let stages: [MigrationStage]
-    /// The record that says which stage is not done although the store has its model.
+    /// The key of the record of a stage that is incomplete although the store has its model.
     private static let record = "QuireMigrationStage"
 
     /// Makes a migration of stages.
@@ -72,7 +71,7 @@ public struct StagedMigration: Sendable {
     /// Migrates a store that is not open.
     ///
     /// - Throws: As ``SQLiteStore/migrate(at:from:to:manager:options:)``, with code `incompatibleModel` if the store has none
-    ///   of the models, and what the handlers throw.
+    ///   of the models, and errors of the handlers.
     public func migrateStore(
         at path: String, options: SQLiteStoreOptions = SQLiteStoreOptions()
     ) throws {
@@ -99,7 +98,7 @@ public struct StagedMigration: Sendable {
         }
     }
 
-    /// Where a store is on the way.
+    /// The stage that a store has reached.
     private struct Place {
         var current: ManagedObjectModel
         /// The stage that is to be done, or was done last.
@@ -137,7 +136,7 @@ public struct StagedMigration: Sendable {
             (current, stage, hasDoneStage) = (carried, 0, false)
         }
 
-        /// Whether the store has the model that a stage comes to, from before.
+        /// Whether the store already has the final model of a stage.
         func isAtEnd(of index: Int) -> Bool { index == stage && hasDoneStage }
     }
 

@@ -5,16 +5,16 @@ public import QuireSQLite
 internal import QuireStore
 internal import QuireSystem
 
-/// How well a model fits a store that says nothing, or nothing that can be compared, of the model it was made with.
+/// The degree to which a model fits a store without comparable version hashes.
 struct StoreFit: Comparable {
-    /// Columns that the model does not know, and columns whose type is another than it would give them.
+    /// Columns that the model lacks, or whose type differs from the model's.
     let strangeColumns: Int
-    /// Relationships that the store keeps nothing of.
+    /// Relationships without storage in the store.
     let missing: Int
     /// Whether the store names the model's version identifiers.
     let hasIdentifiers: Bool
 
-    /// Whether the store may have been made with the model.
+    /// Whether the model may be the store's.
     var isExact: Bool { strangeColumns == 0 && missing == 0 }
 
     static func < (left: StoreFit, right: StoreFit) -> Bool {
@@ -53,7 +53,7 @@ struct StoreFit: Comparable {
                 }
             }
             for column in table.columns where !["Z_PK", "Z_ENT", "Z_OPT"].contains(column.name) {
-                // Old stores declare some types otherwise; texts and bytes are told apart in all of them.
+                // Old stores declare some types differently; texts and blobs are distinct in all of them.
                 let type = types[column.name]
                 if type == nil || Self.family(type ?? "") != Self.family(column.type) {
                     strange += 1
@@ -82,7 +82,7 @@ struct StoreFit: Comparable {
 struct StoreExamination {
     let metadata: StoreMetadata
     let catalog: SQLCatalog
-    /// Whether the store was made, or migrated, here.
+    /// Whether the store was created or migrated by Quire.
     let isOurs: Bool
     /// The model that the store carries, in our form or in Core Data's.
     let carriedModel: ManagedObjectModel?
@@ -120,14 +120,14 @@ struct StoreExamination {
             return true
         }
         if isOurs { return metadata.entityVersionHashes == model.entityVersionHashes() }
-        // The model is known to be another one.
+        // The model is known to differ.
         if model.knownVersionHashes != nil { return false }
         return StoreFit(model, catalog: catalog, metadata: metadata)?.isExact ?? false
     }
 
-    /// The names of the models that the store may have been made with; of those that do not fit quite, the likeliest.
+    /// The names of the models that may be the store's; if none fits exactly, the best ones.
     ///
-    /// - Parameter exactly: Whether only models that fit are named.
+    /// - Parameter exactly: Whether to require an exact fit.
     func versions(
         among models: [String: ManagedObjectModel], exactly: Bool = false
     ) -> [String] {
@@ -171,11 +171,10 @@ extension SQLiteConnection {
 }
 
 extension SQLiteStore {
-    /// Whether a store that is not open opens with a model as it is, or has to be migrated first.
+    /// Whether a store that is not open is compatible with a model, rather than requiring migration.
     ///
-    /// A store that was made here, or migrated, has hashes that are compared with the model's. Those of Core Data's stores
-    /// cannot be computed: they are compared if the model came with its hashes, else the tables must be what the model
-    /// asks for.
+    /// A store created or migrated by Quire has hashes that are compared with the model's. Those of Core Data's stores cannot
+    /// be computed: they are compared if the model has known hashes, otherwise the tables must match the model.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.
     public static func isStore(
@@ -186,11 +185,10 @@ extension SQLiteStore {
 }
 
 extension ModelVersions {
-    /// The name of the version that a store was made with; `nil` if it is none of them.
+    /// The name of the version of a store; `nil` if none matches.
     ///
-    /// Stores that were made here, or migrated, are told by their hashes, Core Data's by their tables. Of versions whose
-    /// tables are the same the current one is named if it is among them, else the last by name: migrating from any of
-    /// them comes to the same.
+    /// Stores created or migrated by Quire are identified by their hashes, Core Data's by their tables. Of versions with the
+    /// same tables the current one is preferred, else the last by name: migrating from any of them is equivalent.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`, or as ``models()``.
     public func version(ofStoreAt path: String) throws -> String? {
@@ -201,7 +199,7 @@ extension ModelVersions {
 
 // MARK: - Paths
 
-/// A mapping between two models that are known, made by hand.
+/// A custom mapping between two models.
 public struct CustomMapping: Sendable {
     /// The model that it maps from.
     public var source: ManagedObjectModel
@@ -220,36 +218,35 @@ public struct CustomMapping: Sendable {
     }
 }
 
-/// The models that a store passes through on its way to another one.
+/// The sequence of models in a migration.
 public struct MigrationPath: Sendable {
     /// A migration from one model to the next.
     public struct Step: Sendable {
-        /// What the new model is called.
+        /// The name of the new model.
         public let name: String
         /// The old model.
         public let source: ManagedObjectModel
         /// The new model.
         public let destination: ManagedObjectModel
-        /// How the objects become the new ones.
+        /// The mapping of the step.
         public let mapping: MappingModel
-        /// Whether the mapping was made by hand.
+        /// Whether the mapping is custom.
         public let isCustom: Bool
     }
 
     /// The steps, in their order; none if nothing is to be done.
     public let steps: [Step]
 
-    /// Finds the shortest way: straight to the model if a mapping is given or can be inferred, else through as few
-    /// versions as possible.
+    /// Finds the shortest path: direct if a mapping is given or can be inferred, else through as few versions as possible.
     ///
     /// - Parameters:
     ///   - source: The model of the store.
-    ///   - name: The name of the version to come to.
-    ///   - versions: The models there are, by name.
-    ///   - mappings: Mappings made by hand. Where there is one between two models, it is taken.
+    ///   - name: The name of the target version.
+    ///   - versions: The available models, by name.
+    ///   - mappings: Custom mappings. They take precedence over inferred ones.
     ///   - infers: Whether mappings are inferred.
-    /// - Throws: ``QuireError`` with code `incompatibleModel`, saying why there is no straight way if there is none at
-    ///   all, or `notFound` if there is no such version.
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, with the reason against a direct migration if there is no
+    ///   path, or `notFound` if there is no such version.
     public init(
         from source: ManagedObjectModel, to name: String,
         among versions: [String: ManagedObjectModel],
@@ -312,7 +309,7 @@ public struct MigrationPath: Sendable {
 }
 
 extension ManagedObjectModel {
-    /// Whether a store that was made with one model opens with the other.
+    /// Whether stores of one model are compatible with the other.
     func isSameVersion(as other: ManagedObjectModel) -> Bool {
         self == other || entityVersionHashes() == other.entityVersionHashes()
     }

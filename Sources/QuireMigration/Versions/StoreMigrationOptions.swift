@@ -6,38 +6,38 @@ public import QuireSQLite
 internal import QuireStore
 internal import QuireSystem
 
-/// What is done when a store that is opened was made with another model.
+/// Options for migrating a store when it is opened with another model.
 public struct StoreMigrationOptions: Sendable {
     /// Whether the store is migrated. If not, opening it fails.
     public var migratesAutomatically = true
     /// Whether mappings may be inferred. If not, only ``mappings`` are used.
     public var infersMappingModel = true
-    /// Mappings made by hand.
+    /// Custom mappings.
     public var mappings: [CustomMapping] = []
-    /// The models that the store may have been made with, by name. One that carries its model needs none.
+    /// The possible models of the store, by name. A store that carries its model needs none.
     public var versions: [String: ManagedObjectModel] = [:]
-    /// What makes the policies that mappings name.
+    /// Factories for the policies in mappings.
     public var policies: [String: @Sendable () -> EntityMigrationPolicy] = [:]
 
-    /// Whether inferred mappings may remove data that the new model has no place for. If not, a migration that would is
-    /// refused with code `removalDenied`, and the error lists what would go: a wrong model must not empty a store.
+    /// Whether inferred mappings may remove data without a destination. If not, such a migration fails with code
+    /// `removalDenied`, and the error lists the removals: a wrong model must not empty a store.
     ///
-    /// Data is: objects; values of attributes other than null and the attribute's default, and not computed; links between
-    /// objects, unless the other side of the relationship stays; integers that a floating-point number would round. Mappings
-    /// made by hand are taken at their word: they, and their policies, may remove whatever they do not name.
+    /// Data is: objects; values of attributes other than null and the attribute's default, except computed ones; links
+    /// between objects, unless the other side of the relationship stays; integers that a floating-point number would round.
+    /// Custom mappings are not checked: they, and their policies, may remove any data that they do not name.
     public var allowsRemoval = false
-    /// Where a copy of the store as it was, with its external data, is written before it is migrated; `nil` for nowhere. There
-    /// must be nothing yet; ``copyPath(beside:date:)`` makes a path. If the migration fails there is no copy.
+    /// The path of a copy of the store, with its external data, written before the migration; `nil` for none. It must not
+    /// exist yet; ``copyPath(beside:date:)`` makes a path. If the migration fails the copy is removed.
     public var copyPath: String?
-    /// Whether a document keeps a version of what it was before it is migrated.
+    /// Whether a document keeps a version before it is migrated.
     public var keepsVersion = true
 
     /// Migrates by inferred mappings, without removing data.
     public init() {}
 
-    /// A path beside a store for the copy that is kept of it, such as `Library.before-migration-20260102-030405.sqlite`.
+    /// A path beside a store for its copy, such as `Library.before-migration-20260102-030405.sqlite`.
     ///
-    /// - Parameter date: When; the path has it in local time, to the second.
+    /// - Parameter date: The date in the path, in local time, to the second.
     public static func copyPath(beside path: String, date: Date = Date()) -> String {
         let name = FileSystem.name(of: path)
         let folder = path.dropLast(name.count)
@@ -60,7 +60,7 @@ public struct StoreMigrationOptions: Sendable {
         }
     }
 
-    /// What carries out a step. What is inferred is inferred anew, as a mapping that is given may remove data.
+    /// The manager of a step. Inferred mappings are inferred again, as a custom mapping may remove data.
     func manager(for step: MigrationPath.Step) -> MigrationManager {
         let manager = MigrationManager(mappingModel: step.isCustom ? step.mapping : nil)
         manager.allowsRemoval = allowsRemoval
@@ -68,9 +68,9 @@ public struct StoreMigrationOptions: Sendable {
         return manager
     }
 
-    /// What it takes to bring a store to a model that it does not open with as it is.
+    /// The steps that migrate a store to a model; empty if it is compatible.
     ///
-    /// - Parameter source: Gives the model of the store, if it is known.
+    /// - Parameter source: Returns the model of the store, if known.
     func steps(
         ofStoreAt path: String, to model: ManagedObjectModel,
         from source: () throws -> ManagedObjectModel?
@@ -104,17 +104,17 @@ public struct StoreMigrationOptions: Sendable {
 }
 
 extension SQLiteStore {
-    /// Opens a store, which is migrated first if it was made with another model.
+    /// Opens a store, after migrating it if it has another model.
     ///
-    /// Where a straight mapping is neither given nor to be inferred, the store goes through versions in between; each of
-    /// these steps is whole by itself.
+    /// If no direct mapping is given or can be inferred, the store is migrated through intermediate versions; each step is
+    /// atomic.
     ///
     /// ```swift
     /// let store = try SQLiteStore.open(at: path, model: model, migrating: StoreMigrationOptions())
     /// ```
     ///
-    /// - Throws: As ``open(at:model:options:)`` and ``migrate(at:from:to:manager:options:)``; with code
-    ///   `incompatibleModel` if the store has to be migrated and may not be, or its model is not known.
+    /// - Throws: As ``open(at:model:options:)`` and ``migrate(at:from:to:manager:options:)``; with code `incompatibleModel`
+    ///   if a required migration is not allowed, or the store's model is unknown.
     public static func open(
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init(),
         migrating migration: StoreMigrationOptions
@@ -129,9 +129,9 @@ extension SQLiteStore {
         }
     }
 
-    /// Migrates a store that was made with another model.
+    /// Migrates a store that has another model.
     ///
-    /// - Returns: Whether there was something to do.
+    /// - Returns: Whether a migration was necessary.
     @discardableResult
     package static func migrate(
         at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
@@ -141,7 +141,7 @@ extension SQLiteStore {
         if !steps.isEmpty && options.isReadOnly {
             throw StoreMigrationOptions.readOnlyError(path)
         }
-        // Each step refuses to remove data, but the store is to stay as it is then, not to come half the way.
+        // Each step refuses to remove data, but a refusal must leave the store unchanged, not partly migrated.
         if steps.count > 1 { try checkRemovals(at: path, by: steps, migration, options) }
         for (index, step) in steps.enumerated() {
             var run = SQLiteMigration(
@@ -169,13 +169,13 @@ extension SQLiteStore {
         if !removals.isEmpty { throw QuireError.removalDenied(removals, path: path) }
     }
 
-    /// The data that the steps of a migration would remove from a store, as far as they are inferred: what a mapping made by
-    /// hand removes, and what comes after it, cannot be told beforehand.
+    /// The data that the inferred steps of a migration would remove from a store. Removals by a custom mapping, and by steps
+    /// after it, cannot be determined in advance.
     ///
     /// - Parameters:
     ///   - path: The path of the store's file.
-    ///   - steps: What ``steps(at:to:_:)`` gives for it.
-    ///   - options: How to use the file, which is only read.
+    ///   - steps: The result of ``steps(at:to:_:)``.
+    ///   - options: Options for opening the file, which is only read.
     /// - Complexity: O(*n*) in the objects of the entities that lose something.
     /// - Throws: As ``open(at:model:options:)``.
     public static func removals(
@@ -195,7 +195,7 @@ extension SQLiteStore {
             + store.read { try omissions.leftOutParts($0, store.schema) }
     }
 
-    /// What it takes to bring a store to a model; nothing if it opens with it as it is.
+    /// The steps that migrate a store to a model; empty if it is compatible.
     ///
     /// - Throws: As ``open(at:model:options:migrating:)``.
     public static func steps(
@@ -208,7 +208,7 @@ extension SQLiteStore {
                 examination.versions(among: migration.versions, exactly: exactly).last
                     .flatMap { migration.versions[$0] }
             }
-            // A model that only resembles the store's does not know all that is in it.
+            // A model that is only similar to the store's lacks some of its data.
             return version(exactly: true) ?? examination.carriedModel ?? version(exactly: false)
         }
     }
@@ -217,12 +217,12 @@ extension SQLiteStore {
 // MARK: - Atomic stores
 
 extension AtomicStore {
-    /// Migrates a store in a file that was made with another model. All steps are done in memory, then the file is replaced:
-    /// the store is as it was, or migrated as a whole.
+    /// Migrates a store in a file to another model. All steps are performed in memory, then the file is replaced atomically.
     ///
-    /// UUID, identifiers, records and application metadata stay. Afterwards the store carries the new model.
+    /// UUID, identifiers, records and application metadata are preserved. Afterwards the store carries the new model.
     ///
-    /// - Throws: As ``SQLiteStore/open(at:model:options:migrating:)``, and `mergeConflict` if somebody else saves meanwhile.
+    /// - Throws: As ``SQLiteStore/open(at:model:options:migrating:)``, and `mergeConflict` if another process saves
+    ///   meanwhile.
     package static func migrate(
         at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
         _ options: AtomicStoreOptions
@@ -250,7 +250,7 @@ extension AtomicStore {
         }
     }
 
-    /// What it takes to bring a store to a model; nothing if it opens with it as it is.
+    /// The steps that migrate a store to a model; empty if it is compatible.
     private static func steps(
         at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
         _ options: AtomicStoreOptions
@@ -273,7 +273,7 @@ extension AtomicStore {
         }
     }
 
-    /// A store in memory with the objects of another one, as a step makes them.
+    /// A store in memory with the migrated objects of another one.
     private static func migrated(
         _ store: AtomicStore, by step: MigrationPath.Step, _ migration: StoreMigrationOptions,
         _ options: AtomicStoreOptions

@@ -1,16 +1,16 @@
 internal import QuireProtection
 internal import QuireSystem
 
-/// What the write-ahead log beside a database holds: the pages of committed transactions, as far as its checksums prove it.
+/// The committed transactions of a write-ahead log, as far as its checksums are valid.
 struct DatabaseLog {
-    /// Where the newest copy of a page is, by the page's number.
+    /// The offset of the newest copy of each page, by page number.
     private var offsets: [Int: Int64] = [:]
-    /// The number of pages of the database after the last transaction; `nil` if there is none. It is never more than the files
-    /// can account for.
+    /// The number of pages of the database after the last transaction; `nil` if there is none. Limited by the size of the
+    /// files.
     private(set) var pageCount: Int?
-    /// The number of frames behind the last transaction that is whole.
+    /// The number of frames after the last complete transaction.
     private(set) var droppedFrames = 0
-    /// The number of transactions among these that were committed, as far as they say so.
+    /// The number of these transactions that were committed, as far as recorded.
     private(set) var lostTransactions = 0
 
     private static let headerSize = 32
@@ -36,18 +36,18 @@ struct DatabaseLog {
         header.bigEndian32(at: 0) & ~1 == 0x377F_0682 && header.bigEndian32(at: 4) == 3_007_000
     }
 
-    /// Reads a log, frame by frame, up to the last transaction that is whole.
+    /// Reads a log, frame by frame, up to the last complete transaction.
     ///
-    /// A transaction says how many pages the database has then, and whoever reads the pages keeps something of each. So a few
-    /// bytes could make much of themselves: what is said is believed as far as the pages in both files make it likely. Pages
-    /// that were free again before the commit are counted, but not written; they are some, not most.
+    /// A commit frame gives the number of pages of the database, and memory is allocated per page. So a forged frame could
+    /// exhaust memory: the number is limited by the pages in both files. Pages that were freed before the commit are counted,
+    /// but not written; they are some, not most.
     ///
-    /// The pages of a protected database are sealed with the numbers that the frames have, and their checksums are of the pages in
-    /// clear. A frame that does not open ends the log as a wrong checksum does.
+    /// The pages of a protected database are sealed under the page numbers in the frames; checksums are over plaintext. A frame
+    /// that fails authentication ends the log as a wrong checksum does.
     ///
     /// - Parameters:
     ///   - filePageCount: The number of pages in the database's file.
-    ///   - unsealer: Opens the pages of a protected database.
+    ///   - unsealer: Decrypts the pages of a protected database.
     init(
         _ file: OpenFile, pageSize: Int, filePageCount: Int, unsealer: PageUnsealer? = nil
     ) {

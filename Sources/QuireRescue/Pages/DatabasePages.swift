@@ -2,26 +2,26 @@ internal import QuireProtection
 internal import QuireSQLite
 internal import QuireSystem
 
-/// The pages of a database file that may be damaged, as its write-ahead log has them.
+/// The pages of a database file that may be damaged, with its write-ahead log applied.
 ///
-/// Reads the file by itself, never through SQLite, and changes nothing. Everything the file says of itself is a claim that
-/// is checked before it is used: the size of a page, how many there are, where anything is.
+/// Reads the file directly, never through SQLite, and changes nothing. All metadata in the file is untrusted and checked
+/// before use: page size, page count, offsets.
 ///
-/// A sealed page that does not open is a page that cannot be read.
+/// A sealed page that fails authentication is unreadable.
 struct DatabasePages {
     /// The number of bytes of a page.
     let pageSize: Int
-    /// The bytes of a page that SQLite uses: all of it, but for what sealing needs.
+    /// The usable size of a page: all of it except the reserved bytes for sealing.
     let usableSize: Int
     /// The number of the last page, from 1.
     let pageCount: Int
-    /// The number of pages that the header, or the log, says there are.
+    /// The number of pages according to the header or the log.
     let declaredPageCount: Int
-    /// The first 100 bytes, if page 1 is there.
+    /// The first 100 bytes, if page 1 exists.
     let header: [UInt8]
     /// Whether the header begins as it must.
     let hasMagic: Bool
-    /// The pages that committed transactions in the log have changed.
+    /// The pages changed by committed transactions in the log.
     let log: DatabaseLog
     private let file: OpenFile
     private let logFile: OpenFile?
@@ -105,7 +105,7 @@ struct DatabasePages {
         return unsealer.open(bytes, number: number)
     }
 
-    /// Checks that no page was taken for unreadable because the protection domain was locked meanwhile.
+    /// Checks that no page was considered unreadable because the protection domain was locked meanwhile.
     ///
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable`.
     func checkWasAvailable() throws {
@@ -125,14 +125,14 @@ struct DatabasePages {
         return try? file.read(pageSize, at: Int64(number - 1) * Int64(pageSize))
     }
 
-    /// The number of bytes that there are to read.
+    /// The number of readable bytes.
     var byteCount: Int { pageCount &* pageSize }
 
     // MARK: - The size of a page
 
     private static let pageSizes = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
 
-    /// The size that the header, or the log, declares, unless the pages say otherwise.
+    /// The page size according to the header or the log, unless the pages contradict it.
     private static func pageSize(
         declared header: [UInt8], size: Int, logged: Int?, _ file: OpenFile
     ) -> Int {
@@ -152,10 +152,10 @@ struct DatabasePages {
         return most > 0 ? counts.last { $0.1 * 4 >= most * 3 }?.0 ?? 4096 : 4096
     }
 
-    /// How many bytes are looked at to find out the size of a page.
+    /// The number of bytes sampled to detect the page size.
     private static let sampleSize = 8 << 20
 
-    /// How many places, where pages would begin if they had a size, look like it.
+    /// The number of page starts, for an assumed page size, that look valid.
     private static func beginnings(of pageSize: Int, in bytes: [UInt8]) -> Int {
         stride(from: pageSize, to: max(bytes.count - 8, pageSize), by: pageSize).count {
             TreePage.looksLikeHeader(Array(bytes[$0..<$0 + 8]), pageSize: pageSize)
@@ -164,10 +164,10 @@ struct DatabasePages {
 }
 
 extension [UInt8] {
-    /// A number of two bytes, the most significant first. The caller has checked that they are there.
+    /// A big-endian number of two bytes. The caller has checked the bounds.
     func bigEndian16(at offset: Int) -> Int { Int(self[offset]) << 8 | Int(self[offset + 1]) }
 
-    /// A number of four bytes, the most significant first. The caller has checked that they are there.
+    /// A big-endian number of four bytes. The caller has checked the bounds.
     func bigEndian32(at offset: Int) -> UInt32 {
         UInt32(self[offset]) << 24 | UInt32(self[offset + 1]) << 16 | UInt32(self[offset + 2]) << 8
             | UInt32(self[offset + 3])
@@ -176,25 +176,24 @@ extension [UInt8] {
 
 // MARK: - The map
 
-/// What the pages of a database are for, as far as it can be found out by following the trees from their roots, the list of
-/// free pages, and the pages that say of others what they are.
+/// The use of each page, as far as it can be determined from b-trees, the freelist, and pointer map pages.
 struct DatabaseMap {
-    /// What is known of a page.
+    /// The use of a page.
     enum Use: UInt8 {
-        /// Nothing leads to it.
+        /// Not reachable.
         case unknown
         /// It is part of the tree of a table or an index.
         case tree
-        /// It is free: what is in it has been deleted, or is an older copy.
+        /// On the freelist: its content is deleted, or an older copy.
         case free
-        /// It says what other pages are.
+        /// A pointer map page.
         case pointerMap
     }
 
     let pages: DatabasePages
     private var uses: [Use]
     private let hasPointerMaps: Bool
-    /// Pages of trees that cannot be read, or that the file does not have any more.
+    /// Unreadable or missing pages of trees.
     private(set) var lostPages: Set<Int> = []
     /// Whether the list of free pages was read to its end.
     private(set) var knowsFreePages = false
@@ -212,9 +211,9 @@ struct DatabaseMap {
 
     // MARK: - Trees
 
-    /// Follows a tree from its root.
+    /// Traverses a b-tree from its root.
     ///
-    /// - Returns: The leaves of a table, in their order, without those that another tree has.
+    /// - Returns: The leaves of a table, in order, without those reached from another tree.
     mutating func leaves(ofTreeAt root: Int) -> [Int] {
         var leaves: [Int] = []
         var pending = [root]
@@ -241,7 +240,7 @@ struct DatabaseMap {
 
     // MARK: - Free pages
 
-    /// Marks the free pages: those in the list that page 1 begins, and those of which a pointer map says so.
+    /// Marks the free pages: those on the freelist from page 1, and those that pointer maps declare free.
     mutating func markFreePages() {
         markFreeList()
         if knowsFreePages { return }
@@ -283,7 +282,7 @@ struct DatabaseMap {
 
     private var entriesPerPointerMap: Int { pages.usableSize / 5 }
 
-    /// The pages that say what others are, if the database has any.
+    /// The pointer map pages, if the database has any.
     private var pointerMapPages: StrideTo<Int> {
         stride(from: 2, to: hasPointerMaps ? uses.count : 2, by: entriesPerPointerMap + 1)
     }
@@ -292,7 +291,7 @@ struct DatabaseMap {
         for number in pointerMapPages { uses[number] = .pointerMap }
     }
 
-    /// Whether page 2 is one: as the header says, or, if that is gone, as it looks.
+    /// Whether page 2 is a pointer map page, according to the header, or, if that is lost, its content.
     private static func hasPointerMaps(_ pages: DatabasePages) -> Bool {
         if pages.hasMagic, pages.header.count >= 56, pages.header.bigEndian32(at: 52) == 0 {
             return false

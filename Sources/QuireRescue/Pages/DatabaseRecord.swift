@@ -1,11 +1,11 @@
-/// A value of a row as a database file holds it.
+/// A value in a database record.
 enum DatabaseValue {
     case null
     case integer(Int64)
     case real(Double)
     case text([UInt8])
     case blob([UInt8])
-    /// It was in a page that is gone.
+    /// Lost with a missing page.
     case lost
 
     var integer: Int64? {
@@ -27,22 +27,22 @@ enum DatabaseValue {
 
 /// Takes records apart.
 enum DatabaseRecord {
-    /// How a file holds texts.
+    /// The text encoding of a database.
     enum TextEncoding: UInt32 {
         case utf8 = 1
         case utf16LittleEndian = 2
         case utf16BigEndian = 3
     }
 
-    /// More columns than SQLite can be made to allow.
+    /// Greater than SQLite's maximum column count.
     private static let maximumColumnCount = 32_767
 
     /// The values of a record.
     ///
     /// - Parameters:
-    ///   - bytes: The record, or its beginning if the rest is gone.
-    ///   - size: The number of bytes of the whole record.
-    /// - Returns: `nil` if the bytes are no record of that size.
+    ///   - bytes: The record, or a prefix if the rest is lost.
+    ///   - size: The number of bytes of the complete record.
+    /// - Returns: `nil` if the bytes are not a valid record of that size.
     static func values(
         of bytes: [UInt8], size: Int, encoding: TextEncoding = .utf8
     ) -> [DatabaseValue]? {
@@ -64,7 +64,7 @@ enum DatabaseRecord {
                 total = sum
                 types.append(type.value)
             }
-            // Whatever is not exactly as long as it says is no record.
+            // The declared length must match exactly.
             guard total == size else { return nil }
             var values: [DatabaseValue] = []
             values.reserveCapacity(types.count)
@@ -80,7 +80,7 @@ enum DatabaseRecord {
         }
     }
 
-    /// The number of bytes of a value; `nil` for what stands for none.
+    /// The number of bytes of a serial type; `nil` if it is invalid.
     private static func length(of type: UInt64) -> Int? {
         switch type {
         case 0, 8, 9: 0
@@ -121,14 +121,14 @@ enum DatabaseRecord {
 
 // MARK: - Rows
 
-/// Reads the rows of a leaf, and what continues them in other pages.
+/// Reads the rows of a leaf, with their overflow pages.
 struct RowReader {
     /// A row that was found.
     struct Row {
         let rowID: Int64
         var values: [DatabaseValue]
 
-        /// Whether no value was in a page that is gone.
+        /// Whether no value was lost with a missing page.
         var isWhole: Bool {
             values.allSatisfy { value in
                 if case .lost = value { return false }
@@ -139,8 +139,8 @@ struct RowReader {
 
     let pages: DatabasePages
     let encoding: DatabaseRecord.TextEncoding
-    /// How many bytes may still be read from pages that continue rows. A damaged file may make many rows claim the same
-    /// pages; reading all of it several times over is as far as that is believed.
+    /// The number of bytes that may still be read from overflow pages. In a damaged file many rows may refer to the same
+    /// pages; the budget allows reading all pages several times.
     private var budget: Int
 
     init(_ pages: DatabasePages) {
@@ -154,7 +154,7 @@ struct RowReader {
 
     /// The rows of a leaf in the order of their keys.
     ///
-    /// - Returns: The rows, and the number of those that make no sense; `nil` if the page is no leaf of a table.
+    /// - Returns: The rows, and the number of invalid ones; `nil` if the page is not a table leaf.
     mutating func rows(ofLeaf number: Int) -> (rows: [Row], damaged: Int)? {
         guard let bytes = pages.page(number),
             let page = TreePage(bytes, number: number, usableSize: pages.usableSize),
@@ -176,7 +176,7 @@ struct RowReader {
         return (rows, damaged)
     }
 
-    /// The bytes of a record, as many as there are.
+    /// The available bytes of a record.
     private mutating func record(of cell: TreePage.Cell) -> [UInt8] {
         var bytes = Array(cell.local)
         guard var next = cell.overflow else { return bytes }

@@ -1,6 +1,6 @@
 /// A page of a b-tree, of which nothing is believed that its bytes do not bear out.
 struct TreePage {
-    /// What a page holds, by its first byte.
+    /// The type of a b-tree page, by its first byte.
     enum Kind: UInt8 {
         case indexInterior = 2
         case tableInterior = 5
@@ -10,14 +10,14 @@ struct TreePage {
         var isInterior: Bool { self == .indexInterior || self == .tableInterior }
     }
 
-    /// A row as a leaf holds it: what is in the page itself, and where the rest is.
+    /// A leaf cell: the local payload, and the first overflow page.
     struct Cell {
         let rowID: Int64
-        /// The number of bytes of the whole record.
+        /// The number of bytes of the complete record.
         let size: Int
         /// The bytes in the page.
         let local: ArraySlice<UInt8>
-        /// The first page with further bytes, if there are any.
+        /// The first overflow page, if any.
         let overflow: Int?
     }
 
@@ -25,12 +25,12 @@ struct TreePage {
     let cellCount: Int
     private let bytes: [UInt8]
     private let usableSize: Int
-    /// Where the page's own header begins.
+    /// The offset of the b-tree page header.
     private let start: Int
 
-    /// Looks at a page.
+    /// Parses a page.
     ///
-    /// - Returns: `nil` if it is no page of a b-tree.
+    /// - Returns: `nil` if it is not a valid b-tree page.
     init?(_ bytes: [UInt8], number: Int, usableSize: Int) {
         start = number == 1 ? DatabasePages.headerSize : 0
         guard bytes.count >= usableSize, usableSize >= start + 12,
@@ -72,7 +72,7 @@ struct TreePage {
         return children
     }
 
-    /// A row of a leaf of a table; `nil` if it makes no sense.
+    /// A row of a table leaf; `nil` if it is not valid.
     func cell(_ index: Int, maximumSize: Int) -> Cell? {
         guard kind == .tableLeaf, var offset = pointer(index),
             let length = bytes.varint(at: offset, end: usableSize)
@@ -94,7 +94,7 @@ struct TreePage {
             overflow: overflow)
     }
 
-    /// How many bytes of a record stand in the page itself.
+    /// The number of bytes of a record stored locally in the page.
     static func localSize(of size: Int, usableSize: Int) -> Int {
         let most = usableSize - 35
         if size <= most { return size }
@@ -105,14 +105,14 @@ struct TreePage {
 }
 
 extension [UInt8] {
-    /// SQLite's number of one to nine bytes; `nil` if it does not end before `end`.
+    /// SQLite's varint of one to nine bytes; `nil` if it does not end before `end`.
     func varint(at offset: Int, end: Int) -> (value: UInt64, size: Int)? {
         withUnsafeBufferPointer { $0.varint(at: offset, end: end) }
     }
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// SQLite's number of one to nine bytes; `nil` if it does not end before `end`.
+    /// SQLite's varint of one to nine bytes; `nil` if it does not end before `end`.
     func varint(at offset: Int, end: Int) -> (value: UInt64, size: Int)? {
         let end = Swift.min(end, count)
         guard offset >= 0 else { return nil }
