@@ -19,7 +19,7 @@ struct IdentityMap: ~Copyable {
 
     private static let minimumCapacity = 64
 
-    /// How many objects there is room for, with some to spare.
+    /// The number of slots; some always stay free.
     var capacity: Int { mask + 1 }
 
     deinit { entries.deallocate() }
@@ -62,7 +62,7 @@ struct IdentityMap: ~Copyable {
         entries[index] = entry
     }
 
-    /// Takes an object out, if it is there under the key.
+    /// Removes an object, if it is registered under the key.
     mutating func remove(_ key: UInt64, _ object: ManagedObject) {
         var index = home(of: key)
         while let found = entries[index].object {
@@ -75,7 +75,7 @@ struct IdentityMap: ~Copyable {
         }
     }
 
-    /// Takes out whatever object is there under the key.
+    /// Removes any object registered under the key.
     mutating func remove(_ key: UInt64) {
         var index = home(of: key)
         while entries[index].object != nil {

@@ -159,7 +159,7 @@ extension ManagedObjectContext {
 
     // MARK: Objects for rows
 
-    /// Makes the instance for an object, of the class its entity has.
+    /// Instantiates the entity's class.
     @inline(__always)
     func instance(
         _ id: ManagedObjectID, _ entity: ResolvedEntity, state: ManagedObject.State
@@ -202,8 +202,8 @@ extension ManagedObjectContext {
         return object
     }
 
-    /// Makes an object whose deletion was saved a fault again, because its row has been seen: another context
-    /// has undone its own deletion of it.
+    /// Turns an object whose deletion was saved into a fault, because its row was found: another context has undone the
+    /// deletion.
     func reviveIfDeleted(_ object: ManagedObject) {
         guard object.state.isDisjoint(with: [.live, .persisted]) else { return }
         object.turnIntoFault()
@@ -214,7 +214,7 @@ extension ManagedObjectContext {
     @inline(__always)
     func object(for rows: RowSet, at position: Int) -> ManagedObject {
         checkQueue()
-        // Objects are mostly touched in order; by then the row is there.
+        // Prefetch into the CPU cache: objects are mostly accessed in order.
         rows.prefetch(position + 8)
         let location = rows.locations[position]
         let chunk = rows.chunks[Int(location.chunk)]
@@ -256,7 +256,7 @@ extension ManagedObjectContext {
         of object: ManagedObject, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         let rows = try source.relatedRows(of: object.objectID, through: relationship)
-        // Objects that are faults here need not be read again one by one.
+        // Faults registered here adopt the rows, so that they need not be read one by one.
         for position in rows.indices {
             if let found = identityMap.find(rows.identifierBits(at: position)) {
                 found.adopt(rows[position])
@@ -268,7 +268,7 @@ extension ManagedObjectContext {
 
 // MARK: - Results of any kind
 
-/// What a request of any result type has found.
+/// The result of a request, by result type.
 public enum FetchResult {
     /// The objects.
     case objects(FetchedObjects)
@@ -284,7 +284,7 @@ public enum FetchResult {
 extension FetchResult: Sendable {}
 
 extension ManagedObjectContext {
-    /// What a request finds, as its ``FetchRequest/resultType`` says.
+    /// Executes a request; the result is of its ``FetchRequest/resultType``.
     ///
     /// - Throws: As ``fetch(_:)-(FetchRequest)``.
     public func execute(_ request: FetchRequest) throws -> FetchResult {
@@ -304,11 +304,11 @@ extension ManagedObjectContext {
         return try objectIDs(matching: request).bits.map { objectID(bits: $0) }
     }
 
-    /// Values of the objects that a request finds, or of groups of them, by the names of columns.
+    /// Values of the matching objects, or of groups of them, by column names.
     ///
-    /// As in Core Data they are about what is saved: unsaved changes of this context and its parents do not count,
-    /// whatever ``FetchRequest/includesPendingChanges`` says. Values are what they are of: dates for the least of
-    /// dates, identifiers for objects.
+    /// As in Core Data the values are the saved ones: unsaved changes of this context and its parents do not count, whatever
+    /// ``FetchRequest/includesPendingChanges`` is. Values keep their types: the minimum of dates is a date, an object is its
+    /// identifier.
     ///
     /// ```swift
     /// var request = FetchRequest("Book")
@@ -318,18 +318,18 @@ extension ManagedObjectContext {
     /// request.sortOrderings = [SortOrdering("n", ascending: false)]
     /// ```
     ///
-    /// Dictionaries that are equal in the order come by primary key, groups by what they have in common, and distinct
-    /// ones by their values.
+    /// Dictionaries that the sort order does not distinguish are ordered by primary key, groups by their grouping values,
+    /// distinct ones by their values.
     ///
-    /// - Complexity: One statement, or two if SQL cannot say the predicate. What SQL cannot say of the columns is
-    ///   computed in memory, of all rows.
+    /// - Complexity: One statement, or two if the predicate cannot be expressed in SQL. Columns that SQL cannot express are
+    ///   computed in memory, from all rows.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `storeUnavailable`.
     public func fetchDictionaries(_ request: FetchRequest) throws -> FetchedDictionaries {
         checkQueue()
         return try persistentStoreCoordinator.store.dictionaries(matching: request)
     }
 
-    /// What ``fetchDictionaries(_:)-(FetchRequest)`` gives, one dictionary after the other as they are read.
+    /// Streams the dictionaries of ``fetchDictionaries(_:)-(FetchRequest)`` as they are read.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey` or `invalidQuery`.
     package func streamDictionaries(_ request: FetchRequest) throws -> DictionaryStream {
@@ -337,8 +337,8 @@ extension ManagedObjectContext {
         return try DictionaryStream(request, of: persistentStoreCoordinator.store)
     }
 
-    /// How the store finds what a request asks for: the statement, its values and SQLite's plan. Unsaved changes, which
-    /// contexts lay over what is found, have no part in it.
+    /// The store's execution plan for a request: the statement, its bound values and SQLite's query plan. Unsaved changes,
+    /// which contexts overlay on the results, are not part of it.
     ///
     /// - Throws: As ``fetch(_:)-(FetchRequest)``, and with code `unsupported` if the store has no plans.
     public func explain(_ request: FetchRequest) throws -> FetchExplanation {

@@ -1,25 +1,25 @@
 internal import Foundation
 
-/// What is laid over a source: the unsaved changes of a context's objects, or values that wait to be saved.
+/// The overlay on a source: the unsaved changes of a context's objects, or buffered values.
 protocol PendingChangeLayer {
     /// A changed object, or one that a condition looks at.
     associatedtype Object: QuerySubject
 
     var layout: ResolvedModel { get }
     var storeIdentity: StoreIdentity { get }
-    /// What the changes are laid over.
+    /// The source under the changes.
     var source: any ObjectSource { get }
 
     /// Whether the object of an identifier has changed.
     func hasChanges(_ bits: UInt64) -> Bool
     /// Whether a changed object may be found by the source, too.
     func isPersisted(_ object: Object) -> Bool
-    /// Whether an object is neither deleted nor known to be nowhere.
+    /// Whether an object is neither deleted nor known to be missing.
     func isThere(_ object: Object) -> Bool
     func object(for rows: RowSet, at position: Int) -> Object
     func object(bits: UInt64) throws -> Object
     func matches(_ object: Object, _ query: ResolvedQuery) throws -> Bool
-    /// The changed objects that a request is to find.
+    /// The changed objects that may match a request.
     func candidates(
         in overlay: PendingChangeOverlay<Self>, matching query: ResolvedQuery
     ) throws -> [Object]
@@ -85,14 +85,14 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             ? entity.subtree.contains(object.entity.number) : object.entity === entity
     }
 
-    /// Tests the changed objects one by one.
+    /// Evaluates the predicate on each changed object.
     func testedCandidates(matching query: ResolvedQuery) throws -> [Object] {
         try changed.filter {
             try isOfEntity($0) && layer.isThere($0) && layer.matches($0, query)
         }
     }
 
-    /// What to ask the source, and what to do with it.
+    /// The request for the source, and the processing of its results.
     struct Plan {
         let resolved: ResolvedQuery
         /// The request for the source.
@@ -100,8 +100,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         /// Whether what the source finds is all.
         let isComplete: Bool
 
-        /// Whether every object of the entity is to be tested in memory, because the condition looks at others that
-        /// have changed.
+        /// Whether every object of the entity is tested in memory, because the predicate refers to other changed objects.
         func testsAll(_ request: FetchRequest) -> Bool {
             source.predicate == nil && request.predicate != nil
         }
@@ -112,7 +111,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             request, in: layer.layout, store: layer.storeIdentity)
         var wide = request
         if request.resultType == .count && !request.sortOrderings.isEmpty {
-            // What the order looks at decides nothing about a number.
+            // The sort order does not affect a count.
             wide.sortOrderings = []
             resolved = try ResolvedQuery(wide, in: layer.layout, store: layer.storeIdentity)
         }
@@ -126,7 +125,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             wide.predicate = nil
             wide.sortOrderings = []
         } else if request.fetchLimit > 0 && request.resultType != .count {
-            // However many of the changed objects the source finds, enough others are left.
+            // Even if all changed objects are in the source's results, enough others are left.
             wide.fetchLimit = request.fetchLimit + request.fetchOffset + changed.count
         }
         return Plan(resolved: resolved, source: wide, isComplete: false)
@@ -154,7 +153,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         return request.fetchLimit > 0 ? min(count, request.fetchLimit) : count
     }
 
-    /// How many of some objects are among those that the source has found.
+    /// The number of the given objects that are in the source's results.
     private func storedCount(of objects: [Object], _ plan: Plan) throws -> Int {
         if objects.isEmpty { return 0 }
         if objects.count <= Self.maximumNamedCount {
@@ -170,7 +169,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         return found.bits.reduce(0) { layer.hasChanges($1) ? $0 + 1 : $0 }
     }
 
-    /// How many objects a condition names; stores without a language of their own compare each with every object.
+    /// The maximum number of identifiers in a predicate; stores that evaluate in memory compare each with every object.
     private static var maximumNamedCount: Int { 64 }
 
     // MARK: Rows
@@ -319,7 +318,7 @@ extension PendingChangeOverlay {
         }
         var wide = request
         wide.fetchOffset = 0
-        // However many of the changed objects the source finds, enough others are left.
+        // Even if all changed objects are in the source's results, enough others are left.
         wide.fetchLimit =
             request.fetchLimit > 0
             ? request.fetchLimit + request.fetchOffset + changed.count : 0

@@ -2,14 +2,13 @@ internal import Dispatch
 internal import Foundation
 internal import Synchronization
 
-/// Tells whether code runs on a context's queue.
+/// Detects whether code runs on a context's queue.
 ///
-/// Queues are marked with a DispatchSpecificKey, because the main queue need not be on the main thread on
-/// Linux.
+/// Queues are marked with a DispatchSpecificKey, because the main queue need not be on the main thread on Linux.
 ///
-/// Code that one queue waits for has that queue to itself, too: while the main queue waits in a
-/// `performAndWait` of a child, the child may ask its main-queue parent without waiting for the main queue.
-/// So each queue knows the queues that wait for the block it runs.
+/// Code that a queue waits for has exclusive access to that queue, too: while the main queue waits in a `performAndWait` of a
+/// child, the child may use its main-queue parent without waiting for the main queue. So each queue has a list of the queues
+/// that wait for its running block.
 final class QueueMarker: @unchecked Sendable {
     private static let key = DispatchSpecificKey<QueueMarker>()
 
@@ -46,8 +45,7 @@ final class QueueMarker: @unchecked Sendable {
         return current === self || current.waiting.contains { $0 === self }
     }
 
-    /// Has ``checkCheaply()`` know the thread of a block that begins on the queue. Gives what ``end(_:)`` takes when it
-    /// ends.
+    /// Records the thread of a block that begins on the queue for ``checkCheaply()``. Returns the argument for ``end(_:)``.
     func begin() -> UInt {
         thread.exchange(UInt(pthread_self()), ordering: .relaxed)
     }

@@ -1,5 +1,5 @@
-/// What takes back one user event, and the proof that somebody still may want to: the context keeps what
-/// temporary identifiers have become as long as there is a log that may know an object by one.
+/// The inverse operations of one user event. While a log exists that may refer to an object by its temporary identifier, the
+/// context keeps the permanent one.
 final class UndoLog {
     let operations: [UndoOperation]
     /// Logs are numbered in the order they were made.
@@ -50,10 +50,10 @@ private struct UndoLogPosition: Hashable {
     let slot: Int
 }
 
-/// What the temporary identifiers in logs have become by saves since.
+/// The permanent identifiers of objects that undo logs may refer to by temporary ones.
 ///
-/// A log can know an object by its temporary identifier only if it was made before the save that gave the
-/// permanent one; so what a save adds goes when the logs made before it have gone.
+/// Only logs made before the save that replaced a temporary identifier can contain it; the identifiers that a save adds are
+/// released with the logs made before it.
 struct UndoIdentifiers: ~Copyable {
     private var permanent = IdentifierTable()
     /// The saves that added identifiers, from `firstSave` on.
@@ -66,7 +66,7 @@ struct UndoIdentifiers: ~Copyable {
 
     /// The number of identifiers kept.
     var count: Int { permanent.count }
-    /// How many there is room for, for tests.
+    /// The capacity of the table, for tests.
     var capacity: Int { permanent.capacity }
 
     /// The bits of the permanent identifier of an object, by those of its temporary one.
@@ -94,7 +94,7 @@ struct UndoIdentifiers: ~Copyable {
         }
     }
 
-    /// Takes over what a save has made of temporary identifiers.
+    /// Adds the identifiers replaced by a save.
     mutating func add(
         _ new: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)>,
         hasUnfinishedLog: Bool

@@ -31,7 +31,7 @@ public final class UndoManager {
     /// Called when ``position`` may have changed.
     package var didChange: (() -> Void)?
 
-    /// Makes an undo manager with nothing to undo.
+    /// Creates an undo manager with empty stacks.
     public init() {}
 
     /// Adds a context, and removes those that have been freed.
@@ -46,9 +46,9 @@ public final class UndoManager {
     public var levelsOfUndo = 0 {
         didSet { discardOldGroups() }
     }
-    /// Whether a group is opened for what is registered outside any.
+    /// Whether a group is opened for actions registered outside any group.
     public var groupsByEvent = true
-    /// Whether a change is being taken back now.
+    /// Whether an undo is running.
     public private(set) var isUndoing = false
     /// Whether a change is being done again now.
     public private(set) var isRedoing = false
@@ -67,8 +67,8 @@ public final class UndoManager {
     /// The number of groups that can be redone.
     public var redoCount: Int { redoStack.count }
 
-    /// Stands for the present state: equal positions are equal states, as far as all changes were registered. Each change
-    /// in an open group leads to a position of its own.
+    /// Identifies the present state: equal positions are equal states, as far as all changes were registered. Each change in an
+    /// open group gets a new position.
     package var position: UInt64 {
         guard hasOpenChanges, let outermost = openGroups.first else { return closedPosition }
         return outermost.isDiscardable ? closedPosition : openPosition
@@ -133,23 +133,23 @@ public final class UndoManager {
         didChange?()
     }
 
-    /// Forgets what was registered with a target; groups in which nothing is left go.
+    /// Removes the actions registered with a target, and groups left empty.
     ///
-    /// - Complexity: O(*n*) in what is registered.
+    /// - Complexity: O(*n*) in registered actions.
     public func removeAllActions(withTarget target: AnyObject) {
         registerPending()
         let target = ObjectIdentifier(target)
         let groups = undoStack + redoStack + openGroups
-        // Every one must be asked, so that none keeps the target's.
+        // No short-circuit: the target's actions are removed from every group.
         let removed = groups.filter { $0.remove(target) }
         guard !removed.isEmpty else { return }
         let present = position
         undoStack.removeAll(where: \.isEmpty)
         redoStack.removeAll(where: \.isEmpty)
-        // States that undo and redo lead to from here on are others than they were.
+        // The states that undo and redo restore from here on differ from those before.
         floor = Self.newPosition()
         for group in undoStack + redoStack { group.position = Self.newPosition() }
-        // What the open groups have lost they do not take back any more.
+        // Undoing the open groups no longer restores what they have lost.
         let closed = hasOpenChanges ? Self.newPosition() : present
         if let last = undoStack.last { last.position = closed } else { floor = closed }
         didChange?()
@@ -161,7 +161,7 @@ public final class UndoManager {
     public func beginUndoGrouping() {
         if groupsByEvent && openGroups.isEmpty && !isUndoing && !isRedoing { openEventGroup() }
         if !openGroups.isEmpty {
-            // What was changed so far belongs to the group outside.
+            // Changes made so far belong to the enclosing group.
             registerPending()
             post(Self.checkpointNotification)
         }
@@ -231,10 +231,9 @@ public final class UndoManager {
 
     // MARK: Undo and redo
 
-    /// Takes back the last group of changes, or does nothing if there is none.
+    /// Undoes the last group of changes, or does nothing if there is none.
     ///
-    /// A group that is open is closed first if it is the outermost; inside a nested one it stops the program with
-    /// a sentence.
+    /// An open outermost group is closed first; traps inside a nested group.
     public func undo() {
         closeOutermostGroup(for: "undo()")
         guard let group = undoStack.popLast() else { return }
@@ -242,7 +241,7 @@ public final class UndoManager {
         perform(group, \.isUndoing, notifications)
     }
 
-    /// Does the last group that was undone again, or nothing if there is none.
+    /// Redoes the last undone group, or does nothing if there is none.
     public func redo() {
         closeOutermostGroup(for: "redo()")
         guard let group = redoStack.popLast() else { return }
@@ -250,9 +249,9 @@ public final class UndoManager {
         perform(group, \.isRedoing, notifications)
     }
 
-    /// Takes back the group closed last within the open one, or as ``undo()`` if none is open.
+    /// Undoes the last group closed within the open one; same as ``undo()`` if none is open.
     ///
-    /// Stops the program with a sentence if something has been registered since that group was closed.
+    /// Traps if actions have been registered since that group was closed.
     public func undoNestedGroup() {
         registerPending()
         guard let open = openGroups.last,
@@ -263,7 +262,7 @@ public final class UndoManager {
             "undoNestedGroup() was called although something was registered since the last group was closed."
         )
         guard let group = open.popGroup() else { return }
-        // The reverse goes to the redo stack, not into the groups that are open.
+        // The inverse actions go to the redo stack, not into the open groups.
         let (outer, outerIsEvent) = (openGroups, eventGroupIsOpen)
         (openGroups, eventGroupIsOpen) = ([], false)
         group.position = Self.newPosition()
@@ -312,17 +311,17 @@ public final class UndoManager {
     }
     /// The name of what ``redo()`` would do again.
     public var redoActionName: String { redoStack.last?.name ?? "" }
-    /// What a menu shows for ``undo()``: “Undo Rename”.
+    /// The menu title for ``undo()``: “Undo Rename”.
     public var undoMenuItemTitle: String { undoMenuTitle(forUndoActionName: undoActionName) }
-    /// What a menu shows for ``redo()``: “Redo Rename”.
+    /// The menu title for ``redo()``: “Redo Rename”.
     public var redoMenuItemTitle: String { redoMenuTitle(forUndoActionName: redoActionName) }
 
-    /// What a menu shows for undoing an action of a name.
+    /// The menu title for undoing a named action.
     public func undoMenuTitle(forUndoActionName name: String) -> String {
         name.isEmpty ? "Undo" : "Undo \(name)"
     }
 
-    /// What a menu shows for redoing an action of a name.
+    /// The menu title for redoing a named action.
     public func redoMenuTitle(forUndoActionName name: String) -> String {
         name.isEmpty ? "Redo" : "Redo \(name)"
     }
@@ -369,10 +368,10 @@ extension UndoManager: Sendable {}
 
 // MARK: - Notifications
 
-/// What an undo manager posts, with itself as the object, on the queue it is used on. The names are Foundation's.
+/// Notifications posted by an undo manager, with itself as the object, on its queue. The names are Foundation's.
 extension UndoManager {
-    /// A group is about to be opened or closed within another, or something to be undone or redone: what has not
-    /// been registered yet should be now.
+    /// A group is about to be opened or closed within another, or an undo or redo to begin: observers register pending changes
+    /// now.
     public static let checkpointNotification =
         Notification.Name("NSUndoManagerCheckpointNotification")
     /// A group was opened.
