@@ -9,7 +9,7 @@ final class DirtyDerivationSources: Sendable {
     private let isEmptyFlag = Atomic(true)
     /// The parent context's entities, if there is a parent.
     private let parent: DirtyDerivationSources?
-    /// The entities that anything is derived from.
+    /// The entities that derived attributes depend on.
     private let sources: Set<Int>
 
     init(of sources: Set<Int>, parent: DirtyDerivationSources?) {

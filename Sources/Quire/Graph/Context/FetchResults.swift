@@ -13,7 +13,7 @@ final class FetchResults: RowHolder {
     /// The fetch batch size; 0 for none.
     private let batchSize: Int
     private let keyPaths: [QueryKeyPath]
-    /// When the rows were read, or the identifiers, as ``StaleRowTracker`` counts.
+    /// The serial of ``StaleRowTracker`` when the rows, or the identifiers, were read.
     let serial: UInt64
     private let newObjects: [UInt64: ManagedObject]
     /// Prefetched rows for all results.

@@ -2,7 +2,7 @@ internal import Foundation
 
 /// The overlay on a source: the unsaved changes of a context's objects, or buffered values.
 protocol PendingChangeLayer {
-    /// A changed object, or one that a condition looks at.
+    /// A changed object, or one that a predicate refers to.
     associatedtype Object: QuerySubject
 
     var layout: ResolvedModel { get }

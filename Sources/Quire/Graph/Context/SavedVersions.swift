@@ -44,7 +44,7 @@ struct SavedVersions: ~Copyable {
     private static let minimumLimit = 256
     /// The query sent to the children, if not all have answered.
     private var question: RetainedRowsQuery?
-    /// The objects that were saved since.
+    /// The objects saved since the query was sent.
     private var savedSince = IdentifierTable()
 
     /// The number of objects known, for tests.
