@@ -1,7 +1,7 @@
 public import Foundation
 
-/// Access by slot: the position that ``ResolvedEntity/slot(named:)`` gives for a key. For code that reads many
-/// objects: no lookup by name, no allocation but the text or data asked for.
+/// Access by slot: the position that ``ResolvedEntity/slot(named:)`` returns for a key. For code that reads many objects: no
+/// lookup by name, no allocation except for the text or data returned.
 extension ManagedObject {
     /// The value of a slot.
     ///
@@ -146,7 +146,7 @@ extension ManagedObject {
         }
     }
 
-    /// The identifier of the object that a to-one relationship's slot leads to.
+    /// The identifier of the destination of a to-one relationship's slot.
     public final func objectID(at slot: Int) -> ManagedObjectID? {
         noteAccess(.slot(slot))
         return reference(at: slot)
@@ -210,7 +210,7 @@ extension ManagedObject {
         context == nil && state.contains(.discarded) ? nil : requireContext()
     }
 
-    /// What changing an object says that was deleted.
+    /// The error of changing a deleted object.
     final func goneError(_ property: String) -> QuireError {
         QuireError(
             .notFound, "\(objectID.shortDescription) was deleted; “\(property)” cannot be changed.",
