@@ -1,14 +1,13 @@
-/// Rows that were read one by one or in batches, by identifier, with the time they were read: so that a fault
-/// which fires again, or in another context, need not ask the store.
+/// A cache of rows that were read singly or in batches, by identifier, with the time of the read: a fault that fires again, or
+/// in another context, need not read from the store.
 ///
-/// A row may be older than the store's if another process or another coordinator has saved since. Within one
-/// coordinator it never is: a save takes out what it writes, and rows that were read before the save ended and
-/// arrive after it are refused.
+/// A row may be older than the store's if another process or another coordinator has saved since. Within one coordinator it
+/// never is: a save evicts the rows it writes, and rows read before the end of the save are refused when they arrive after it.
 ///
-/// Sets of rows come and go as a whole, because they share memory: the oldest go when there is more than the
-/// bound. May be used from any thread.
+/// Row sets are cached and evicted as a whole, because they share memory: the oldest are evicted when the size exceeds the
+/// limit. Usable from any thread.
 final class RowCache: Sendable {
-    /// Says when a read began. Rows are taken only if nothing was saved since.
+    /// The start of a read. Rows are accepted only if there was no save since.
     struct Ticket {
         fileprivate let generation: UInt64
     }
@@ -30,7 +29,7 @@ final class RowCache: Sendable {
     }
 
     private let state = Lock(State())
-    /// How many bytes of rows are kept.
+    /// The size limit in bytes.
     private let maximumSize: Int
 
     init(maximumSize: Int) { self.maximumSize = maximumSize }
@@ -41,7 +40,7 @@ final class RowCache: Sendable {
     /// The number of rows that are kept, for tests.
     var count: Int { state.withLock { $0.places.count } }
 
-    /// How much memory they take, for tests.
+    /// The memory used by rows, for tests.
     var byteCount: Int { state.withLock { $0.size } }
 
     /// The row of an object, if there is one that is not older than `age` seconds. No bound if that is negative.

@@ -1,6 +1,6 @@
-/// What has happened to an object or a section of a ``FetchedResultsController``.
+/// The kind of change of an object or a section of a ``FetchedResultsController``.
 public enum FetchedResultsChangeType: Sendable, Hashable {
-    /// It has come.
+    /// It was inserted.
     case insert
     /// It has gone.
     case delete
@@ -10,21 +10,20 @@ public enum FetchedResultsChangeType: Sendable, Hashable {
     case update
 }
 
-/// Is told how the results of a ``FetchedResultsController`` change.
+/// Receives the changes of a ``FetchedResultsController``'s results.
 ///
-/// Each batch of changes begins with ``controllerWillChangeContent(_:)`` and ends with
-/// ``controllerDidChangeContent(_:)``; in between the controller has the new arrangement already. Places of what has gone
-/// or was moved, and section numbers of deleted sections, count in the arrangement before the batch; places of what has
-/// come, and to which it was moved, and numbers of inserted sections, in the one after it. So who takes out first what
-/// was deleted or moved away, in falling order, and then puts in what was inserted or moved there, in rising order, has
-/// the new arrangement. Objects that are not named keep their order. The objects of a deleted or inserted section are
-/// named too.
+/// Each batch of changes begins with ``controllerWillChangeContent(_:)`` and ends with ``controllerDidChangeContent(_:)``; in
+/// between the controller has the new arrangement already. Index paths of deleted results and sources of moves, and section
+/// numbers of deleted sections, refer to the arrangement before the batch; index paths of inserted results and destinations of
+/// moves, and numbers of inserted sections, to the one after it. So removing all deletions and move sources in descending
+/// order, and then inserting all insertions and move destinations in ascending order, produces the new arrangement. Objects
+/// without a callback keep their order. The objects of a deleted or inserted section have callbacks too.
 ///
-/// Objects are named by identifier, because a deleted one may be nowhere any more; ask the controller, at the new place,
-/// or the context for it. Every method has an empty default.
+/// Objects are passed by identifier, because a deleted one may no longer exist; get it from the controller, at the new index
+/// path, or from the context. Every method has an empty default.
 ///
-/// Called on the context's queue, at the end of a user event, a merge, a refresh, a save or a reset, before notifications
-/// are posted. It may change and save objects: what comes of that is told as the next batch.
+/// Called on the context's queue, at the end of a user event, a merge, a refresh, a save or a reset, before notifications are
+/// posted. It may change and save objects: the resulting changes are the next batch.
 public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     /// The class of the results.
     associatedtype Result: ManagedObject
@@ -47,15 +46,15 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
         at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
         newIndexPath: ResultIndexPath?)
 
-    /// The results are others, or have other identifiers because they were saved. Called outside of a batch, too: by
+    /// The results have changed, or their identifiers were replaced by a save. Called outside of a batch, too: by
     /// ``FetchedResultsController/performFetch()``, and where nothing but identifiers has changed.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChangeContentWith snapshot: FetchedResultsSnapshot)
 
-    /// The results, without regard to sections, are others by a difference of identifiers. An object that was saved for
-    /// the first time is removed and inserted, each associated with the other. Updates are no part of it. Called outside of
-    /// a batch where nothing but identifiers has changed.
+    /// The results, without regard to sections, have changed by a difference of identifiers. An object that was saved for the
+    /// first time is removed and inserted, each associated with the other. Updates are not included. Called outside of a batch
+    /// where nothing but identifiers has changed.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChangeContentWith difference: CollectionDifference<ManagedObjectID>)
@@ -122,14 +121,14 @@ extension FetchedResultsControllerDelegate {
 
 // MARK: - Sections
 
-/// A section of a ``FetchedResultsController``, as it was when it was asked for. Used on the context's queue.
+/// A section of a ``FetchedResultsController`` at the time of the access. Used on the context's queue.
 public struct FetchedResultsSectionInfo<Result: ManagedObject> {
     /// The value of the section key path that its objects have in common, as text: `true` for a truth value,
     /// `2026-11-21T10:00:00Z` for a date, empty for a missing one or if the controller has no sections.
     public let name: String
     /// The title in the section index; see ``FetchedResultsController/sectionIndexTitle(forSectionName:)``.
     public let indexTitle: String?
-    /// Its objects, which come to be when they are touched. Positions count in all results.
+    /// Its objects, made on access. Positions count in all results.
     public let objects: Slice<TypedFetchedObjects<Result>>
 
     /// The number of objects.
@@ -141,14 +140,14 @@ extension FetchedResultsSectionInfo: Sendable {}
 
 // MARK: - Index paths
 
-/// Where an object stands among the results of a ``FetchedResultsController``: in which section, and where in it.
+/// A position among the results of a ``FetchedResultsController``: the section, and the item in it.
 public struct ResultIndexPath: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The number of the section, from 0.
     public var section: Int
     /// The position in the section, from 0.
     public var item: Int
 
-    /// Makes an index path.
+    /// Creates an index path.
     public init(section: Int, item: Int) {
         self.section = section
         self.item = item

@@ -1,9 +1,9 @@
-/// Decides which objects are among the results of a request, by what they are sorted, and in which section they are.
+/// Determines the results of a request, their sort values, and their sections.
 struct ResultQuery {
     let context: ManagedObjectContext
     let request: FetchRequest
     let resolved: ResolvedQuery
-    /// What the section names come from.
+    /// The source of the section names.
     private let section: (ordering: SortOrdering, type: AttributeType)?
     /// The key paths through relationships of condition, order and sections.
     let paths: [QueryKeyPath]
@@ -12,11 +12,11 @@ struct ResultQuery {
     /// Whether values decide that the store derives when it saves.
     let dependsOnDerivedValues: Bool
 
-    /// The relationships that lead to objects which decide about the one they lead from.
+    /// A path of relationships from a result to objects that affect it.
     struct Way {
         var steps: [QueryKeyPath.Step]
-        /// The number of steps that lead to objects whose values or relationships decide. Of what the last one may lead to
-        /// beyond, it counts only which objects that are.
+        /// The number of steps to objects whose values or relationships affect the result. Of the destinations of the last step
+        /// only the existence matters.
         var decidingCount: Int
     }
 
@@ -123,9 +123,9 @@ struct ResultQuery {
         }
     }
 
-    /// What an object is as a result; `nil` if it is none.
+    /// The result item of an object; `nil` if it is not a result.
     ///
-    /// - Throws: What evaluating the condition throws.
+    /// - Throws: Errors of evaluating the predicate.
     func item(_ object: ManagedObject) throws -> ResultList.Item? {
         guard object.context === context, object.state.contains(.live) else { return nil }
         object.realize()
@@ -147,7 +147,7 @@ struct ResultQuery {
 
     // MARK: Reading
 
-    /// How many objects are read at once.
+    /// The number of objects read at once.
     private static let batchSize = 512
 
     /// Tests objects by their identifiers, reading those that are faults with few queries.
@@ -213,15 +213,15 @@ struct ResultQuery {
 
 // MARK: - Results concerned by changes
 
-/// Which objects may have become results, ceased to be, or have another place, after something has changed.
+/// The objects that may have become results, ceased to be, or moved, after a change.
 struct AffectedResults {
     /// To be tested, each once.
     private(set) var tested: [UInt64] = []
     /// Known to be no results any more, if they were.
     private(set) var removed: [UInt64] = []
-    /// Those that have changed themselves.
+    /// The objects that have changed themselves.
     private(set) var updated: Set<UInt64> = []
-    /// Whether it may be any, also such as are not named here.
+    /// Whether any object may be affected, also unlisted ones.
     private(set) var isUnbounded = false
     private var seen: Set<UInt64> = []
 
@@ -239,7 +239,7 @@ struct AffectedResults {
     var isEmpty: Bool { tested.isEmpty && removed.isEmpty && !isUnbounded }
 
     private mutating func addSaved(_ event: EventChanges, _ query: ResultQuery) {
-        // Only now are these objects missing where something still leads to them.
+        // These objects are missing only now, while references to them remain.
         if event.deleted.contains(where: { query.dependsOnDeletion($0.objectID.bits) }) {
             isUnbounded = true
         }
@@ -293,7 +293,7 @@ struct AffectedResults {
 
 // MARK: - Relationships
 
-/// Which results an object decides about that is none itself: the way from it back to them.
+/// The results affected by an object that is not one itself, found by the inverse path.
 extension ResultQuery {
     /// The objects that may be results and that key paths lead from to a changed object, by the inverses of the
     /// relationships on the way. What has led to it before and does not any more has been changed itself.
@@ -331,7 +331,7 @@ extension ResultQuery {
         return Array(reached)
     }
 
-    /// The relationship that leads back, if what leads to an object is told of the object's deletion.
+    /// The inverse relationship, if delete propagation clears the references to a deleted object.
     private func keptInverse(of step: QueryKeyPath.Step) -> ResolvedEntity.Relationship? {
         guard let inverse = context.layout.inverse(of: step.relationship),
             inverse.description.deleteRule != .noAction
@@ -339,13 +339,13 @@ extension ResultQuery {
         return inverse
     }
 
-    /// Whether objects of an entity are on a way: what leads to them need not have been told of changes to their rows.
+    /// Whether objects of an entity are on a path: the objects that refer to them may have no changes of their own.
     func dependsOnRows(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
         return ways.contains { $0.steps.contains { $0.destination.subtree.contains(number) } }
     }
 
-    /// Whether the deletion of an object may decide about results that are not told of it by changes of their own.
+    /// Whether deleting an object can change results that only refer to it.
     func dependsOnDeletion(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
         return ways.contains { way in
