@@ -29,7 +29,7 @@ public struct PersistentStoreDescription: Sendable {
     /// Options for stores of registered types.
     public var options: [String: String] = [:]
 
-    /// Describes a store.
+    /// Creates a description.
     public init(path: String? = nil, type: StoreType = .sqlite) {
         self.path = path
         self.type = type

@@ -25,7 +25,7 @@ extension PersistentStoreCoordinator {
 /// which counts as a change.
 package final class RemoteChangeDetector: Sendable {
     private weak let coordinator: PersistentStoreCoordinator?
-    /// By who counts: the number at the last look.
+    /// The number at the last check, by its counter.
     private let seen: Lock<[UInt64: Int64]>
 
     /// Knows the store as it is now.

@@ -16,7 +16,7 @@ struct ResultChanges {
     /// The change of one result.
     struct Object {
         var bits: UInt64
-        /// The identifier it had before.
+        /// Its previous identifier.
         var oldBits: UInt64
         var old: Place?
         var new: Place?
@@ -147,7 +147,7 @@ enum LongestIncreasingSubsequence {
         /// The number of elements of unchanged order before it, before and after the change.
         var oldRank: Int
         var newRank: Int
-        /// Its place before the change.
+        /// Its position before the change.
         var oldPosition: Int
     }
 

@@ -9,7 +9,7 @@
 /// - Complexity: A search takes O(log *n*) comparisons; changing a few results moves eight bytes for each result behind them,
 ///   changing many visits all.
 final class ResultList {
-    /// Results that follow each other and have the same section name.
+    /// Contiguous results with the same section name.
     final class Section {
         let name: String
         var count = 0

@@ -5,7 +5,7 @@ struct ResultQuery {
     let resolved: ResolvedQuery
     /// The source of the section names.
     private let section: (ordering: SortOrdering, type: AttributeType)?
-    /// The key paths through relationships of condition, order and sections.
+    /// The key paths through relationships of predicate, order and sections.
     let paths: [QueryKeyPath]
     /// The ways to the other objects that decide.
     let ways: [Way]

@@ -33,10 +33,10 @@ extension ObjectDraft {
         return Data(writer.bytes)
     }
 
-    /// Reads a draft.
+    /// Decodes a draft.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the bytes are none, `unsupported` if a newer version has
-    ///   made them.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the bytes are not a valid draft, `unsupported` if a newer version
+    ///   has encoded them.
     public init(decoding bytes: Data) throws {
         layers = try bytes.withUnsafeBytes { bytes in
             var reader = DraftReader(bytes)
@@ -153,7 +153,7 @@ private struct DraftWriter {
         case .attribute(.uri(let uri)):
             kind(.uri)
             text(uri.absoluteString)
-        // Identifiers have become references, and composites are their elements, by the time a draft is made.
+        // A draft has references instead of identifiers, and elements instead of composites.
         case .attribute(.null), .attribute(.objectID), .attribute(.composite): kind(.null)
         }
     }
@@ -164,7 +164,7 @@ private struct DraftReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
     private var names: [String] = []
-    /// How many new objects there are up to the layer that is read.
+    /// The number of new objects up to the layer being read.
     private var newCount = 0
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
@@ -188,7 +188,7 @@ private struct DraftReader {
         guard version > 0 else { throw damaged("it has no version") }
         let layers = try list { reader in
             var layer = ObjectDraft.Layer()
-            // A new object may lead to one that comes after it, so their number is checked when all are there.
+            // A new object may refer to a later one, so numbers are checked after the layer is read.
             let before = reader.newCount
             reader.newCount = Int.max
             layer.inserted = try reader.list { try $0.change() }

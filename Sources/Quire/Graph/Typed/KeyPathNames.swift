@@ -1,14 +1,12 @@
 public import Foundation
 
 extension EntityClass where Self: ManagedObject {
-    /// The model's names of the properties that a key path leads through, first to last: `["author", "name"]` for
-    /// `\Book.author?.name`.
+    /// The model's names of a key path's properties, first to last: `["author", "name"]` for `\Book.author?.name`.
     ///
-    /// `nil` if it does not lead through properties marked `@Attribute` and `@Relationship` only. The identifier of an
-    /// object is named `objectID`. A computed property on the way is tried out on an object without a context, once; it
-    /// must not need one.
+    /// `nil` if it contains properties other than those marked `@Attribute` and `@Relationship`. The identifier of an object is
+    /// named `objectID`. A computed property in it is called on an object without a context, once; it must not need one.
     ///
-    /// - Complexity: O(1) for a key path that was asked about before.
+    /// - Complexity: O(1) for a cached key path.
     public static func propertyNames(for keyPath: PartialKeyPath<Self>) -> [String]? {
         PropertyProbe.names(of: keyPath)
     }
@@ -54,8 +52,8 @@ extension QueryExpression {
 
 // MARK: - To-many relationships
 
-/// Changes of a to-many relationship that read nothing and cost the same however many objects it leads to. Each sets
-/// the other side too, and stops the program with a sentence if the object is of another context or was deleted.
+/// Changes of a to-many relationship that read nothing and take constant time in its contents. Each maintains the inverse, and
+/// traps if the object is of another context or was deleted.
 extension EntityClass where Self: ManagedObject {
     /// Adds an object to a to-many relationship.
     public func add<Destination: ManagedObject>(
@@ -80,14 +78,14 @@ extension EntityClass where Self: ManagedObject {
         insert(object, into: Self.requireName(keyPath), at: index)
     }
 
-    /// Takes an object out of a to-many relationship.
+    /// Removes an object from a to-many relationship.
     public func remove<Destination: ManagedObject>(
         _ object: Destination, from keyPath: KeyPath<Self, Set<Destination>>
     ) {
         remove(object, from: Self.requireName(keyPath))
     }
 
-    /// Takes an object out of an ordered to-many relationship.
+    /// Removes an object from an ordered to-many relationship.
     public func remove<Destination: ManagedObject>(
         _ object: Destination, from keyPath: KeyPath<Self, [Destination]>
     ) {
@@ -204,13 +202,13 @@ extension QueryPredicate {
 }
 
 extension SortOrdering {
-    /// The order that one of Foundation's sort descriptors states for objects of a typed class.
+    /// Converts a Foundation sort descriptor for objects of a typed class.
     ///
-    /// Texts are ordered by their bytes, which is what `.lexical` asks for but for texts that differ and are canonically
-    /// equivalent. Missing values are the smallest, as for Foundation.
+    /// Strings are ordered by their bytes, which equals `.lexical` except for different strings that are canonically
+    /// equivalent. Missing values are the smallest, as in Foundation.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if the key path leads through something that is neither
-    ///   `@Attribute` nor `@Relationship`, or if texts are to be compared otherwise.
+    /// - Throws: ``QuireError`` with code `unsupported` if the key path contains a property that is neither `@Attribute` nor
+    ///   `@Relationship`, or for other string comparisons.
     public init<Object: ManagedObject>(_ descriptor: SortDescriptor<Object>) throws {
         guard let keyPath = descriptor.keyPath, let names = PropertyProbe.names(of: keyPath) else {
             throw QuireError(
