@@ -364,7 +364,6 @@ protocol SaveObserver: AnyObject, Sendable {
     ///   - isByRows: Whether only objects whose rows were written are listed, not those related to them.
     ///   - areKnown: Whether observers were notified of these changes before, so that only values derived by the stores can be
     ///     new.
-    ///     stores have derived from them can be new.
     func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool, areKnown: Bool)
 }
 

@@ -21,10 +21,10 @@ public enum MergePolicyType: Sendable, CaseIterable {
 /// | | changed here and there | changed here, deleted there | deleted here, changed there | values not unique |
 /// |---|---|---|---|---|
 /// | ``error`` | fails | fails | fails | fails |
-/// | ``mergeByPropertyStoreTrump`` | changes of other properties are saved | it is gone | it is back | merged into the stored object, whose values stay |
+/// | ``mergeByPropertyStoreTrump`` | changes of other properties are saved | stays deleted | deletion is reverted | merged into the stored object, whose values stay |
 /// | ``mergeByPropertyObjectTrump`` | all changes are saved | it is inserted again | it is deleted | merged into the stored object, which gets the values set |
 /// | ``overwrite`` | the whole object is saved | it is inserted again | it is deleted | merged into the stored object, which gets all values |
-/// | ``rollback`` | changes are lost | it is gone | it is back | new objects are discarded; values of others go back |
+/// | ``rollback`` | changes are discarded | stays deleted | deletion is reverted | new objects are discarded; values of saved ones are reset |
 ///
 /// An object deleted on both sides is no conflict. Links added in the store between other objects are always kept.
 ///

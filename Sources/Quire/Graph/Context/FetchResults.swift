@@ -1,7 +1,7 @@
 /// The storage of ``FetchedObjects``: all rows, or identifiers and the rows of the last few batches.
 ///
 /// Rows become stale when the context saves or refreshes their objects (``StaleRowTracker``); then objects are
-/// faults that read their rows anew. Objects that were new at the time of the fetch are retained, because their
+/// faults that read their rows again. Objects that were new at the time of the fetch are retained, because their
 /// identifiers change.
 final class FetchResults: RowHolder {
     let context: ManagedObjectContext

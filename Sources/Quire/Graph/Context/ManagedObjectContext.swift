@@ -4,13 +4,13 @@ internal import Logging
 internal import OrderedCollections
 internal import Synchronization
 
-/// A place to work with objects: it fetches them, tracks what changes, and saves that as a whole.
+/// A workspace for objects: fetches them, tracks their changes, and saves these atomically.
 ///
 /// A context has one object per identifier. It is used on one queue only, and so are its objects: a main-queue
 /// context on the main queue (the main actor), a private-queue context within the closures given to
 /// ``ConfinedContext/perform(schedule:_:)`` and ``ConfinedContext/performAndWait(_:)``. The compiler checks what
-/// it can; in debug builds, and in others if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
-/// on a wrong queue stops the program with a sentence.
+/// it can; in debug builds, and in release builds if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
+/// on a wrong queue traps.
 ///
 /// A context saves to its parent, if it has one, else to the store. Saving a child moves its changes up and
 /// touches no file; only the parent's save writes them.
@@ -34,9 +34,6 @@ public final class ManagedObjectContext {
     ///
     /// It posts no notifications: an edit and its save are announced by the child. Changes of its own objects reach the
     /// children when the event ends, not when it saves, so a save has nothing new for them.
-    ///
-    /// It posts no notifications: an edit, and its save, are announced where the edit was made. Its children learn what it
-    /// changes itself when the event ends, not when it saves, so that a save has nothing new for them.
     package var isWriteBehindParent = false
     /// The buffered saves of a write-behind parent's children, and the state of its own saves.
     let writeBehindBuffer: WriteBehindBuffer
@@ -326,7 +323,7 @@ public final class ManagedObjectContext {
 
     private func beginEvent() {
         eventIsLogged = logsChanges
-        // A block on a private queue ends the event itself, unless that is what it is doing.
+        // A block on a private queue ends the event itself, unless it is doing so now.
         guard concurrencyType == .mainQueue || isEndingEvent, !eventEndIsScheduled else { return }
         eventEndIsScheduled = true
         let reference = WeakContext(context: self)

@@ -270,7 +270,6 @@ extension ManagedObject {
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, `invalidValue` if the attribute is not
     ///   binary, `invalidFormat` if the file is missing, or the store's read errors.
-    ///   binary, `invalidFormat` if the file is missing, or what reading the store throws.
     public final func externalData(forKey key: String) throws -> ExternalData? {
         try externalData(at: binarySlot(key))
     }
