@@ -1,4 +1,4 @@
-/// One or more stores with their coordinator and contexts, ready for use: the place to start.
+/// One or more stores with their coordinator and contexts: the entry point.
 ///
 /// ```swift
 /// let container = try PersistentContainer(

@@ -211,7 +211,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
 }
 
 extension PersistentStoreCoordinator: ProtectedDataResponder {
-    /// Forgets rows of stores that are locked.
+    /// Evicts the cached rows of locked stores.
     package func protectedDataDidBecomeUnavailable() {
         if !store.isDataAvailable { rowCache.removeAll() }
     }
@@ -330,7 +330,7 @@ final class ReplacedIdentifiers: Sendable {
     func add(_ replaced: some Collection<(temporary: UInt64, permanent: UInt64)>) {
         state.withLock { state in
             for (temporary, permanent) in replaced.suffix(maximumCount) {
-                // A save that failed has given the identifier back, and it has its place still.
+                // A failed save has withdrawn the identifier; its entry is still in the list.
                 if state.permanent.set(permanent, for: temporary) != nil { continue }
                 if state.temporary.count < maximumCount {
                     state.temporary.append(temporary)
@@ -343,7 +343,7 @@ final class ReplacedIdentifiers: Sendable {
         }
     }
 
-    /// Forgets the permanent identifiers of objects that have their temporary ones again.
+    /// Removes the permanent identifiers of objects that have their temporary ones again.
     func remove(_ temporary: some Sequence<UInt64>) {
         state.withLock { state in
             // Their places are kept, so that their order is.

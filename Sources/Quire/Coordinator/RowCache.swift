@@ -20,7 +20,7 @@ final class RowCache: Sendable {
     fileprivate struct State: ~Copyable {
         /// The serial number of a row's batch in the high half, its position there in the low one.
         var places = IdentifierTable()
-        /// The batches from `firstSerial` on. What has gone is `nil`.
+        /// The batches from `firstSerial` on; `nil` for evicted ones.
         var batches: [Batch?] = []
         var firstLive = 0
         var firstSerial: UInt64 = 0
@@ -78,7 +78,7 @@ final class RowCache: Sendable {
         age < 0 || ContinuousClock.now - time <= .seconds(age)
     }
 
-    /// Keeps rows, which take the place of older ones.
+    /// Caches rows, replacing older ones.
     func insert(_ rows: RowSet, _ ticket: Ticket) {
         let size = rows.byteCount
         if rows.isEmpty || size > maximumSize / 2 { return }
@@ -114,19 +114,19 @@ final class RowCache: Sendable {
         }
     }
 
-    /// Forgets rows, and refuses those that are being read now.
+    /// Evicts rows, and refuses those being read now.
     func remove(_ changes: ChangeSet) {
         state.withLock { state in
             state.generation += 1
             if state.places.isEmpty { return }
             for change in changes.updated { state.places.remove(change.objectID.bits) }
             for deletion in changes.deleted { state.places.remove(deletion.objectID.bits) }
-            // An object that undo brings back keeps its identifier.
+            // A reinserted object keeps its identifier.
             for change in changes.inserted { state.places.remove(change.objectID.bits) }
         }
     }
 
-    /// Forgets rows.
+    /// Evicts rows.
     func remove(_ identifiers: some Sequence<UInt64>) {
         state.withLock { state in
             state.generation += 1
@@ -135,7 +135,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// Forgets everything, and refuses rows that are being read now.
+    /// Evicts all rows, and refuses those being read now.
     func removeAll() {
         state.withLock { state in
             state.generation += 1

@@ -2,11 +2,11 @@
 public enum FetchedResultsChangeType: Sendable, Hashable {
     /// It was inserted.
     case insert
-    /// It has gone.
+    /// It was deleted.
     case delete
-    /// The object has another place.
+    /// The object was moved to another position.
     case move
-    /// The object has changed and kept its place.
+    /// The object has changed and kept its position.
     case update
 }
 
@@ -31,16 +31,16 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     /// A batch of changes begins.
     func controllerWillChangeContent(_ controller: FetchedResultsController<Result>)
 
-    /// A section has come or gone.
+    /// A section was inserted or deleted.
     func controller(
         _ controller: FetchedResultsController<Result>, didChangeSection name: String,
         atSectionIndex index: Int, for type: FetchedResultsChangeType)
 
-    /// An object has come, gone, moved or changed.
+    /// An object was inserted, deleted, moved or updated.
     ///
     /// - Parameters:
-    ///   - indexPath: Its place before; `nil` for one that was inserted.
-    ///   - newIndexPath: Its place now; `nil` for one that was deleted. An updated object has both.
+    ///   - indexPath: Its index path before; `nil` for an inserted one.
+    ///   - newIndexPath: Its index path now; `nil` for a deleted one. An updated object has both.
     func controller(
         _ controller: FetchedResultsController<Result>, didChange objectID: ManagedObjectID,
         at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
@@ -153,7 +153,7 @@ public struct ResultIndexPath: Hashable, Comparable, Sendable, CustomStringConve
         self.item = item
     }
 
-    /// Whether the left one comes before the right one.
+    /// Orders by section, then by item.
     public static func < (left: ResultIndexPath, right: ResultIndexPath) -> Bool {
         (left.section, left.item) < (right.section, right.item)
     }

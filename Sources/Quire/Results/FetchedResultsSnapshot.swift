@@ -36,7 +36,7 @@ public struct FetchedResultsSnapshot: Sendable {
         bits[starts[section]..<starts[section + 1]].map(identifier)
     }
 
-    /// The identifier of the object at a place.
+    /// The identifier of the object at an index path.
     ///
     /// - Complexity: O(1).
     public subscript(indexPath: ResultIndexPath) -> ManagedObjectID {
@@ -84,7 +84,7 @@ struct FetchedResultsCache: Sendable {
     private let name: String
     private let question: Question
 
-    /// The place of a controller's results; `nil` if they cannot be kept.
+    /// The cache entry of a controller's results; `nil` if they cannot be cached.
     init?(name: String?, _ query: ResultQuery, sectionNameKeyPath: String?) {
         let context = query.context
         guard let name, context.parent == nil, !context.tracked.contains(where: \.isUnsaved),
@@ -127,7 +127,7 @@ extension FetchedResultsController {
     /// results are in memory already, which may be older than the store. Use a name for one kind of list only.
     public static func deleteCache(withName name: String?) { FetchedResultsCache.remove(name) }
 
-    /// The results for a query, from the cache if they are there.
+    /// The results for a query, from the cache if there is an entry.
     func list(for query: ResultQuery) throws -> ResultList {
         // Before any read: a concurrent save then has another version.
         let cache = FetchedResultsCache(

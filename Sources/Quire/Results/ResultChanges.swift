@@ -6,7 +6,7 @@ struct ResultChanges {
         var index: Int
     }
 
-    /// A place in an arrangement.
+    /// A position in an arrangement.
     struct Place {
         /// Among all results.
         var position: Int
@@ -20,7 +20,7 @@ struct ResultChanges {
         var oldBits: UInt64
         var old: Place?
         var new: Place?
-        /// Whether it has passed results that have not changed, or has gone into another section.
+        /// Whether it was moved past unchanged results, or into another section.
         var isMove = false
         /// Whether its values have changed; not so if just its identifier has.
         var isUpdate = false
@@ -140,9 +140,9 @@ extension ResultChanges {
 
 // MARK: - The longest run
 
-/// Finds what need not be moved.
+/// Finds the elements that need not be moved.
 enum LongestIncreasingSubsequence {
-    /// Something that has a place before a change and another after it, among things that keep their order.
+    /// An element with a position before a change and another after it, among elements of unchanged order.
     struct Element {
         /// The number of elements of unchanged order before it, before and after the change.
         var oldRank: Int
@@ -157,7 +157,7 @@ enum LongestIncreasingSubsequence {
     /// - Complexity: O(*n* log *n*).
     static func positions(in elements: [Element]) -> [Bool] {
         var kept = [Bool](repeating: false, count: elements.count)
-        // The last elements of the best runs of each length, and which element comes before each.
+        // The last elements of the best runs of each length, and the predecessor of each element.
         var ends: [Int] = []
         var previous = [Int](repeating: -1, count: elements.count)
         for (index, element) in elements.enumerated() where element.oldRank == element.newRank {

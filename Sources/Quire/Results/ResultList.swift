@@ -32,7 +32,7 @@ final class ResultList {
     static let maximumSingleCount = 16
 
     let orderings: [SortOrdering]
-    /// Whether results have sections; if not there is one that has all.
+    /// Whether results have sections; if not there is a single one.
     let hasSections: Bool
     /// The identifiers, in order.
     var order: ContiguousArray<UInt64> = []
@@ -151,7 +151,7 @@ final class ResultList {
         (bits & ManagedObjectContext.ChangeOverlay.orderMask, bits)
     }
 
-    /// Whether a result comes before another.
+    /// Whether a result precedes another.
     func precedes(_ left: Int, _ right: Int) -> Bool {
         for (index, ordering) in orderings.enumerated() {
             let order = ordering.compare(
@@ -223,7 +223,7 @@ final class ResultList {
         return section
     }
 
-    /// Finds the sections in the order of their results, after some have come or gone.
+    /// Rebuilds the sections in the order of their results, after insertions and deletions.
     func rebuildSections() {
         if !hasSections { return }
         sections.removeAll(keepingCapacity: true)

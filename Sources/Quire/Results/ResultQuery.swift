@@ -66,7 +66,7 @@ struct ResultQuery {
         dependsOnDerivedValues = paths.contains { $0.slot?.isDerived ?? false }
     }
 
-    /// The way of a key path, and the one from there to what the attribute at its end is derived from.
+    /// The dependency paths of a key path: its own, and the one to the sources of a derived attribute at its end.
     private static func ways(_ path: QueryKeyPath, in layout: ResolvedModel) -> [Way] {
         guard case .slot(let slot) = path.end else {
             return [Way(steps: path.steps, decidingCount: max(path.steps.count - 1, 0))]
@@ -150,10 +150,10 @@ struct ResultQuery {
     /// The number of objects read at once.
     private static let batchSize = 512
 
-    /// Tests objects by their identifiers, reading those that are faults with few queries.
+    /// Tests objects by their identifiers, fulfilling faults with few queries.
     ///
-    /// - Parameter body: Gets each identifier, in the order given, and what its object is as a result.
-    /// - Throws: What reading or testing throws.
+    /// - Parameter body: Called with each identifier, in the order given, and the object's result item.
+    /// - Throws: Errors of reading or testing.
     func test(
         _ identifiers: [UInt64], _ body: (UInt64, ResultList.Item?) throws -> Void
     ) throws {
@@ -175,7 +175,7 @@ struct ResultQuery {
         return bits >> 63 == 1 ? nil : context.object(bits: bits)
     }
 
-    /// Runs a closure while the values of objects, and what the query asks beyond them, are at hand.
+    /// Runs a closure while the values of objects, and those of the query's dependencies, are in memory.
     private func withRead(_ identifiers: ArraySlice<UInt64>, _ body: () throws -> Void) throws {
         let faults = identifiers.filter {
             $0 >> 63 == 0 && context.identityMap.find($0)?.isFault ?? true
@@ -204,7 +204,7 @@ struct ResultQuery {
         let found = try context.fetch(request)
         items.reserveCapacity(found.count)
         for object in found {
-            // It does, but its row may have gone since, or another context have changed it.
+            // It matches, but its row may have been deleted since, or changed by another context.
             if let item = try item(object) { items.append(item) }
         }
         return items
@@ -279,7 +279,7 @@ struct AffectedResults {
 
     private mutating func addResults(decidedBy bits: UInt64, _ query: ResultQuery) {
         if isUnbounded { return }
-        // One that has left the context, and never was saved: what led to it has been changed with that.
+        // An object that left the context unsaved: the objects that referred to it have changed with that.
         if bits >> 63 == 1 && query.context.identityMap.find(bits) == nil { return }
         guard let found = query.objects(leadingTo: query.context.object(bits: bits)) else {
             isUnbounded = true
@@ -295,11 +295,11 @@ struct AffectedResults {
 
 /// The results affected by an object that is not one itself, found by the inverse path.
 extension ResultQuery {
-    /// The objects that may be results and that key paths lead from to a changed object, by the inverses of the
-    /// relationships on the way. What has led to it before and does not any more has been changed itself.
+    /// The possible results from which key paths reach a changed object, by the inverses of the relationships on the path.
+    /// Former referrers have changed themselves.
     ///
-    /// - Complexity: O(*n*) in the objects on the way.
-    /// - Returns: `nil` if a relationship has no inverse that is kept in step, so that it may be any.
+    /// - Complexity: O(*n*) in the objects on the path.
+    /// - Returns: `nil` if a relationship has no maintained inverse, so that any result may be affected.
     func objects(leadingTo object: ManagedObject) -> [UInt64]? {
         var found: [UInt64] = []
         for way in ways {

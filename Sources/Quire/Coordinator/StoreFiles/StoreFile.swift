@@ -129,9 +129,9 @@ public struct StoreFile: Sendable {
         try StoreProtection.removeKeybag(ofStoreAt: path)
     }
 
-    /// Puts a copy of another store of the same type in the place of this one. The copy has the other's UUID and model.
+    /// Replaces this store by a copy of another of the same type. The copy has the other's UUID and model.
     ///
-    /// At every instant, also after a crash or power loss, there is the whole old or the whole new store.
+    /// At every instant, also after a crash or power loss, either the old or the new store is complete.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if the other store is of another type, `locked` if this one is
     ///   open, `protectionUnavailable` if the other one is protected with other keys than this one, `invalidFormat`,
@@ -146,7 +146,7 @@ public struct StoreFile: Sendable {
         if type == .sqlite {
             return try SQLiteStore.replace(at: path, withStoreAt: other.path)
         }
-        // Reads and checks all of it: what cannot be opened must not come in the place of what can.
+        // Reads and checks all of it: an unreadable store must not replace a readable one.
         try other.open().close()
         let (mine, theirs) = try (
             StoreProtection.find(forStoreAt: path), StoreProtection.find(forStoreAt: other.path)
@@ -257,8 +257,8 @@ struct NewStoreFile {
         }
     }
 
-    /// The model of the new store: that of the source, with what a SQLite store needs to hold all references if it was
-    /// made of the file.
+    /// The model of the new store: the source's; if inferred from the file, with the inverses that SQLite needs to store all
+    /// references.
     private func layout(for source: any PersistentStore) throws -> ResolvedModel {
         guard type == .sqlite, (source as? AtomicStore)?.hasInferredModel == true else {
             return source.layout
@@ -322,7 +322,7 @@ extension PersistentStore {
 }
 
 extension ManagedObjectModel {
-    /// Gives a relationship without an inverse a to-many one, called after both: `author_books`.
+    /// Adds a to-many inverse to a relationship without one, named after both: `author_books`.
     fileprivate mutating func addInverse(ofRelationship name: String, of entity: String) {
         guard let owner = entities.firstIndex(where: { $0.name == entity }),
             let index = entities[owner].properties.firstIndex(where: { $0.name == name }),

@@ -1,14 +1,14 @@
 internal import OrderedCollections
 
-/// A save with conflicts: what the store objects to is described, put to the merge policy, and what that decides
-/// is done to the objects, before the next try. The deciding check is always the one in the store's transaction.
+/// Saves with conflicts: the store's conflicts are passed to the merge policy, and its resolutions applied to the objects,
+/// before the next attempt. The authoritative check is always the one in the store's transaction.
 extension ManagedObjectContext {
     /// The maximum number of attempts of a save. More are needed only while other contexts keep saving the same objects, or
     /// where every resolution causes a new conflict.
     private static let maximumTryCount = 20
 
-    /// Hands the changes to the source, as often as the merge policy resolves what stands against it. `inserted` are
-    /// the new objects, afterwards those that are left of them. Gives the objects whose derived values that has changed.
+    /// Saves the changes to the source, retrying while the merge policy resolves its conflicts. `inserted` are the new objects,
+    /// afterwards the remaining ones. Returns the objects whose derived values have changed.
     func saveResolvingConflicts(
         _ inserted: inout [ManagedObject], evenIfUnchanged: Bool,
         by write: (ChangeSet) throws -> [ManagedObjectID]
@@ -321,7 +321,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Gives an object its saved values again.
+    /// Restores an object's saved values.
     private func takeBack(_ slots: Set<Int>, of object: ManagedObject) {
         for slot in slots.sorted() {
             let value = object.savedValue(at: slot)

@@ -52,7 +52,7 @@ struct Rebase {
         }
     }
 
-    /// Does it, and gives what happened to objects by it.
+    /// Runs the rebase, and returns the changes of objects.
     mutating func run() -> EventChanges {
         goBack()
         findRestored()
@@ -207,7 +207,7 @@ struct Rebase {
         context.track(object, wasLive: true)
     }
 
-    /// Gives an object that is inserted again the to-one relationships that it had.
+    /// Restores the to-one relationships of a reinserted object.
     private func linkAgain(_ decision: ResolvedConflict) {
         guard let values = remembered[decision.objectID] else { return }
         let object = context.object(bits: decision.objectID.bits)
@@ -313,7 +313,7 @@ struct Rebase {
                 }
             }
         }
-        // A link that only the deletion of the other object had cut is there again with that.
+        // A link removed only by the other object's deletion is restored with that object.
         if link.new == nil, let old = link.old, restored.contains(old) { return }
         var target: ManagedObject?
         if let id = link.new, isThere(id) { target = context.object(bits: id.bits) }
@@ -397,7 +397,7 @@ struct Rebase {
 }
 
 extension ManagedObjectContext {
-    /// Sets the context's changes upon what its source has now; see ``Rebase``.
+    /// Rebases the context's changes onto the source's present state; see ``Rebase``.
     func rebase(_ decisions: [ResolvedConflict]) {
         undoManager?.disableUndoRegistration()
         var rebase = Rebase(context: self, decisions: decisions)

@@ -27,9 +27,9 @@ public class ConfinedContext: @unchecked Sendable {
 
     /// When ``perform(schedule:_:)`` runs its closure.
     public enum ScheduledTaskType: Sendable {
-        /// At once if the caller is on the context's queue already, else when its turn comes.
+        /// Runs at once if the caller is on the context's queue already, else enqueues.
         case immediate
-        /// When its turn comes: after what waits on the queue by now.
+        /// Enqueues behind the blocks pending on the queue.
         case enqueued
     }
 

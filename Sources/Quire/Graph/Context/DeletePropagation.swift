@@ -1,6 +1,6 @@
 internal import OrderedCollections
 
-/// Deletes objects and what their delete rules take along.
+/// Deletion and delete rules.
 extension ManagedObjectContext {
     /// Deletes an object at the next save.
     ///

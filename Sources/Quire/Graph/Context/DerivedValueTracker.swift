@@ -17,14 +17,14 @@ final class DirtyDerivationSources: Sendable {
         self.parent = parent
     }
 
-    /// Notes that an object of an entity has changed.
+    /// Records a change of an object of an entity.
     func note(_ entityNumber: Int) {
         guard sources.contains(entityNumber) else { return }
         numbers.withLock { _ = $0.insert(entityNumber) }
         isEmptyFlag.store(false, ordering: .releasing)
     }
 
-    /// Notes that nothing is unsaved any more.
+    /// Removes all entities, when there are no unsaved changes.
     func clear() {
         numbers.withLock { $0 = [] }
         isEmptyFlag.store(true, ordering: .releasing)
@@ -131,8 +131,8 @@ struct DerivedValueTracker {
 }
 
 extension ManagedObjectContext {
-    /// Notes the objects whose derived values a save of this context has made out of date. Gives those that the
-    /// context has and did not save.
+    /// Records the objects whose derived values are stale after a save of this context. Returns the registered ones that were
+    /// not saved.
     func noteDerivedValues(writtenFor saved: ObjectIDChanges) -> [ManagedObject] {
         guard let derived else { return [] }
         derived.stale.sourceDidSave(saved)

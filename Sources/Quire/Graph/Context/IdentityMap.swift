@@ -49,7 +49,7 @@ struct IdentityMap: ~Copyable {
     /// Whether there is no object.
     var isEmpty: Bool { count == 0 }
 
-    /// Puts an object in. There must be none for the key.
+    /// Inserts an object. There must be none for the key.
     mutating func insert(_ object: ManagedObject, for key: UInt64) {
         if (count + 1) * 4 > capacity * 3 { resize(to: capacity * 2) }
         insert(Entry(key: key, object: .passUnretained(object)))
@@ -84,7 +84,7 @@ struct IdentityMap: ~Copyable {
         }
     }
 
-    /// Empties a place, and closes the gap so that no marker of it is left.
+    /// Empties a slot, and closes the gap so that no tombstone is left.
     private mutating func remove(at place: Int) {
         var gap = place
         count -= 1

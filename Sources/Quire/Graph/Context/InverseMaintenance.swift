@@ -1,4 +1,4 @@
-/// Keeps both sides of relationships in step. Arguments have been checked.
+/// Maintains inverses. Arguments have been checked.
 extension ManagedObjectContext {
     func setToOne(
         of object: ManagedObject, _ relationship: ResolvedEntity.Relationship, slot: Int,

@@ -17,7 +17,7 @@ extension ManagedObjectContext {
     ) {
         for (object, slot, old) in previous where object.reference(at: slot) != old {
             guard let inverse = inverse(of: object, slot) else { continue }
-            // Nobody need hold it, and then only its row leads back.
+            // The old destination may not be in memory; then only its row refers back.
             let held = self.object(with: old)
             leave(object, old, inverse, wasSaved: object.savedReference(at: slot) == old)
             withExtendedLifetime(held) {}

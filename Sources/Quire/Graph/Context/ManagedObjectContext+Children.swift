@@ -2,8 +2,8 @@ internal import OrderedCollections
 
 /// A context as the source of its children: they read its objects, unsaved changes included, and save to it.
 extension ManagedObjectContext {
-    /// Gives new objects permanent identifiers before a child sees them, so that an object has the same one on
-    /// all levels. Where nothing can be saved the temporary ones do.
+    /// Gives new objects permanent identifiers before a child reads them, so that an object has the same one on all levels. In
+    /// read-only stores they keep temporary ones.
     func prepareForChild() throws {
         isParent = true
         guard hasTemporaryIDs else { return }
@@ -136,7 +136,7 @@ extension ManagedObjectContext {
         for object in objects {
             object.realize()
             if object.isInaccessible { continue }
-            // With the next save what the child sees will be of another version.
+            // The next save gives the child's row another version.
             let isSaved = !object.state.contains(.tracked) && knowsVersion(of: object)
             builder.beginRow(
                 object.objectID.bits, entity: object.entity, version: isSaved ? object.version : 0)
@@ -264,7 +264,7 @@ extension ManagedObjectContext {
         writeBehindBuffer.withState { $0.didTakeChanges = didTake }
     }
 
-    /// Forgets that the source has an object as it was saved.
+    /// Marks the source's version of an object as unknown.
     func forgetSavedVersion(of bits: UInt64) {
         writeBehindBuffer.withState { $0.savedVersions.forget(bits) }
     }

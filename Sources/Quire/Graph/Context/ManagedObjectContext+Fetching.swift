@@ -111,10 +111,10 @@ extension ManagedObjectContext {
         return object
     }
 
-    /// The object of an identifier, read if the context has not got it.
+    /// The object of an identifier, read if it is not registered.
     ///
-    /// An identifier that names a superentity of the object's entity is as good as its own. An object whose deletion is
-    /// not saved yet is there: its ``ManagedObject/isDeleted`` says so.
+    /// An identifier with a superentity of the object's entity is equivalent to its own. An object whose deletion is unsaved is
+    /// returned: its ``ManagedObject/isDeleted`` is true.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if there is no such object, or `storeUnavailable`.
     public func existingObject(with objectID: ManagedObjectID) throws -> ManagedObject {

@@ -162,8 +162,8 @@ extension ManagedObjectContext {
         return outdated
     }
 
-    /// Reads the objects that the child does not know as they are by now, with one request instead of one for each. Gives
-    /// them, to be held.
+    /// Reads the objects of which the child's version is not the latest, with one request instead of one for each. Returns
+    /// them, to be retained.
     private func realizeFaults(
         for changes: [ObjectChange], _ outdated: Set<UInt64>
     ) -> [ManagedObject] {
@@ -354,8 +354,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The objects that only unsaved changes of this context relate to an object, with the relationship that leads
-    /// to them and the one that leads back.
+    /// The objects related to an object by unsaved changes of this context only, with the relationship to them and its inverse.
     func unsavedReferences(
         to object: ManagedObject
     ) -> [(ResolvedEntity.Relationship, ResolvedEntity.Relationship, ManagedObject)] {

@@ -237,7 +237,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Puts an object into the identity map. There must be none for the key.
+    /// Registers an object in the identity map. There must be none for the key.
     @inline(__always)
     func register(_ object: ManagedObject, for bits: UInt64) {
         identityMap.insert(object, for: bits)
@@ -260,7 +260,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Faults whose rows turned out to be gone, by identifier.
+    /// Faults whose rows do not exist, by identifier.
     var inaccessibleFaults: [ManagedObject] {
         var objects: [ManagedObject] = []
         identityMap.forEach {

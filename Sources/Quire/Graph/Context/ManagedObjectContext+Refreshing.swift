@@ -293,8 +293,7 @@ extension ManagedObjectContext {
         if let slot = inverse.slot { other.forgetChangeIfCommitted(at: slot) }
     }
 
-    /// Puts an object back into another's relationship where it is saved, if it is not in there. `leading` is the
-    /// relationship of the object that leads there.
+    /// Restores an object's saved membership in another's relationship. `leading` is the object's relationship to the other.
     private func relink(
         _ object: ManagedObject, to other: ManagedObject, _ inverse: ResolvedEntity.Relationship,
         _ leading: ResolvedEntity.Relationship
@@ -321,7 +320,7 @@ extension ManagedObjectContext {
             || (wasSaved && !state.removed.contains(other.objectID))
     }
 
-    /// Puts an object of an ordered relationship behind the one that it follows as saved.
+    /// Restores the saved position of an object in an ordered relationship.
     private func restorePlace(
         of object: ManagedObject, in other: ManagedObject,
         _ relationship: ResolvedEntity.Relationship
@@ -351,7 +350,7 @@ extension ManagedObject {
         self.edits = edits
     }
 
-    /// Puts a newer row under the object's unsaved changes; ``rebaseContents()`` does so for to-many relationships.
+    /// Rebases the object's unsaved changes onto a newer row; ``rebaseContents()`` does so for to-many relationships.
     final func rebase(onto row: ObjectSnapshot) {
         guard row.entity === entity else { return }
         context?.staleRows.note(objectID.bits)

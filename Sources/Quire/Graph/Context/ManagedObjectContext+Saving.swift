@@ -67,8 +67,8 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Gives new objects their permanent identifiers before they are saved. The store sets them aside, durably: no
-    /// other process gives them to its objects.
+    /// Gives new objects their permanent identifiers before they are saved. The store reserves them durably: no other process
+    /// uses them.
     ///
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
@@ -154,7 +154,7 @@ extension ManagedObjectContext {
         let edits = object.editsForWriting()
         var values = edits.values
         if object.chunk != nil {
-            // Deleted, saved, and brought back by undo: what the row held is written again.
+            // Reinserted by undo after a saved deletion: the row's values are written again.
             for slot in values.indices where !edits.own.contains(slot) {
                 values[slot] = object.valueWithoutLoading(at: slot)
             }
@@ -253,7 +253,7 @@ extension ManagedObjectContext {
     private func noteForChildren(_ object: ManagedObject) {
         var version: UInt32 = 0
         if parent == nil {
-            // A fault that merely came into a relationship of another was never read, and its row not written.
+            // A fault that was only added to another object's relationship was never read, and its row is not written.
             version =
                 object.version > 0
                 ? object.version : savedVersion(of: object.objectID.bits)?.version ?? 0

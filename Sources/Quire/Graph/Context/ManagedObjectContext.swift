@@ -51,8 +51,7 @@ public final class ManagedObjectContext {
     public var name: String?
     /// The model.
     public let layout: ResolvedModel
-    /// Registers what takes changes back, if there is one. A new context has none. Setting one, or `nil`,
-    /// leaves what the old one has registered.
+    /// The undo manager; `nil` for a new context. The old one keeps its registered actions when another is set.
     public var undoManager: UndoManager? {
         willSet {
             processPendingChanges()
@@ -94,7 +93,7 @@ public final class ManagedObjectContext {
     }
     /// Called at the end of every user event that changed anything. For documents.
     package var changeHandler: (() -> Void)?
-    /// Whether undo can take back what the user event changed that ended last.
+    /// Whether undo can revert the last user event.
     package private(set) var lastEventIsUndoable = false
 
     /// Tracks changes that affect derived attributes; `nil` if the model has none.
@@ -298,7 +297,7 @@ public final class ManagedObjectContext {
         changeLogger = nil
     }
 
-    /// Gives the objects without changes that were set something, once the outermost method has ended.
+    /// Returns the objects without changes in which values were set, once the outermost method has ended.
     func endAwakening() -> [ManagedObject] {
         awakeningDepth -= 1
         guard awakeningDepth == 0 else { return [] }
@@ -312,7 +311,7 @@ public final class ManagedObjectContext {
         awakened.append(object)
     }
 
-    /// Stops the program if a method of the life cycle changes more than values.
+    /// Traps if a life-cycle method changes more than values.
     @inline(__always)
     func checkMayChangeGraph() {
         precondition(
@@ -382,7 +381,7 @@ public final class ManagedObjectContext {
         return changes
     }
 
-    /// Registers what a round of `willSave()` changed, as one step of undo with other rounds, and gives the objects.
+    /// Registers the changes of a round of `willSave()`, in one undo step with other rounds, and returns the objects.
     func endSavingRound(_ hasChanged: inout Bool) -> [ManagedObject] {
         registerPendingChanges()
         guard !eventObjects.isEmpty else { return [] }
@@ -427,7 +426,7 @@ public final class ManagedObjectContext {
         noteAccessOfChanges()
         return newObjects
     }
-    /// As ``insertedObjects``, without being noted for Observation; for what the context does itself.
+    /// ``insertedObjects`` without registering an access; for the context's own reads.
     var newObjects: [ManagedObject] { tracked.filter(\.isNew) }
     /// Saved objects with changes.
     public var updatedObjects: [ManagedObject] {
@@ -435,8 +434,7 @@ public final class ManagedObjectContext {
         noteAccessOfChanges()
         return tracked.filter(\.isModified)
     }
-    /// Saved objects that were deleted, and faults whose rows turned out to be gone; see
-    /// ``shouldDeleteInaccessibleFaults``.
+    /// Saved objects that were deleted, and faults whose rows do not exist; see ``shouldDeleteInaccessibleFaults``.
     public var deletedObjects: [ManagedObject] {
         checkQueue()
         noteAccessOfChanges()
@@ -449,7 +447,7 @@ public final class ManagedObjectContext {
         noteAccessOfChanges()
         return isUnsaved
     }
-    /// As ``hasChanges``, without being noted for Observation; for what the context does itself.
+    /// ``hasChanges`` without registering an access; for the context's own reads.
     var isUnsaved: Bool {
         !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved)
             || !writeBehindBuffer.isEmpty
@@ -475,7 +473,7 @@ public final class ManagedObjectContext {
         return object
     }
 
-    /// A place for a new object, with a temporary identifier.
+    /// The initializer argument for a new object, with a temporary identifier.
     func placeForNewObject(of entity: ResolvedEntity) throws -> ObjectPlace {
         checkQueue()
         checkMayChangeGraph()
@@ -570,7 +568,7 @@ public final class ManagedObjectContext {
         }
     }
 
-    /// Forgets all objects and changes. Objects still held belong to no context afterwards.
+    /// Discards all objects and changes. Objects still retained belong to no context afterwards.
     public func reset() {
         processPendingChanges()
         var objects: [ManagedObject] = []

@@ -60,11 +60,11 @@ extension ManagedObjectContext: PendingChangeLayer {
     }
 }
 
-/// Lays pending changes over what a source finds for a request.
+/// Overlays pending changes on a source's results for a request.
 ///
-/// Rows of changed objects are dropped from what the source found; changed objects are tested in memory, and
-/// those that satisfy the predicate are sorted in. If the predicate or the order looks at other objects through
-/// relationships and any of those has changed, every candidate is tested in memory instead.
+/// Rows of changed objects are removed from the source's results; changed objects are tested in memory, and matching ones are
+/// merged in sort order. If the predicate or the order depends on other objects through relationships and any of those has
+/// changed, every candidate is tested in memory instead.
 struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     typealias Object = Layer.Object
 
@@ -97,7 +97,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         let resolved: ResolvedQuery
         /// The request for the source.
         let source: FetchRequest
-        /// Whether what the source finds is all.
+        /// Whether the source's results need no overlay.
         let isComplete: Bool
 
         /// Whether every object of the entity is tested in memory, because the predicate refers to other changed objects.
@@ -141,7 +141,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             : count(plan, stored: layer.source.count(matching: plan.source))
     }
 
-    /// Corrects the number of objects that the source has found: changed ones count as they are now.
+    /// Corrects the source's count for the changed objects.
     ///
     /// - Complexity: O(*n*) in the changed objects, and a query for those among them that were saved before.
     func count(_ plan: Plan, stored: Int) throws -> Int {
@@ -179,7 +179,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         return try rows(plan, found: layer.source.rows(matching: plan.source))
     }
 
-    /// Lays the changes over what the source has found.
+    /// Overlays the changes on the source's rows.
     func rows(_ plan: Plan, found: RowSet) throws -> RowSet {
         if plan.isComplete { return found }
         let (resolved, wide) = (plan.resolved, plan.source)
@@ -271,7 +271,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         return result + left[i...] + right[j...]
     }
 
-    /// Puts rows found and rows of changed objects into one set.
+    /// Combines the source's rows and rows of changed objects in one set.
     private func rowSet(_ found: RowSet, _ candidates: ArraySlice<Candidate>) throws -> RowSet {
         let objects = candidates.compactMap {
             if case .object(let object) = $0 { object } else { nil }
@@ -304,8 +304,8 @@ extension ManagedObjectContext {
 
 // MARK: - Identifiers
 
-/// The overlay for fetches in batches, which are about identifiers: objects that were found are read only where a
-/// changed one has to be put in its place among them.
+/// The overlay for batched fetches, which return identifiers: the source's objects are read only where a changed one is
+/// inserted among them.
 extension PendingChangeOverlay {
     func identifiers() throws -> ContiguousArray<UInt64> {
         let resolved = try ResolvedQuery(request, in: layer.layout, store: layer.storeIdentity)
@@ -337,7 +337,7 @@ extension PendingChangeOverlay {
         return start == 0 && end == all.count ? all : ContiguousArray(all[start..<end])
     }
 
-    /// Puts objects, which are in order, in their places among identifiers, which are too.
+    /// Merges sorted objects into sorted identifiers.
     private func merge(
         _ kept: ContiguousArray<UInt64>, _ added: [Object], _ resolved: ResolvedQuery
     ) throws -> ContiguousArray<UInt64> {

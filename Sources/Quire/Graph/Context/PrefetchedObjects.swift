@@ -98,7 +98,7 @@ final class PrefetchedObjects: RowHolder {
 
     // MARK: Reading
 
-    /// The objects that a step leads from: some only as rows, some in memory.
+    /// The owners of a step: some only as rows, some in memory.
     private struct Owners {
         var rows: [RowSet] = []
         var objects: [ManagedObject] = []

@@ -67,8 +67,8 @@ final class QueueMarker: @unchecked Sendable {
         }
     }
 
-    /// Checks that something is released on the queue, which is done in all builds, because it changes what the context
-    /// keeps of it: two threads in there would damage the memory.
+    /// Checks that an object is released on the queue, in all builds: the release changes the context's tables, which
+    /// concurrent access would corrupt.
     @inline(__always)
     func checkRelease() {
         if Self.isChecking { check() } else { checkCheaply() }

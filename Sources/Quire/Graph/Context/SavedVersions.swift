@@ -66,18 +66,18 @@ struct SavedVersions: ~Copyable {
         if question != nil { savedSince.set(0, for: bits) }
     }
 
-    /// Notes that an object was deleted.
+    /// Records a deletion.
     mutating func setDeleted(_ bits: UInt64) {
         set(Entry(version: .max, child: 0), for: bits)
     }
 
-    /// Forgets that the source has an object as it was saved.
+    /// Marks the source's version of an object as unknown.
     mutating func forget(_ bits: UInt64) {
         guard let entry = self[bits] else { return }
         table.set(Entry(version: entry.version, child: .max).bits, for: bits)
     }
 
-    /// Forgets that the source has any object as it was saved.
+    /// Marks the source's versions of all objects as unknown.
     mutating func forgetAll() {
         table.updateAll { Entry(version: Entry($0).version, child: .max).bits }
     }

@@ -23,7 +23,7 @@ struct StaleRowTracker: ~Copyable {
     /// Whether any rows are held.
     var areHeld: Bool { !holders.isEmpty }
 
-    /// Notes that rows of an object are out of date.
+    /// Marks rows of an object as stale.
     @inline(__always)
     mutating func note(_ bits: UInt64) {
         if holders.isEmpty { return }
@@ -32,7 +32,7 @@ struct StaleRowTracker: ~Copyable {
         if serials.count > limit { removeUnneeded() }
     }
 
-    /// Notes that all rows are out of date.
+    /// Marks all rows as stale.
     mutating func noteAll() {
         if holders.isEmpty { return }
         serial += 1

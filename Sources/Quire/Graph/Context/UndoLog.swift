@@ -79,7 +79,7 @@ struct UndoIdentifiers: ~Copyable {
         return lastLog
     }
 
-    /// Forgets what no log needs any more without this one.
+    /// Removes the identifiers that no remaining log needs.
     mutating func removeLog(_ number: UInt64) {
         logs.remove(number)
         while oldestLog <= lastLog && logs[oldestLog] == nil { oldestLog += 1 }
@@ -105,7 +105,7 @@ struct UndoIdentifiers: ~Copyable {
             (hasUnfinishedLog ? lastLog + 1 : lastLog, ContiguousArray(new.map(\.temporary))))
     }
 
-    /// Forgets the permanent identifiers of objects that have their temporary ones again.
+    /// Removes the permanent identifiers of objects that have their temporary ones again.
     mutating func remove(_ temporary: some Sequence<ManagedObjectID>) {
         for id in temporary { permanent.remove(id.bits) }
     }

@@ -1,11 +1,11 @@
 public import Foundation
 internal import Synchronization
 
-/// Keeps what takes changes back, in groups, and does it: Foundation's `UndoManager`, which Linux lacks.
+/// Stacks of undo and redo actions, in groups: Foundation's `UndoManager`, which Linux lacks.
 ///
-/// Everything registered during a user event is one group, which one ``undo()`` takes back. Groups opened with
-/// ``beginUndoGrouping()`` nest; one may span several events and is then still taken back as one. Used on the
-/// queue of the context or document it belongs to.
+/// All actions registered during a user event are one group, which one ``undo()`` reverts. Groups opened with
+/// ``beginUndoGrouping()`` nest; a group that spans several events is still undone as one. Used on the queue of its context or
+/// document.
 ///
 /// ```swift
 /// undoManager.beginUndoGrouping()
@@ -92,7 +92,7 @@ public final class UndoManager {
         disabledCount += 1
     }
 
-    /// Ends what ``disableUndoRegistration()`` began.
+    /// Ends a ``disableUndoRegistration()``.
     public func enableUndoRegistration() {
         precondition(
             disabledCount > 0,
@@ -101,9 +101,9 @@ public final class UndoManager {
         disabledCount -= 1
     }
 
-    /// Registers what takes a change back. While undoing it is what does it again.
+    /// Registers an undo action; a redo action during an undo.
     ///
-    /// The target is not retained; if it has gone the action is skipped.
+    /// The target is not retained; if it was released the action is skipped.
     public func registerUndo<Target: AnyObject>(
         withTarget target: Target, handler: @escaping (Target) -> Void
     ) {
@@ -124,7 +124,7 @@ public final class UndoManager {
         if !isUndoing && !isRedoing { redoStack.removeAll() }
     }
 
-    /// Forgets everything that could be undone or redone.
+    /// Clears both stacks.
     public func removeAllActions() {
         floor = position
         undoStack.removeAll()
@@ -157,7 +157,7 @@ public final class UndoManager {
 
     // MARK: Groups
 
-    /// Opens a group. Groups nest; the outermost is what one ``undo()`` takes back.
+    /// Opens a group. Groups nest; ``undo()`` reverts the outermost one.
     public func beginUndoGrouping() {
         if groupsByEvent && openGroups.isEmpty && !isUndoing && !isRedoing { openEventGroup() }
         if !openGroups.isEmpty {
@@ -305,11 +305,11 @@ public final class UndoManager {
 
     // MARK: Names
 
-    /// The name of what ``undo()`` would take back.
+    /// The action name of the next undo.
     public var undoActionName: String {
         openGroups.first { !$0.isEmpty && !$0.name.isEmpty }?.name ?? undoStack.last?.name ?? ""
     }
-    /// The name of what ``redo()`` would do again.
+    /// The action name of the next redo.
     public var redoActionName: String { redoStack.last?.name ?? "" }
     /// The menu title for ``undo()``: “Undo Rename”.
     public var undoMenuItemTitle: String { undoMenuTitle(forUndoActionName: undoActionName) }
@@ -326,11 +326,11 @@ public final class UndoManager {
         name.isEmpty ? "Redo" : "Redo \(name)"
     }
 
-    /// Names what the present group does, for a menu; outside any, what the last group did.
+    /// Sets the action name of the present group, for a menu; outside any, of the last group.
     public func setActionName(_ name: String) { presentGroup?.name = name }
 
-    /// Marks what the present group does as something that need not be saved, such as a selection: it does not
-    /// give a document unsaved changes.
+    /// Marks the actions of the present group as changes that need not be saved, such as a selection: they do not make a
+    /// document dirty.
     public func setActionIsDiscardable(_ isDiscardable: Bool) {
         registerPending()
         guard let group = presentGroup, group.isDiscardable != isDiscardable else { return }
@@ -342,9 +342,9 @@ public final class UndoManager {
         didChange?()
     }
 
-    /// Whether what ``undo()`` would take back need not be saved.
+    /// Whether the next undo is discardable.
     public var undoActionIsDiscardable: Bool { undoStack.last?.isDiscardable ?? false }
-    /// Whether what ``redo()`` would do again need not be saved.
+    /// Whether the next redo is discardable.
     public var redoActionIsDiscardable: Bool { redoStack.last?.isDiscardable ?? false }
 
     private var hasPending: Bool { clients.values.contains { $0.hasPending() } }

@@ -5,9 +5,9 @@ internal import OrderedCollections
 enum UndoOperation {
     /// Restores the value of a slot.
     case value(ManagedObject, slot: Int, value: AttributeValue)
-    /// Put an object back into a to-many relationship, at its position if that is known.
+    /// Inserts an object into a to-many relationship, at its position if that is known.
     case insertMember(ManagedObject, toMany: Int, id: ManagedObjectID, index: Int?)
-    /// Take an object out of a to-many relationship.
+    /// Removes an object from a to-many relationship.
     case removeMember(ManagedObject, toMany: Int, id: ManagedObjectID)
     /// Restores the order of a to-many relationship.
     case order(ManagedObject, toMany: Int, OrderedSet<ManagedObjectID>)
@@ -45,8 +45,7 @@ enum UndoOperation {
     }
 }
 
-/// The primitive changes. They log for undo and track the object, and do nothing about inverses: what calls
-/// them does.
+/// The primitive changes. They log for undo and track the object; inverses are maintained by their callers.
 extension ManagedObjectContext {
     func insertMember(
         _ id: ManagedObjectID, into object: ManagedObject,
@@ -226,8 +225,8 @@ extension ManagedObjectContext {
         for (id, events) in events { identityMap.find(id.bits)?.didChange(by: events) }
     }
 
-    /// Whether a step can be taken back: not if the object has left the context by a reset or rollback, nor if its
-    /// row has gone since it was refreshed.
+    /// Whether an operation can be applied: not if the object has left the context by a reset or rollback, nor if its row was
+    /// deleted since it was refreshed.
     private func isRestorable(_ operation: UndoOperation) -> Bool {
         let object = operation.object
         guard object.context === self else { return false }
@@ -276,7 +275,7 @@ extension ManagedObjectContext {
         return object.reference(at: slot)
     }
 
-    /// Whether an object was deleted, and that is saved, or its row turned out to be gone.
+    /// Whether an object's deletion is saved, or its row does not exist.
     func isGone(_ id: ManagedObjectID) -> Bool {
         guard let object = identityMap.find(id.bits) else { return false }
         return object.isInaccessible || object.state.isDisjoint(with: [.live, .persisted])

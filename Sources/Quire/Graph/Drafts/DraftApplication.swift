@@ -58,7 +58,7 @@ struct DraftApplication {
             bits: UInt64(entity.number) << 48 | place | UInt64(key), store: store)
     }
 
-    /// The identifier of an object that is there.
+    /// The identifier of an existing object.
     private func id(of reference: ObjectDraft.Reference) -> ManagedObjectID? {
         if case .new(let number) = reference {
             return newIDs.indices.contains(number) ? newIDs[number] : nil
@@ -199,7 +199,7 @@ struct DraftApplication {
         return id
     }
 
-    /// The identifier of an object, whether it is there or not.
+    /// The identifier of an object, existing or not.
     private func anyID(_ reference: ObjectDraft.Reference) -> ManagedObjectID? {
         id(of: reference) ?? savedID(reference)
     }

@@ -1,13 +1,13 @@
 public import Foundation
 
-// The form of the bytes, all integers in LEB128 unless their size is given:
+// The encoding, all integers in LEB128 unless their size is given:
 //
 //     draft   = "QDRAFT" version:1 layers
 //     layer   = inserted updated deleted, each a count and that many
 //     change  = object entity:name version values members
 //     value   = name kind:1 content
 //     members = name added removed hasOrder:1 [order], each a count and that many references
-//     name    = 0 text, or 1 + the place of a name that was given before
+//     name    = 0 text, or 1 + the index of a name encoded before
 //     text    = count and that many bytes of UTF-8
 
 extension ObjectDraft {

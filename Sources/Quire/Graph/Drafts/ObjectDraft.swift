@@ -12,7 +12,7 @@
 public struct ObjectDraft: Sendable, Hashable {
     /// An object, either one that was never saved or one of a store.
     enum Reference: Sendable, Hashable {
-        /// A new one, by its place among all new objects of the draft.
+        /// A new one, by its index among all new objects of the draft.
         case new(Int)
         /// A saved one. The store is `nil` if it was the only one.
         case saved(entity: String, key: Int64, store: String?)
@@ -31,7 +31,7 @@ public struct ObjectDraft: Sendable, Hashable {
         var removed: [Reference] = []
         var order: [Reference]?
 
-        /// Whether it says nothing: what came in or went out was never saved, and is deleted.
+        /// Whether there is no change left: the members added or removed were never saved, and are deleted.
         var isEmpty: Bool { added.isEmpty && removed.isEmpty && order == nil }
     }
 

@@ -282,10 +282,10 @@ extension ManagedObject {
         }
     }
 
-    /// Sets a binary attribute. Values in files are not read, nor copied if they lie in the object's store already.
+    /// Sets a binary attribute. Values in files are not read, nor copied if they are in the object's store already.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` or `invalidValue`; or, if the attribute does not allow external
-    ///   storage, what reading the value throws.
+    /// - Throws: ``QuireError`` with code `unknownKey` or `invalidValue`; or, if the attribute does not allow external storage,
+    ///   the errors of reading the value.
     public final func setExternalData(_ data: ExternalData?, forKey key: String) throws {
         try setValue(data.map { .external($0) } ?? .null, at: binarySlot(key))
     }
@@ -324,10 +324,10 @@ extension ManagedObject {
         try setValue(.external(value), at: slot)
     }
 
-    /// Sets a binary attribute to bytes that come one after another, without having them in memory, nor blocking the
-    /// context's queue. The attribute is set when all are there.
+    /// Sets a binary attribute from an asynchronous sequence of chunks, without having it in memory, nor blocking the context's
+    /// queue. The attribute is set at the end of the sequence.
     ///
-    /// - Throws: What the sequence throws, or as ``setExternalData(contentsOf:forKey:taking:)``; the object is as it was then.
+    /// - Throws: The sequence's errors, or as ``setExternalData(contentsOf:forKey:taking:)``; the object is unchanged then.
     public final func setExternalData<Chunks: AsyncSequence>(
         from chunks: Chunks, forKey key: String
     ) async throws where Chunks.Element: DataProtocol {
@@ -336,7 +336,7 @@ extension ManagedObject {
         try setValue(.external(value), at: slot)
     }
 
-    /// Sets a binary attribute to what a file handle gives from its position to its end, while the caller waits.
+    /// Sets a binary attribute to a file handle's bytes from its position to its end, while the caller waits.
     ///
     /// - Throws: As ``setExternalData(contentsOf:forKey:taking:)``.
     public final func setExternalData(

@@ -94,8 +94,7 @@ extension ManagedObjectContext {
         return tracked.filter { $0.state.contains(.hasHooks) && $0.isUnsaved }
     }
 
-    /// Calls `prepareForDeletion()` of an object and of all that its deletion would take along, while every
-    /// relationship still leads where it did.
+    /// Calls `prepareForDeletion()` of an object and of all in its cascade, before any relationship changes.
     func prepareForDeletion(of object: ManagedObject) {
         let isOutermost = preparedForDeletion.isEmpty
         defer { if isOutermost { preparedForDeletion.removeAll() } }

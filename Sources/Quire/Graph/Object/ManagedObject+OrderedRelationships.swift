@@ -1,10 +1,9 @@
 internal import OrderedCollections
 
-/// Ordered to-many relationships by position. The other side of a relationship follows, and undo takes each call back.
+/// Ordered to-many relationships by position. Inverses are maintained, and each call can be undone.
 ///
-/// The methods with a key stop the program with a sentence if the key names no ordered relationship, an object
-/// cannot be in it, or a position is out of bounds; those with a relationship throw ``QuireError`` with code
-/// `invalidValue` instead, and nothing is changed then.
+/// The methods with a key trap if the key names no ordered relationship, an object is not valid in it, or a position is out of
+/// bounds; those with a relationship throw ``QuireError`` with code `invalidValue` instead, and nothing is changed then.
 extension ManagedObject {
     /// Removes the object at a position from an ordered relationship.
     public final func removeObject(from key: String, at index: Int) {
@@ -139,7 +138,7 @@ extension BidirectionalCollection<RelationshipEdit> {
         return false
     }
 
-    /// Whether something was taken out of a relationship whose contents were a fault, so that its place is not known.
+    /// Whether a member was removed while the contents were a fault, so that its position is unknown.
     func includesRemovalFromFault(of toMany: Int) -> Bool {
         contains {
             if case .removed(toMany, _, index: nil) = $0 { return true }

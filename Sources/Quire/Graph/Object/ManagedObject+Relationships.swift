@@ -1,11 +1,11 @@
 internal import OrderedCollections
 
-/// Relationships. Setting one side sets the other; see ``RelationshipDescription``.
+/// Relationships. Setting one side sets the inverse; see ``RelationshipDescription``.
 ///
-/// The methods with a key stop the program with a sentence if the key names no relationship of the right kind
-/// or an object cannot be in it; those with a relationship throw instead. An object that was deleted, or whose row is
-/// known to be gone, gets into no relationship: that throws ``QuireError`` with code `notFound`, and by the methods with
-/// a key it is reported as the context's ``ManagedObjectContext/lastFaultError``. Nothing is changed then.
+/// The methods with a key trap if the key names no relationship of the right kind or an object is not valid in it; those with a
+/// relationship throw instead. An object that was deleted, or whose row is known not to exist, cannot be related: that throws
+/// ``QuireError`` with code `notFound`, and the methods with a key report it as the context's
+/// ``ManagedObjectContext/lastFaultError``. Nothing is changed then.
 extension ManagedObject {
     // MARK: To-one
 
@@ -68,7 +68,7 @@ extension ManagedObject {
             // Prefetched contents without changes need not be copied into the object.
             return members.map { context.object(bits: $0) }
         }
-        // Objects made of the rows find their way into the result through the identity map.
+        // The result gets the objects made from the rows through the identity map.
         let rows = loadMembers(of: relationship, at: index)
         let made = rows.map { rows in rows.indices.map { context.object(for: rows, at: $0) } }
         return withExtendedLifetime(made) {
@@ -83,9 +83,9 @@ extension ManagedObject {
         trapping { try add(object, through: relationship(key, toMany: true)) }
     }
 
-    /// Inserts an object into an ordered to-many relationship at a position, and sets the other side.
+    /// Inserts an object into an ordered to-many relationship at a position, and sets the inverse.
     ///
-    /// An object that is there already moves.
+    /// An object that is a member already moves.
     public final func insert(_ object: ManagedObject, into key: String, at index: Int) {
         trapping { try add(object, through: relationship(key, toMany: true), at: index) }
     }
@@ -172,7 +172,7 @@ extension ManagedObject {
         return members(of: relationship)
     }
 
-    /// As ``notedMembers(of:)``, for what the graph reads for itself: it is not noted for Observation.
+    /// ``notedMembers(of:)`` without registering an access; for the graph's own reads.
     final func members(of relationship: ResolvedEntity.Relationship) -> OrderedSet<ManagedObjectID>
     {
         guard let index = relationship.toManyIndex else { return [] }
@@ -182,7 +182,7 @@ extension ManagedObject {
         return state.members ?? state.added
     }
 
-    /// Reads the contents of a to-many relationship, if they are a fault. Gives the rows that were read on the way.
+    /// Reads the contents of a to-many relationship, if they are a fault. Returns the rows read with them.
     private final func loadMembers(
         of relationship: ResolvedEntity.Relationship, at index: Int
     ) -> RowSet? {
@@ -318,7 +318,7 @@ extension ManagedObject {
             object.realize()
             if object.isInaccessible { throw unknownObject(object, relationship) }
         }
-        // One that has taken the place of a deleted object may be there again.
+        // The replacement of a deleted object may exist again.
         if object.state.isDisjoint(with: [.live, .persisted]) { object.realize() }
         guard object.state.contains(.live), !object.state.contains(.inaccessible) else {
             throw gone(object, relationship)

@@ -112,8 +112,7 @@ extension ManagedObject {
 
 // MARK: - Typed getters
 
-/// Each gives `nil` if there is no value or the attribute is of another type, and stops the program with a
-/// sentence if the key names no attribute.
+/// Each returns `nil` if there is no value or the attribute is of another type, and traps if the key names no attribute.
 extension ManagedObject {
     /// The text of an attribute.
     public final func string(_ key: String) -> String? {
@@ -417,7 +416,7 @@ extension ManagedObject {
 
     // MARK: Faults
 
-    /// 0 if the object's values are there, else another number.
+    /// 0 if the object's values have been read, else another number.
     public final var faultingState: UInt { isFault ? 1 : 0 }
 
     /// Whether a relationship has not been read: the contents of a to-many relationship, or the destination of a to-one

@@ -26,9 +26,9 @@ open class ManagedObject: EntityClass {
         static let persisted = State(rawValue: 1)
         /// The object has not been deleted.
         static let live = State(rawValue: 2)
-        /// The context's list of changed objects holds it.
+        /// The object is in the context's list of changed objects.
         static let tracked = State(rawValue: 4)
-        /// Its values are there; it is no fault.
+        /// The values have been read: not a fault.
         static let realized = State(rawValue: 8)
         /// Its row could not be read.
         static let inaccessible = State(rawValue: 16)
@@ -40,7 +40,7 @@ open class ManagedObject: EntityClass {
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
-        /// Its deletion is saved, or was merged: the context keeps it for undo only, and finds it by nothing.
+        /// The deletion is saved, or was merged: the context keeps the object for undo only, and no lookup finds it.
         static let discarded = State(rawValue: 512)
         /// The object has derived attributes.
         static let derives = State(rawValue: 1 << 12)
@@ -137,8 +137,7 @@ open class ManagedObject: EntityClass {
     /// Called after the object was saved. ``isDeleted`` is false then, also for a deleted object.
     open func didSave() {}
 
-    /// Called before the object is deleted, also if another's deletion takes it along, while its relationships
-    /// still lead where they did.
+    /// Called before the object is deleted, also by a cascade, while its relationships are unchanged.
     open func prepareForDeletion() {}
 
     /// Called before the object becomes a fault, while it has its values.
@@ -168,10 +167,10 @@ open class ManagedObject: EntityClass {
         try validateByModel(&value, forKey: key)
     }
 
-    /// Checks a new object before it is saved: all its values and relationships. An override calls this one, and checks
-    /// what concerns several properties.
+    /// Validates a new object before it is saved: all its values and relationships. An override calls this method, and checks
+    /// rules about several properties.
     ///
-    /// - Throws: ``QuireError`` with code `validation` and all that is wrong in ``QuireError/failures``.
+    /// - Throws: ``QuireError`` with code `validation` and all failures in ``QuireError/failures``.
     open func validateForInsert() throws { try throwIfAny(validationFailures(all: true)) }
 
     /// Checks a changed object before it is saved: its changed values and relationships.
@@ -179,9 +178,9 @@ open class ManagedObject: EntityClass {
     /// - Throws: As ``validateForInsert()``.
     open func validateForUpdate() throws { try throwIfAny(validationFailures(all: false)) }
 
-    /// Checks that a deleted object may go: that no relationship with the delete rule deny leads anywhere.
+    /// Validates a deletion: relationships with the delete rule deny must have no destinations.
     ///
-    /// - Throws: ``QuireError`` with code `deleteDenied`, with a ``DeletionDenial`` that lists what blocks it.
+    /// - Throws: ``QuireError`` with code `deleteDenied`, with a ``DeletionDenial`` that lists the blocking objects.
     open func validateForDelete() throws {
         try throwIfAny(requireContext().denials(of: self))
     }
@@ -197,7 +196,7 @@ open class ManagedObject: EntityClass {
         noteAccess(.state)
         return isNew
     }
-    /// Whether the object was deleted and that is not saved yet, or its row turned out to be gone; see
+    /// Whether the object's deletion is unsaved, or its row does not exist; see
     /// ``ManagedObjectContext/shouldDeleteInaccessibleFaults``.
     public final var isDeleted: Bool {
         noteAccess(.state)
@@ -299,7 +298,7 @@ extension ManagedObject {
             return
         }
         context.checkQueue()
-        // Not so of one that has taken the place of a deleted one.
+        // The replacement of a deleted object is not known to exist.
         let isKnown = state.contains(.persisted)
         do {
             if let snapshot = try context.rowForFault(of: self), snapshot.entity === entity {
@@ -359,14 +358,14 @@ extension ManagedObject: QuerySubject {
     /// The model of the object's context.
     public final var queryLayout: ResolvedModel { requireContext().layout }
 
-    /// The value of a property, for predicates tested in memory.
+    /// The value of a property, for predicates evaluated in memory.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey`, or what reading the store throws.
+    /// - Throws: ``QuireError`` with code `unknownKey`, or the store's read errors.
     public func queryValue(forKey key: String) throws -> QueryValue {
         let index: Int
         switch try property(key) {
         case .relationship(let found): index = found
-        // Of a value in a file it matters only that it is there.
+        // Of a value in a file only its presence matters.
         case .attribute(let slot): return .value(try readNotedValue(at: slot))
         default: return .value(try value(forKey: key))
         }

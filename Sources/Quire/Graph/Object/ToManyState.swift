@@ -43,7 +43,7 @@ struct ToManyState {
         return members.contains(id)
     }
 
-    /// Puts an object in, at a position or last. Returns whether it was not there.
+    /// Inserts an object, at a position or last. Returns whether it was not a member.
     mutating func insert(_ id: ManagedObjectID, at index: Int?, ordered: Bool) -> Bool {
         if members != nil {
             if ordered || index != nil {
@@ -81,7 +81,7 @@ struct ToManyState {
         return (index, ())
     }
 
-    /// Whether an object has come in here and is not in the saved contents, as far as these are known.
+    /// Whether an object was added here and is not in the saved contents, as far as these are known.
     func isUnsavedMember(_ id: ManagedObjectID) -> Bool {
         added.contains(id) && !shared.contains(id)
     }
@@ -168,7 +168,7 @@ struct ToManyState {
         shared = []
     }
 
-    /// Forgets changes and contents.
+    /// Discards changes and contents.
     mutating func rollBack() {
         members = nil
         commit()

@@ -30,7 +30,7 @@ final class ContextObservation {
 
     // MARK: Accesses
 
-    /// Notes that a property is read, if anybody records that.
+    /// Registers an access to a property, if accesses are being recorded.
     func access(_ object: ManagedObject, _ property: ObservedProperty) {
         guard !isSuspended, probe.isTracking() else { return }
         let key = ObjectIdentifier(object)
@@ -99,9 +99,9 @@ final class ContextObservation {
         contextRegistrar.didSet(context, keyPath: keyPath)
     }
 
-    /// Forgets an object that is being freed or leaves the context.
+    /// Removes an object that is being deallocated or leaves the context.
     func forget(_ object: ManagedObject) {
-        // Freed after it is out of the table, because that may free objects, whose end comes back here.
+        // Released after its removal from the table, because that may deallocate objects, which call this method again.
         let entry = entries.removeValue(forKey: ObjectIdentifier(object))
         entries.giveBackMemory()
         withExtendedLifetime(entry) {}

@@ -1,5 +1,4 @@
-/// Something that keeps in step with what a context's objects are. Told on the context's queue, before notifications
-/// are posted.
+/// An observer of a context's objects. Called on the context's queue, before notifications are posted.
 protocol ContextObserver: AnyObject {
     /// Objects have changed, or may have.
     func contextDidChange(_ changes: ContextChange)

@@ -71,7 +71,7 @@ extension ManagedObjectContext: Observable {
 /// | complete objects before they are saved | ``willSaveObjectsNotification``: what is changed then is saved too |
 /// | act on what was saved, with the objects | ``didSaveObjectsNotification`` |
 /// | bring another context up to date | ``didSaveObjectIDsNotification``, whose identifiers may go to any queue |
-/// | refetch after changes of others came in | ``didMergeChangesObjectIDsNotification`` |
+/// | refetch after merges of other contexts' changes | ``didMergeChangesObjectIDsNotification`` |
 /// | follow changes with `for await` | ``changes`` and ``saves``, or ``PersistentStoreCoordinator/saves`` |
 /// | follow the properties that a view shows | Swift's Observation; see ``isObservable`` |
 ///
@@ -92,9 +92,9 @@ extension ManagedObjectContext {
     public static let didChangeObjectsNotification = Notification.Name(
         "QuireManagedObjectContextDidChangeObjects")
 
-    /// Posted when a save begins that has something to save, before ``ManagedObject/willSave()`` and validation.
+    /// Posted when a save with changes begins, before ``ManagedObject/willSave()`` and validation.
     ///
-    /// Observers may change objects, but not save: that stops the program with a sentence.
+    /// Observers may change objects, but not save, which traps.
     public static let willSaveObjectsNotification = Notification.Name(
         "QuireManagedObjectContextWillSaveObjects")
 

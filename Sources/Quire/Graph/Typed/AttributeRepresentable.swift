@@ -20,7 +20,7 @@ public import Foundation
 /// }
 /// ```
 public protocol AttributeRepresentable: SendableMetatype {
-    /// The types of attributes whose every value the type can hold. A model made of a class uses the first.
+    /// The attribute types whose every value is representable. A model made from a class uses the first.
     static var attributeTypes: [AttributeType] { get }
     /// The value of a non-optional property without a value, and without a default value in class or model.
     static var missingValue: Self { get }
@@ -30,7 +30,7 @@ public protocol AttributeRepresentable: SendableMetatype {
     static func value(of object: ManagedObject, at ordinal: Int) -> Self?
     /// Converts an attribute value; `nil` if it is of another type.
     init?(attributeValue value: AttributeValue)
-    /// The value as an attribute keeps it.
+    /// The attribute's representation of the value.
     var attributeValue: AttributeValue { get }
 }
 

@@ -26,10 +26,9 @@ extension EntityClass where Self: ManagedObject {
 }
 
 extension SortOrdering {
-    /// Orders by a key path of a typed class.
+    /// A sort ordering by a key path of a typed class.
     ///
-    /// Stops the program with a sentence if it leads through something that is neither `@Attribute` nor
-    /// `@Relationship`.
+    /// Traps if it contains a property that is neither `@Attribute` nor `@Relationship`.
     public init<Object: ManagedObject>(
         _ keyPath: PartialKeyPath<Object>, ascending: Bool = true,
         options: QueryComparison.Options = []
@@ -41,8 +40,7 @@ extension SortOrdering {
 extension QueryExpression {
     /// The value at a key path of a typed class.
     ///
-    /// Stops the program with a sentence if it leads through something that is neither `@Attribute` nor
-    /// `@Relationship`.
+    /// Traps if it contains a property that is neither `@Attribute` nor `@Relationship`.
     public static func key<Object: ManagedObject>(
         _ keyPath: PartialKeyPath<Object>
     ) -> QueryExpression {
@@ -69,7 +67,7 @@ extension EntityClass where Self: ManagedObject {
         add(object, to: Self.requireName(keyPath))
     }
 
-    /// Inserts an object into an ordered to-many relationship at a position. An object that is there already moves.
+    /// Inserts an object into an ordered to-many relationship at a position. A member already present moves.
     ///
     /// - Complexity: O(*n*).
     public func insert<Destination: ManagedObject>(
@@ -170,7 +168,7 @@ extension EntityDeclaration.Property {
 // MARK: - Predicates of Foundation
 
 extension QueryPredicate {
-    /// The condition that one of Foundation's predicates states of objects of a typed class.
+    /// Translates a Foundation predicate about objects of a typed class.
     ///
     /// ```swift
     /// let era: Range<Int16> = 1790..<1820
@@ -180,18 +178,18 @@ extension QueryPredicate {
     /// try context.fetch(Book.fetchRequest(where: predicate, sortBy: [SortDescriptor(\.title)]))
     /// ```
     ///
-    /// The condition is tested by the store, as any other; to put several together, use `.and([…])` and `.or([…])`.
-    /// It may ask for properties marked `@Attribute` and `@Relationship`, follow relationships, compare, calculate,
-    /// and ask about the elements of to-many relationships with `contains`, `allSatisfy`, `filter`, `count` and
-    /// `isEmpty`. What it captures must be `Codable`, which Foundation asks for, and of a type that attributes may
-    /// have, an enumeration over one, a list or a range of these; instead of an object, capture its `objectID`.
+    /// The store evaluates it as any other predicate; combine several with `.and([…])` and `.or([…])`. It may read properties
+    /// marked `@Attribute` and `@Relationship`, follow relationships, compare, calculate, and test the elements of to-many
+    /// relationships with `contains`, `allSatisfy`, `filter`, `count` and `isEmpty`. Captured values must be `Codable`, as
+    /// Foundation requires, and of an attribute's type, an enumeration over one, a list or a range of these; instead of an
+    /// object, capture its `objectID`.
     ///
-    /// It means what Foundation finds when it evaluates the predicate itself, with few differences: texts compare by
-    /// their bytes, not by canonical equivalence; types of a program's own compare as they are kept; a property without
-    /// a value is missing, even if it reads as 0 or an empty text for not being optional; and where Foundation fails,
-    /// as `!` does on a missing value, the value is missing.
+    /// Its matches equal those of Foundation's evaluation, with few differences: strings compare by their bytes, not by
+    /// canonical equivalence; custom types compare by their stored representation; a property without a value is missing, even
+    /// if it reads as 0 or an empty string because it is not optional; and where Foundation traps, as `!` does on a missing
+    /// value, the value is missing.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported`, quoting the part of the predicate that a query cannot say.
+    /// - Throws: ``QuireError`` with code `unsupported`, quoting the part of the predicate that a query cannot express.
     public init<Object: ManagedObject>(_ predicate: Predicate<Object>) throws {
         self = try PredicateTranslation.condition(
             of: predicate,

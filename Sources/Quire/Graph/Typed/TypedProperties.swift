@@ -26,8 +26,7 @@ final class PropertyProbe: @unchecked Sendable {
 
     // MARK: Key paths
 
-    /// The model's names of the properties that a key path leads through; `nil` if it does not lead through properties
-    /// of typed classes only.
+    /// The model's names of a key path's properties; `nil` if it contains properties other than those of typed classes.
     static func names(of keyPath: AnyKeyPath) -> [String]? {
         let key = Key(keyPath: keyPath)
         if let known = cache.withLock({ $0[key] }) { return known }
@@ -218,8 +217,8 @@ extension ManagedObject {
         preconditionFailure("Never called: it is unavailable.")
     }
 
-    /// Sets an attribute. Stops the program with a sentence if it cannot keep the value: not-a-number, or an integer
-    /// that is out of range for an entity whose attribute is narrower.
+    /// Sets an attribute. Traps if the value is not representable: not-a-number, or an integer out of range for an entity whose
+    /// attribute is narrower.
     @inlinable @inline(__always)
     public final func setAttribute<Value: AttributeRepresentable>(_ ordinal: Int, _ value: Value) {
         setProperty(ordinal, value.attributeValue)

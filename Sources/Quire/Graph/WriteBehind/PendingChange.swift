@@ -1,4 +1,4 @@
-/// A change that a child has saved to its parent, with what the parent's save needs to know of it.
+/// A child's saved change, with the state that the parent's save needs.
 struct PendingChange: Sendable {
     enum Kind: Sendable {
         case inserted, updated, deleted
@@ -10,7 +10,7 @@ struct PendingChange: Sendable {
     /// The change; of a deletion only its subject. Its version is the store's; 0 if unknown, which is allowed unless the row is
     /// written.
     var change: ObjectChange
-    /// The number of the child, which has seen all of what the object is.
+    /// The number of the child, which has seen all values of the object.
     var author: UInt32
 
     var bits: UInt64 { change.objectID.bits }
@@ -64,7 +64,7 @@ struct PendingChange: Sendable {
 }
 
 extension ToManyChange {
-    /// Adds what happened afterwards.
+    /// Adds a later change.
     fileprivate mutating func add(_ next: ToManyChange, isMaybeStored: Bool) {
         if let order = next.order {
             if self.order == nil {

@@ -72,7 +72,7 @@ final class WriteBehindBuffer: Sendable {
         }
     }
 
-    /// Whether the store can have nothing newer than what a view has.
+    /// Whether the store has nothing newer than a snapshot.
     func isCurrent(_ view: WriteBehindSnapshot) -> Bool {
         state.withLock { $0.isBuffering && $0.generation == view.generation }
     }
@@ -135,7 +135,7 @@ final class WriteBehindBuffer: Sendable {
 
     // MARK: Saving
 
-    /// Begins a save, of all that is here. Gives `nil` if the context's objects have the changes.
+    /// Begins a save of all buffered changes. Returns `nil` if the context's objects have the changes.
     func beginSave() -> PendingChangeSet? {
         state.withLock { state in
             guard state.isBuffering, state.saving == nil else { return nil }
@@ -152,7 +152,7 @@ final class WriteBehindBuffer: Sendable {
 
     /// The save has succeeded.
     ///
-    /// - Parameter notesVersions: Whether there are children, who may show rows that are older.
+    /// - Parameter notesVersions: Whether there are children, which may hold older rows.
     func didSave(notesVersions: Bool) {
         state.withLock { state in
             guard let saved = state.saving else { return }
@@ -248,7 +248,7 @@ extension WriteBehindBuffer.State {
         if let pending = current[bits] ?? saving?[bits] {
             guard let known = pendingVersion(of: bits, by: author) else { return nil }
             if known > 0 || pending.kind == .inserted || !change.writesRow { return known }
-            // Until now it merely came into a relationship of another.
+            // So far it was only added to another object's relationship.
             return change.baseVersion.flatMap { $0 > 0 ? $0 : nil }
         }
         let saved = savedVersions[bits]
@@ -296,7 +296,7 @@ extension WriteBehindBuffer.State {
             switch pending.kind {
             case .inserted, .updated:
                 var version = pending.nextVersion
-                // A fault that merely came into a relationship of another was never read, and its row not written.
+                // A fault that was only added to another object's relationship was never read, and its row is not written.
                 if version == 0 { version = savedVersions[pending.bits]?.version ?? 0 }
                 savedVersions.set(version, seenBy: pending.author, for: pending.bits)
             case .deleted: savedVersions.setDeleted(pending.bits)

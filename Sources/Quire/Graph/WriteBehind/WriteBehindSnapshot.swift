@@ -122,7 +122,7 @@ final class WriteBehindSnapshot: Sendable {
 
     private func isDeleted(_ bits: UInt64) -> Bool { changes[bits]?.kind == .deleted }
 
-    /// Puts the rows with values that are not saved in the place of those found, without deleted ones.
+    /// Replaces fetched rows by those with unsaved values, and removes deleted ones.
     private func replacingRows(in found: RowSet) throws -> RowSet {
         var own: [Int] = []
         var picks: [RowSet.Pick] = []
@@ -300,7 +300,7 @@ final class SnapshotObjects: PendingChangeLayer {
             if view.changes.changes[object.position].hasValues { return true }
             if view.changes.changes[object.position].kind == .deleted { return false }
         }
-        // Somebody else may have deleted what merely came into a relationship here.
+        // An object only added to a relationship here may have been deleted by another context.
         return (try? object.stored()) != nil
     }
 
