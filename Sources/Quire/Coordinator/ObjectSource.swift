@@ -47,12 +47,12 @@ struct KnownRowVersion: Sendable {
 }
 
 extension ObjectSource {
-    /// The row of an object, as the source has it now.
+    /// The source's present row of an object.
     func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         try row(for: objectID, maximumAge: 0)
     }
 
-    /// The rows of objects, as the source has them now.
+    /// The source's present rows of objects.
     func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
         try rows(for: objectIDs, maximumAge: 0)
     }

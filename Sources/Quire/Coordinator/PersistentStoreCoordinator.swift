@@ -303,7 +303,7 @@ extension PersistentStoreCoordinator {
 
 /// The permanent identifiers of objects that may still be known by temporary ones, for all contexts of a coordinator.
 ///
-/// Somebody may keep a temporary identifier for ever, so only the latest are here.
+/// Temporary identifiers may be retained forever, so only the latest are kept.
 final class ReplacedIdentifiers: Sendable {
     private struct State: ~Copyable {
         var permanent = IdentifierTable()

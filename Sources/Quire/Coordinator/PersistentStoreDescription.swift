@@ -35,7 +35,7 @@ public struct PersistentStoreDescription: Sendable {
         self.type = type
     }
 
-    /// The options of a SQLite store, with all that is said here.
+    /// The options of a SQLite store, including those set here.
     var effectiveSQLiteOptions: SQLiteStoreOptions {
         var options = sqliteOptions
         options.configuration = configuration

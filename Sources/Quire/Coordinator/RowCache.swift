@@ -54,7 +54,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// The rows of objects that are here, and the objects that are not.
+    /// The cached rows of objects, and the identifiers of the misses.
     func rows(
         _ objectIDs: [ManagedObjectID], maximumAge age: Double
     ) -> (found: [ObjectSnapshot], missing: [ManagedObjectID]) {
@@ -99,7 +99,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// Drops rows that a fetch has shown to be out of date.
+    /// Evicts rows that a fetch has shown to be stale.
     func compare(with rows: RowSet) {
         state.withLock { state in
             if state.places.isEmpty { return }

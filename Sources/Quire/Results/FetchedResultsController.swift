@@ -36,7 +36,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
     public let managedObjectContext: ManagedObjectContext
     /// The key path whose values name the sections: to an attribute, through to-one relationships. `nil` for one section.
     public let sectionNameKeyPath: String?
-    /// The name under which sections are kept; see ``deleteCache(withName:)``.
+    /// The name of the cache entry; see ``deleteCache(withName:)``.
     public let cacheName: String?
     /// The receiver of change callbacks.
     public weak var delegate: (any FetchedResultsControllerDelegate<Result>)?

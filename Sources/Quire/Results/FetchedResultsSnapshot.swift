@@ -143,7 +143,7 @@ extension FetchedResultsController {
 }
 
 extension ResultQuery {
-    /// Whether objects that decide about results are in memory, with values that the store may not have any more.
+    /// Whether objects that affect results are in memory, with values that may be older than the store's.
     fileprivate var mayHaveOldObjects: Bool {
         var found = false
         context.identityMap.forEach { object in

@@ -22,7 +22,7 @@ struct ResultChanges {
         var new: Place?
         /// Whether it was moved past unchanged results, or into another section.
         var isMove = false
-        /// Whether its values have changed; not so if just its identifier has.
+        /// Whether its values have changed, not only its identifier.
         var isUpdate = false
     }
 

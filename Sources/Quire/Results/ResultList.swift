@@ -161,7 +161,7 @@ final class ResultList {
         return Self.rank(ranks[left]) < Self.rank(ranks[right])
     }
 
-    /// Whether an item has the values that a result is sorted by.
+    /// Whether an item has a result's sort values.
     func hasValues(_ item: Item, _ handle: Int) -> Bool {
         for (index, ordering) in orderings.enumerated()
         where ordering.compare(values[handle * orderings.count + index], item.values[index]) != 0 {
@@ -307,7 +307,7 @@ extension ResultList {
         var takenIndex: Int?
         /// Whether its sort values have changed, or it counts as updated anyway.
         var isUpdate: Bool
-        /// The number of results before it that stay where they are.
+        /// The number of unmoved results before it.
         var rank = 0
     }
 

@@ -7,9 +7,9 @@ struct ResultQuery {
     private let section: (ordering: SortOrdering, type: AttributeType)?
     /// The key paths through relationships of predicate, order and sections.
     let paths: [QueryKeyPath]
-    /// The ways to the other objects that decide.
+    /// The paths to other objects that affect the results.
     let ways: [Way]
-    /// Whether values decide that the store derives when it saves.
+    /// Whether the results depend on derived values.
     let dependsOnDerivedValues: Bool
 
     /// A path of relationships from a result to objects that affect it.
@@ -115,7 +115,7 @@ struct ResultQuery {
             ? resolved.entity.subtree.contains(number) : resolved.entity.number == number
     }
 
-    /// Whether an object of an entity may decide about results other than itself.
+    /// Whether an object of an entity may affect results other than itself.
     func dependsOn(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
         return ways.contains { way in
@@ -169,7 +169,7 @@ struct ResultQuery {
         }
     }
 
-    /// The object of an identifier; `nil` for one that was never saved and has left.
+    /// The object of an identifier; `nil` for a new one that has left the context.
     private func object(_ bits: UInt64) -> ManagedObject? {
         if let object = context.identityMap.find(bits) { return object }
         return bits >> 63 == 1 ? nil : context.object(bits: bits)
@@ -243,7 +243,7 @@ struct AffectedResults {
         if event.deleted.contains(where: { query.dependsOnDeletion($0.objectID.bits) }) {
             isUnbounded = true
         }
-        // New objects come last among those that are equal in order, saved ones do not.
+        // Among equal sort values new objects come last, saved ones do not.
         if query.isWindow, event.inserted.contains(where: { query.isAbout($0.objectID.bits) }) {
             isUnbounded = true
         }

@@ -57,7 +57,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
                 + "more).", subject: .init(object: id.uriRepresentation))
     }
 
-    /// The stores that may have something of a request.
+    /// The stores that may have matches for a request.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`.
     func members(for request: FetchRequest) throws -> [Member] {
@@ -67,7 +67,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
         }
     }
 
-    /// The store that new objects of an entity go to unless they are assigned to another one.
+    /// The default store of an entity's new objects.
     func memberForNewObjects(of entity: ResolvedEntity) -> Member? {
         members.first { $0.entityNumbers.contains(entity.number) && !$0.store.isReadOnly }
     }
@@ -79,7 +79,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
 
     private var empty: RowSet { RowSet([], layout: layout, store: identity) }
 
-    /// Checks a request that no store can have anything of.
+    /// Checks a request that no store can match.
     private func check(_ request: FetchRequest) throws {
         _ = try ResolvedQuery(request, in: layout, store: identity)
     }

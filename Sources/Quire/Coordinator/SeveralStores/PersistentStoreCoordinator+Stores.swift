@@ -163,7 +163,7 @@ extension PersistentStoreCoordinator {
         )
     }
 
-    /// The store that new objects of an entity go to unless they are assigned to one.
+    /// The default store of an entity's new objects.
     func storeForNewObjects(of entity: ResolvedEntity) -> StoreIdentity? {
         stores.withLock { stores in
             stores.members.first {
@@ -172,7 +172,7 @@ extension PersistentStoreCoordinator {
         }
     }
 
-    /// Checks that new objects of an entity can go to a store.
+    /// Checks that new objects of an entity can be saved to a store.
     func checkIsPlace(_ store: any PersistentStore, forNew entity: ResolvedEntity) throws {
         guard let member = stores.withLock({ $0.members.first { $0.store === store } }) else {
             throw QuireError(

@@ -36,7 +36,7 @@ public struct StoreFile: Sendable {
     private static let headSize: Int64 = 4096
 
     private static func type(of path: String) throws -> StoreType {
-        // One that is open and new may have nothing in it but its log yet.
+        // A new open store may have only its log.
         if OpenDatabaseRegistry.contains(path) { return .sqlite }
         let file = try OpenFile.open(path, for: .reading)
         defer { file.close() }
@@ -300,7 +300,7 @@ struct NewStoreFile {
 }
 
 extension PersistentStore {
-    /// The keys that seal the store's files; `nil` if the store is not protected.
+    /// The encryption keys of the store's files; `nil` if it is not protected.
     package var storeProtection: StoreProtection? {
         (self as? SQLiteStore)?.protection ?? (self as? AtomicStore)?.protection
     }

@@ -212,7 +212,7 @@ extension ManagedObjectContext {
     /// The permanent identifiers that a save has given, for the case that it fails: another process may use them then.
     private struct GivenIDs {
         var objects: [(object: ManagedObject, temporary: ManagedObjectID)] = []
-        /// The last log for undo that cannot know any of them.
+        /// The last undo log that cannot contain any of them.
         let lastLog: UInt64
     }
 
@@ -336,7 +336,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Moves values and relationships of an object to another, and deletes it.
+    /// Moves an object's values and relationships to another, and deletes it.
     private func merge(
         _ loser: ManagedObject, into winner: ManagedObject, _ constraint: Set<Int>,
         _ transfer: Transfer

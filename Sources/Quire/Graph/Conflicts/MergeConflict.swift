@@ -4,15 +4,15 @@ internal import OrderedCollections
 public struct MergeConflict: Sendable {
     /// The object.
     public let objectID: ManagedObjectID
-    /// The version that the context has read; 0 if it has not read the object.
+    /// The base version; 0 if the context has not read the object.
     public let oldVersionNumber: UInt32
-    /// The version that the store has now; 0 if the object was deleted there.
+    /// The present version in the store; 0 if the object was deleted there.
     public let newVersionNumber: UInt32
     /// The object as it would be saved; `nil` if it was deleted here.
     public let objectSnapshot: ConflictSnapshot?
     /// The object as the context has last read or saved it; `nil` if it has not read it.
     public let cachedSnapshot: ConflictSnapshot?
-    /// The object as the store, or the parent context, has it now; `nil` if it was deleted there.
+    /// The present values in the store, or the parent context; `nil` if the object was deleted there.
     public let persistedSnapshot: ConflictSnapshot?
     /// The properties changed here. Elements of composite attributes have dotted names.
     public let changedProperties: Set<String>
@@ -40,7 +40,7 @@ public struct ConflictSnapshot: Sendable, Equatable {
     public subscript(name: String) -> AttributeValue? { values[name] }
 }
 
-/// Objects that share values although a uniqueness constraint of their entity forbids it.
+/// A violation of a uniqueness constraint: objects that share its values.
 public struct ConstraintConflict: Sendable {
     /// The entity that declares the constraint.
     public let entityName: String
@@ -63,7 +63,7 @@ public struct ConstraintConflict: Sendable {
     public var error: QuireError { QuireError.combining(found.errors(file: nil)) }
 }
 
-/// All conflicts of a save that failed by them. Underlies the error that the save throws.
+/// All conflicts of a failed save; the underlying error of the save's error.
 struct ConflictDetails: Error {
     let mergeConflicts: [MergeConflict]
     let constraintConflicts: [ConstraintConflict]
@@ -139,7 +139,7 @@ extension ManagedObjectContext {
 
     // MARK: - Attributes only
 
-    /// Whether nothing is in conflict but values of attributes: then other objects have nothing to do with it.
+    /// Whether only attribute values are in conflict: then no other objects are affected.
     func canMergeInPlace(_ decision: ResolvedConflict) -> Bool {
         let object = object(with: decision.objectID)
         guard decision.change == .update, decision.fate != .delete, let row = decision.current,

@@ -6,9 +6,9 @@ public enum MergePolicyType: Sendable, CaseIterable {
     case mergeByPropertyStoreTrumpMergePolicyType
     /// Property by property: the context's value wins where both sides have changed it.
     case mergeByPropertyObjectTrumpMergePolicyType
-    /// Objects in conflict are saved as the context has them, with all their properties.
+    /// The context's objects win, with all their properties.
     case overwriteMergePolicyType
-    /// Objects in conflict lose their changes and are as the store has them.
+    /// The store's objects win; the context's changes are discarded.
     case rollbackMergePolicyType
 }
 
@@ -58,9 +58,9 @@ open class MergePolicy: @unchecked Sendable {
     /// Property by property: the context's value wins where both sides have changed it.
     public static let mergeByPropertyObjectTrump = MergePolicy(
         merge: .mergeByPropertyObjectTrumpMergePolicyType)
-    /// Objects in conflict are saved as the context has them, with all their properties.
+    /// The context's objects win, with all their properties.
     public static let overwrite = MergePolicy(merge: .overwriteMergePolicyType)
-    /// Objects in conflict lose their changes and are as the store has them.
+    /// The store's objects win; the context's changes are discarded.
     public static let rollback = MergePolicy(merge: .rollbackMergePolicyType)
 
     /// Resolves an object's conflict.

@@ -229,7 +229,7 @@ struct Rebase {
         guard object.state.isSuperset(of: [.live, .persisted]) else { return }
         object.realize()
         if object.isInaccessible, let saved = intent.saved {
-            // Deleted this very moment. The next try finds that out.
+            // Deleted concurrently. The next attempt detects that.
             object.state.remove(.inaccessible)
             object.state.formUnion([.live, .persisted])
             (object.chunk, object.rowOffset) = (saved.chunk, saved.offset)

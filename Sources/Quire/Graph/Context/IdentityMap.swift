@@ -1,4 +1,4 @@
-/// Finds the object of an identifier in a context, so that there is one object per identifier.
+/// A context's table of registered objects: one object per identifier.
 ///
 /// An open-addressing table on the identifier's 64 bits. It does not retain: an object takes itself out when
 /// it is freed. Used on the context's queue only.

@@ -47,7 +47,7 @@ extension ManagedObjectContext {
                     repair(object)
                     continue
                 }
-                // Others may have related something to it, and that may have been deleted and brought back here.
+                // A merge may have related an object to it that was deleted and reinserted here.
                 if object.state.contains(.persisted) {
                     object.realize()
                     leaveSavedReferences(of: object)
@@ -188,7 +188,7 @@ final class UndoGroup {
         return isChanged || items.count != count
     }
 
-    /// Whether nothing was registered since a group was closed within this one.
+    /// Whether a closed group is the last item of this one.
     var endsWithGroup: Bool {
         if case .group? = items.last { return true }
         return false

@@ -26,7 +26,7 @@ extension ManagedObjectContext {
 
     // MARK: Rows
 
-    /// The rows that a request finds, with this context's changes laid over them.
+    /// The rows matching a request, with this context's changes overlaid.
     func rows(matching request: FetchRequest) throws -> RowSet {
         guard overlayIsNeeded(for: request) else { return try source.rows(matching: request) }
         return try overlay(for: request).rows()
@@ -122,12 +122,12 @@ extension ManagedObjectContext {
         !object.state.contains(.savedHere) && derived?.stale.contains(object.objectID) != true
     }
 
-    /// Whether the object has values that are not in its row.
+    /// Whether the object has values beside its row.
     func hasOwnValues(_ object: ManagedObject) -> Bool {
         object.edits.map { !$0.own.isEmpty } ?? false
     }
 
-    /// Rows of objects with the values they have here. Inaccessible objects have none.
+    /// Rows of objects with their present values. Inaccessible objects have none.
     func rowSet(of objects: [ManagedObject]) throws -> RowSet {
         var builder = RowSetBuilder(
             layout: layout, store: storeIdentity,

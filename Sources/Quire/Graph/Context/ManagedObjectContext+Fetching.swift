@@ -1,5 +1,5 @@
 extension ManagedObjectContext {
-    /// The objects that a request finds, unsaved changes of this context and its parents included.
+    /// Fetches objects, including unsaved changes of this context and its parents.
     ///
     /// - Complexity: One query and a copy of the rows found. If the context has changes that can matter to the
     ///   request, O(*n*) in these too.
@@ -76,7 +76,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The number of objects that a request finds, unsaved changes included.
+    /// The number of objects matching a request, including unsaved changes.
     ///
     /// - Complexity: The source counts. If the context has changes that can matter to the request, O(*n*) in these too;
     ///   if its condition looks at other objects that have changed, every object of the entity is tested.
@@ -138,7 +138,7 @@ extension ManagedObjectContext {
         return object
     }
 
-    /// The object of an identifier if the context has it, without reading anything.
+    /// The registered object of an identifier, without a read.
     public func registeredObject(for objectID: ManagedObjectID) -> ManagedObject? {
         checkQueue()
         let objectID = storeIdentity.adopting(objectID) ?? objectID
@@ -244,7 +244,7 @@ extension ManagedObjectContext {
             bits: bits, store: bits >> 63 == 1 ? temporaryIdentity : storeIdentity)
     }
 
-    /// The row for a fault: one that was read ahead, one read with its neighbours, or its own.
+    /// The row for a fault: prefetched, read with its batch, or read singly.
     func rowForFault(of object: ManagedObject) throws -> ObjectSnapshot? {
         if !prefetches.isEmpty, let row = prefetchedRow(object.objectID.bits) { return row }
         if try !prefetchWindow.isEmpty && realizeWithNeighbours(object) { return object.snapshot }
@@ -296,7 +296,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The identifiers of the objects that a request finds, unsaved changes of this context and its parents included.
+    /// Fetches identifiers, including unsaved changes of this context and its parents.
     ///
     /// - Throws: As ``fetch(_:)-(FetchRequest)``.
     public func fetchObjectIDs(_ request: FetchRequest) throws -> [ManagedObjectID] {
@@ -348,7 +348,7 @@ extension ManagedObjectContext {
 }
 
 extension ManagedObjectContext {
-    /// The identifiers of the objects of a class that a request finds.
+    /// Fetches identifiers of a class's objects.
     ///
     /// - Throws: As ``fetch(_:)-(TypedFetchRequest<Object>)``.
     public func fetchObjectIDs<Object: ManagedObject>(
@@ -357,7 +357,7 @@ extension ManagedObjectContext {
         try fetchObjectIDs(request.request(in: layout))
     }
 
-    /// Values of the objects of a class that a request finds, or of groups of them.
+    /// Fetches values of a class's objects, or of groups of them.
     ///
     /// - Throws: As ``fetchDictionaries(_:)-(FetchRequest)``.
     public func fetchDictionaries<Object: ManagedObject>(

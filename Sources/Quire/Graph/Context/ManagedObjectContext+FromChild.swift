@@ -97,7 +97,7 @@ extension ManagedObjectContext {
     private func insert(_ change: ObjectChange) -> ManagedObject {
         let object: ManagedObject
         if let found = identityMap.find(change.objectID.bits) {
-            // Deleted here too, not saved yet, and brought back by the child's undo.
+            // Deleted here too, unsaved, and reinserted by the child's undo.
             object = found
         } else {
             object = instance(change.objectID, change.entity, state: [])

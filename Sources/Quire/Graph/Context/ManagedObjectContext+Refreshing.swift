@@ -196,7 +196,7 @@ extension ManagedObjectContext {
         guard object.isUnsaved else { return }
         let wasDeleted = !object.state.contains(.live)
         if wasDeleted {
-            // A child's deletion may have come without the values.
+            // A child's deletion may not include the values.
             if object.chunk == nil && object.edits?.own.isEmpty != false {
                 object.state.remove(.realized)
             }
@@ -339,7 +339,7 @@ extension ManagedObjectContext {
 }
 
 extension ManagedObject {
-    /// Becomes a fault that keeps transient values. Only without changes.
+    /// Turns the object into a fault that keeps transient values. Requires that it has no changes.
     final func turnIntoStaleFault() {
         guard let edits, !transientSlots(of: edits.own).isEmpty else { return turnIntoFault() }
         turnIntoFault()

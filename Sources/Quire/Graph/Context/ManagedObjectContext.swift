@@ -43,9 +43,9 @@ public final class ManagedObjectContext {
     package var saveBlock: QuireError?
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
-    /// The context that this one reads from and saves to; `nil` if it does so with the store.
+    /// The parent context; `nil` if the context reads from the stores.
     public let parent: ConfinedContext?
-    /// The coordinator of the store that the context, or the topmost of its parents, saves to.
+    /// The coordinator of the context, or of its root context.
     public let persistentStoreCoordinator: PersistentStoreCoordinator
     /// A name for debugging.
     public var name: String?
@@ -71,7 +71,7 @@ public final class ManagedObjectContext {
             changeLogger = undoManager
         }
     }
-    /// The undo manager again, for the check that every change makes.
+    /// The undo manager, cached for the check on every change.
     @exclusivity(unchecked) private var changeLogger: UndoManager?
     /// The resolution of optimistic-lock failures during a save; ``MergePolicy/error`` by default.
     public var mergePolicy = MergePolicy.error
@@ -91,7 +91,7 @@ public final class ManagedObjectContext {
         defer { lastFaultError = nil }
         return lastFaultError
     }
-    /// Called at the end of every user event that changed anything. For documents.
+    /// Called at the end of every user event with changes. For documents.
     package var changeHandler: (() -> Void)?
     /// Whether undo can revert the last user event.
     package private(set) var lastEventIsUndoable = false
@@ -104,7 +104,7 @@ public final class ManagedObjectContext {
     /// The store identity of temporary identifiers.
     let temporaryIdentity: StoreIdentity
     let queueMarker: QueueMarker
-    /// The contexts that read from this one and save to it.
+    /// The child contexts.
     let children = ContextChildren()
     /// Observers of saves to this context: its children.
     let saveObservers = SaveObservers()
@@ -116,7 +116,7 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) var hasTemporaryIDs = false
     /// Set by a merge; undo must then repair inverses.
     var undoRequiresInverseRepair = false
-    /// The objects that ``retainsRegisteredObjects`` keeps.
+    /// The objects retained by ``retainsRegisteredObjects``.
     @exclusivity(unchecked) var retainedObjects: Set<ManagedObject>?
     /// Whether an object whose row no longer exists counts as deleted. True for a new context.
     ///
@@ -145,7 +145,7 @@ public final class ManagedObjectContext {
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
-    /// Whether a block that ends the user event is on its way to the queue.
+    /// Whether a block that ends the user event is enqueued.
     private var eventEndIsScheduled = false
     /// Whether observers are being notified that a save begins.
     var isAnnouncingSave = false
@@ -544,7 +544,7 @@ public final class ManagedObjectContext {
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
                 object.edits?.rollBack()
-                // A child's deletion may have come without the values.
+                // A child's deletion may not include the values.
                 if object.chunk == nil && object.edits?.own.isEmpty != false {
                     object.state.remove(.realized)
                 }

@@ -13,7 +13,7 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
 
     private struct Pending {
         var saves: [(changes: ObjectIDChanges, isByRows: Bool)] = []
-        /// Saves that are being merged: the context and its children have not taken notice of them yet.
+        /// Saves being merged: the context and its children have not applied them yet.
         var mergeCount = 0
 
         mutating func beginMerge() -> (changes: ObjectIDChanges, isByRows: Bool)? {

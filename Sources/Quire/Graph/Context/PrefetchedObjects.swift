@@ -71,7 +71,7 @@ final class PrefetchedObjects: RowHolder {
 
     // MARK: Finding
 
-    /// The row of an object, if it was read ahead and is good.
+    /// The prefetched row of an object, if it is not stale.
     func row(_ bits: UInt64) -> ObjectSnapshot? {
         guard let place = places[bits], !context.staleRows.contains(bits, since: serial) else {
             return nil
@@ -104,7 +104,7 @@ final class PrefetchedObjects: RowHolder {
         var objects: [ManagedObject] = []
     }
 
-    /// Follows key paths: those that begin alike share their queries.
+    /// Reads along key paths; common prefixes share their queries.
     private func follow(_ paths: [ArraySlice<QueryKeyPath.Step>], from owners: Owners) throws {
         var done: Set<Int> = []
         for path in paths {
@@ -229,7 +229,7 @@ final class PrefetchedObjects: RowHolder {
 }
 
 extension ManagedObjectContext {
-    /// The row of an object, if a fetch whose results are held has read it ahead.
+    /// The row of an object prefetched by a fetch whose results are retained.
     func prefetchedRow(_ bits: UInt64) -> ObjectSnapshot? {
         for reference in prefetches.reversed() {
             if let row = reference.takeUnretainedValue().row(bits) { return row }
@@ -237,7 +237,7 @@ extension ManagedObjectContext {
         return nil
     }
 
-    /// The saved contents of a to-many relationship, if a fetch whose results are held has read them ahead.
+    /// The saved contents of a to-many relationship prefetched by a fetch whose results are retained.
     func prefetchedMembers(
         of object: ManagedObject, _ relationship: ResolvedEntity.Relationship
     ) -> Slice<ContiguousArray<UInt64>>? {

@@ -24,7 +24,7 @@ public final class UndoManager {
     private var disabledCount = 0
     /// The position when nothing more can be undone.
     private var floor = UndoManager.newPosition()
-    /// The position while a group is open that has something in it.
+    /// The position while a non-empty group is open.
     private var openPosition = UndoManager.newPosition()
     /// The contexts that register changes.
     var clients: [ObjectIdentifier: UndoClient] = [:]
@@ -34,7 +34,7 @@ public final class UndoManager {
     /// Creates an undo manager with empty stacks.
     public init() {}
 
-    /// Adds a context, and removes those that have been freed.
+    /// Adds a context, and removes released ones.
     func addClient(_ context: ObjectIdentifier, _ client: UndoClient) {
         clients = clients.filter { $0.value.isAlive() }
         clients[context] = client
@@ -54,7 +54,7 @@ public final class UndoManager {
     public private(set) var isRedoing = false
     /// Whether changes are registered.
     public var isUndoRegistrationEnabled: Bool { disabledCount == 0 }
-    /// The number of groups that are open, that of the user event included.
+    /// The number of open groups, including the user event's.
     public var groupingLevel: Int { openGroups.count }
     /// Whether there is anything to undo.
     public var canUndo: Bool {
@@ -62,7 +62,7 @@ public final class UndoManager {
     }
     /// Whether there is anything to redo.
     public var canRedo: Bool { !redoStack.isEmpty && !hasPending }
-    /// The number of groups that can be undone, open ones not counted.
+    /// The number of groups that can be undone, without open ones.
     public var undoCount: Int { undoStack.count }
     /// The number of groups that can be redone.
     public var redoCount: Int { redoStack.count }

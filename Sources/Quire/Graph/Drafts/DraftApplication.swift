@@ -4,7 +4,7 @@ struct DraftApplication {
     /// The omissions so far, each only once.
     private(set) var omissions: [ObjectDraft.Omission] = []
     private var reported: Set<ObjectDraft.Omission> = []
-    /// The identifiers of the new objects; `nil` for one of an entity that is no more.
+    /// The identifiers of the new objects; `nil` if the entity no longer exists.
     private var newIDs: [ManagedObjectID?] = []
     /// The saved objects that there are.
     private var present: Set<ManagedObjectID> = []

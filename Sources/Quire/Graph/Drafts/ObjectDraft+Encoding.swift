@@ -15,7 +15,7 @@ extension ObjectDraft {
     /// The version of the form.
     static let formatVersion: UInt8 = 1
 
-    /// The draft as bytes, for ``init(decoding:)``. Equal drafts have equal bytes.
+    /// Encodes the draft for ``init(decoding:)``. Equal drafts have equal bytes.
     ///
     /// - Complexity: O(*n*) in the size of the values.
     public func encoded() -> Data {
@@ -159,7 +159,7 @@ private struct DraftWriter {
     }
 }
 
-/// Reads a draft's bytes, which anybody may have written.
+/// Decodes a draft's bytes, which are untrusted.
 private struct DraftReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0

@@ -28,7 +28,7 @@ extension ManagedObject {
         }
     }
 
-    /// Whether unsaved changes can make a value another than the one that was read.
+    /// Whether unsaved changes can affect a derived value.
     private final func mayDiffer(
         _ derivation: ResolvedEntity.Derivation, _ unsaved: DirtyDerivationSources,
         in context: ManagedObjectContext

@@ -88,7 +88,7 @@ extension ManagedObjectContext {
 
     private static var willSaveLimit: Int { 1000 }
 
-    /// The objects to which `didSave()` is due after the save.
+    /// The objects whose `didSave()` is called after the save.
     func objectsToTellOfSave() -> [ManagedObject] {
         guard layout.hasSubclasses else { return [] }
         return tracked.filter { $0.state.contains(.hasHooks) && $0.isUnsaved }

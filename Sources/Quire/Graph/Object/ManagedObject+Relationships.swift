@@ -78,7 +78,7 @@ extension ManagedObject {
         }
     }
 
-    /// Adds an object to a to-many relationship, last in its order, and sets the other side.
+    /// Adds an object to a to-many relationship, last in its order, and sets the inverse.
     public final func add(_ object: ManagedObject, to key: String) {
         trapping { try add(object, through: relationship(key, toMany: true)) }
     }

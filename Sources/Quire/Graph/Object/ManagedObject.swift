@@ -34,7 +34,7 @@ open class ManagedObject: EntityClass {
         static let inaccessible = State(rawValue: 16)
         /// It was saved in this context, so its row may be older than what the parent has.
         static let savedHere = State(rawValue: 32)
-        /// It is of a subclass, which may have methods of the life cycle.
+        /// The object is of a subclass, which may override life-cycle methods.
         static let hasHooks = State(rawValue: 64)
         /// The present user event has changed it.
         static let inEvent = State(rawValue: 128)
@@ -61,7 +61,7 @@ open class ManagedObject: EntityClass {
     public final let entity: ResolvedEntity
     /// Not retained: the context clears it in its deinit, and outlives every other use of the object.
     @exclusivity(unchecked) unowned(unsafe) final var context: ManagedObjectContext?
-    /// The row that holds the values which `edits` does not.
+    /// The row of the values that `edits` lacks.
     @exclusivity(unchecked) final var chunk: RowChunk?
     @exclusivity(unchecked) final var rowOffset: UInt32 = 0
     /// The version of the row; the optimistic lock.

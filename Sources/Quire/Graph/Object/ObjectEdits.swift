@@ -1,7 +1,7 @@
 /// The values held by a new, changed or saved object beside its row, and the contents of its to-many relationships. An object
 /// that was only read has none.
 final class ObjectEdits {
-    /// Values by slot. Only those in `own` mean anything.
+    /// Values by slot. Only those in `own` are valid.
     @exclusivity(unchecked) var values: ContiguousArray<AttributeValue>
     /// The slots whose value is in `values` rather than in the object's row.
     @exclusivity(unchecked) var own: SlotMask

@@ -35,7 +35,7 @@ struct ToManyState {
     /// Whether the order must be saved as a whole. Members that another context has added as well have a position already.
     var needsOrder: Bool { isArranged || (committedOrder != nil && !shared.isEmpty) }
 
-    /// Whether an object is in the saved contents; `nil` if these are not known.
+    /// Whether the saved contents have an object; `nil` if unknown.
     func isSaved(_ id: ManagedObjectID) -> Bool? {
         guard let members else { return nil }
         if added.contains(id) { return shared.contains(id) }
@@ -108,7 +108,7 @@ struct ToManyState {
         added.elements.filter(saved.contains) + removed.elements.filter { !saved.contains($0) }
     }
 
-    /// Fills in the contents read from the source. Of ``differences(in:)`` only those in `shared` are differences still.
+    /// Sets the contents read from the source. Of ``differences(in:)`` only those in `shared` remain differences.
     mutating func load(
         _ saved: OrderedSet<ManagedObjectID>, isOrdered: Bool,
         shared: OrderedSet<ManagedObjectID> = []

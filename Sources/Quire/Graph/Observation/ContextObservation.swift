@@ -8,7 +8,7 @@ internal import OrderedCollections
 final class ContextObservation {
     private final class Entry {
         let registrar = ObservationRegistrar()
-        /// The properties that were ever followed, by ``ObservedProperty/number``.
+        /// The properties ever observed, by ``ObservedProperty/number``.
         var properties = SlotMask()
     }
 
@@ -54,7 +54,7 @@ final class ContextObservation {
 
     // MARK: Changes
 
-    /// Whether anybody ever followed a property of an object.
+    /// Whether any object's property was ever observed.
     func isObserved(_ object: ManagedObject, _ property: ObservedProperty) -> Bool {
         entries[ObjectIdentifier(object)]?.properties.contains(property.number) ?? false
     }
@@ -280,7 +280,7 @@ final class TrackingProbe {
         subscript(observed witness: Witness) -> Void { () }
     }
 
-    /// Part of a key path that notices when it is hashed.
+    /// A key path component that detects being hashed.
     private final class Witness: Hashable {
         var wasHashed = false
 

@@ -2,7 +2,7 @@
 protocol ContextObserver: AnyObject {
     /// Objects have changed, or may have.
     func contextDidChange(_ changes: ContextChange)
-    /// Objects have other identifiers: they were saved, or that has failed.
+    /// The identifiers of objects were replaced by a save, or restored after its failure.
     func contextDidReplaceIDs(_ replaced: [(old: UInt64, new: UInt64)])
 }
 
@@ -66,9 +66,9 @@ struct EventChanges {
     var deleted: [ManagedObject] = []
     /// Objects whose values were read again.
     var refreshed: [ManagedObject] = []
-    /// Objects that were made faults, their changes lost.
+    /// Objects turned into faults, their changes discarded.
     var invalidated: [ManagedObject] = []
-    /// Whether the context has forgotten all its objects, which are then in `invalidated`.
+    /// Whether the context was reset; its former objects are in `invalidated`.
     var isReset = false
 
     var isEmpty: Bool {

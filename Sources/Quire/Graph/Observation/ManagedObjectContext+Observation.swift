@@ -51,7 +51,7 @@ extension ManagedObjectContext: Observable {
         if isObservable { observation?.accessChanges(of: self) }
     }
 
-    /// Runs a closure whose reads are not followed.
+    /// Runs a closure whose reads are not recorded.
     func withoutNoting<Result>(_ body: () throws -> Result) rethrows -> Result {
         guard let observation, !observation.isSuspended else { return try body() }
         observation.isSuspended = true
@@ -216,13 +216,13 @@ extension Notification {
     public var insertedObjects: Set<ManagedObject> { changedObjects?.inserted ?? [] }
     /// Objects whose values or relationships changed.
     public var updatedObjects: Set<ManagedObject> { changedObjects?.updated ?? [] }
-    /// Deleted objects, and new ones that have left the context.
+    /// Deleted objects, and new ones removed from the context.
     public var deletedObjects: Set<ManagedObject> { changedObjects?.deleted ?? [] }
     /// Objects that had no changes, or lost them, and have the values of the store or the parent.
     public var refreshedObjects: Set<ManagedObject> { changedObjects?.refreshed ?? [] }
-    /// Objects that were made faults, their changes lost.
+    /// Objects turned into faults, their changes discarded.
     public var invalidatedObjects: Set<ManagedObject> { changedObjects?.invalidated ?? [] }
-    /// Whether the context was reset: it has none of the objects any more that it had.
+    /// Whether the context was reset and has released all its objects.
     public var invalidatedAllObjects: Bool { changedObjects?.changes.isReset ?? false }
 
     /// The same by identifiers, which may go to any queue. `nil` if the notification has nothing to do with

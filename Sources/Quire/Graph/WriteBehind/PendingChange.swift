@@ -16,7 +16,7 @@ struct PendingChange: Sendable {
     var bits: UInt64 { change.objectID.bits }
     var entity: ResolvedEntity { change.entity }
 
-    /// Whether there are values that are not saved. Then all values of the object are known.
+    /// Whether there are unsaved values. Then all values of the object are known.
     var hasValues: Bool {
         switch kind {
         case .inserted: true
