@@ -12,8 +12,7 @@ protocol ObjectSource: AnyObject, Sendable {
     func rows(matching request: FetchRequest) throws -> RowSet
     func count(matching request: FetchRequest) throws -> Int
     func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
-    /// The row of an object. One that the coordinator has kept will do if it was read at most so many seconds
-    /// ago; without bound if that is negative.
+    /// The row of an object. A cached row is used if it was read at most `maximumAge` seconds ago; any if that is negative.
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot?
     /// The rows of objects of any entities, in any order, without those that do not exist.
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet
@@ -29,8 +28,7 @@ protocol ObjectSource: AnyObject, Sendable {
     func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64>
     /// Evicts the rows of objects from the coordinator's cache; all rows for `nil`.
     func forgetRows(of objectIDs: [ManagedObjectID]?)
-    /// Sets aside identifiers for new objects; in the store that is named, or else in the first that keeps objects of
-    /// the entity.
+    /// Reserves identifiers for new objects; in the given store, or else in the first that keeps objects of the entity.
     func reserveObjectIDs(
         for entity: ResolvedEntity, count: Int, durably: Bool, in store: StoreIdentity?
     ) throws -> [ManagedObjectID]

@@ -301,7 +301,7 @@ extension PersistentStoreCoordinator {
 
 // MARK: - Replaced identifiers
 
-/// The permanent identifiers of objects that may still be known by temporary ones, for all contexts of a coordinator.
+/// The permanent identifiers of objects that contexts of the coordinator may still refer to by temporary ones.
 ///
 /// Temporary identifiers may be retained forever, so only the latest are kept.
 final class ReplacedIdentifiers: Sendable {

@@ -14,8 +14,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The permanent identifier of an object that was known by a temporary one, here or in another context of the
-    /// coordinator.
+    /// The permanent identifier that replaced a temporary one, here or in another context of the coordinator.
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
         if let object = identityMap.find(temporary.bits) {
             return object.objectID.isTemporary ? nil : object.objectID
@@ -32,7 +31,7 @@ extension ManagedObjectContext {
         return try overlay(for: request).rows()
     }
 
-    /// The row of an object as this context sees it. One that the coordinator has kept will do if it is not older.
+    /// The row of an object as this context sees it. A cached row is used if it is recent enough.
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
         guard let object = identityMap.find(objectID.bits) else {
             return try source.row(for: objectID, maximumAge: maximumAge)
@@ -43,8 +42,7 @@ extension ManagedObjectContext {
         return try source.row(for: objectID, maximumAge: maximumAge)
     }
 
-    /// The rows of objects as this context sees them, in any order. Those that the coordinator has kept will do if they
-    /// are not older.
+    /// The rows of objects as this context sees them, in any order. Cached rows are used if they are recent enough.
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
         var own: [ManagedObject] = []
         var others: [ManagedObjectID] = []

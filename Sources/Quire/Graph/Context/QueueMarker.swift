@@ -14,11 +14,10 @@ final class QueueMarker: @unchecked Sendable {
 
     /// The queue.
     let queue: DispatchQueue
-    /// The queues that wait for the block that runs on this one. Only touched on the queue, hence the unchecked
-    /// conformance.
+    /// The queues that wait for this one's running block. Only accessed on the queue, hence the unchecked conformance.
     private var waiting: [QueueMarker] = []
-    /// The thread that is known to run a block of the queue; 0 if none is. Written on the queue only. Any thread may
-    /// compare it with itself: that it is the same can only be while it is on the queue.
+    /// The thread known to run a block of the queue; 0 if none. Written on the queue only. Any thread may compare it with
+    /// itself: they can only be equal while that thread is on the queue.
     private let thread = Atomic<UInt>(0)
 
     /// Whether contexts check their queue: in debug builds, and with `QUIRE_CONCURRENCY_DEBUG=1`.

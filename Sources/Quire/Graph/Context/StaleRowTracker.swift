@@ -196,8 +196,8 @@ extension ManagedObjectContext {
         for question in parent.children.questions { answer(question) }
     }
 
-    /// Answers which rows the context holds, in its objects and in results of fetches, unless it has. While it is reading
-    /// rows on another thread it does not know, and answers when they are read.
+    /// Answers a query with the rows that the context holds, in its objects and in fetch results, unless it has answered.
+    /// During a background fetch its rows are unknown, and the answer is delayed until they are read.
     func answer(_ question: RetainedRowsQuery) {
         guard question.isMissing(number) else { return }
         var identifiers: ContiguousArray<UInt64> = []

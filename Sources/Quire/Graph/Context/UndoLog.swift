@@ -20,8 +20,7 @@ final class UndoLog {
 }
 
 extension [UndoOperation] {
-    /// Drops steps that earlier ones make void: taking a log back ends with the value, or the order, that was
-    /// there first.
+    /// Removes operations that earlier ones overwrite: undoing a log ends with the first recorded value or order.
     mutating func dropOverwritten() {
         var seen: Set<UndoLogPosition> = []
         var lastOrder: UndoLogPosition?

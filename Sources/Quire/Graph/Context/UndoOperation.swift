@@ -1,7 +1,7 @@
 internal import OrderedCollections
 
-/// A step that takes back one primitive change of one object. Every primitive change logs its contrary, so
-/// taking back a log, last step first, writes the log that does it again.
+/// The inverse operation of one primitive change of one object. Every primitive change logs its inverse, so undoing a log, last
+/// operation first, writes its redo log.
 enum UndoOperation {
     /// Restores the value of a slot.
     case value(ManagedObject, slot: Int, value: AttributeValue)

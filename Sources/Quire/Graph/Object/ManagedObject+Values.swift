@@ -206,9 +206,9 @@ extension ManagedObject {
         return changes
     }
 
-    /// The values that properties had before the present user event changed them, by name.
+    /// The values of properties before the present user event changed them, by name.
     ///
-    /// Of an object that the event has made, those of a new object: its default values and no other objects.
+    /// For an object inserted by the event, a new object's: its default values and empty relationships.
     public final func changedValuesForCurrentEvent() -> [String: PropertyValue] {
         guard state.contains(.inEvent), let edits else { return [:] }
         let isNew = !state.contains(.wasLive)

@@ -116,15 +116,14 @@ open class ManagedObject: EntityClass {
     /// that inserts related ones here inserts them twice.
     open func awakeFromInsert() {}
 
-    /// Called when the object's values have arrived from the store, a parent or a child, for whatever is computed from
-    /// them.
+    /// Called after the object's values were read from the store, a parent or a child, to compute values from them.
     ///
-    /// It may set attributes: that changes neither the object nor the context, and cannot be undone. It may
-    /// not change relationships, nor insert or delete objects, which stops the program.
+    /// It may set attributes, which makes neither the object nor the context dirty, and cannot be undone. It must not change
+    /// relationships, nor insert or delete objects, which traps.
     open func awakeFromFetch() {}
 
-    /// Called when undo, redo, a rollback, a refresh or a merge has put other values under the object, for whatever is
-    /// computed from them. The rules of ``awakeFromFetch()`` hold.
+    /// Called after undo, redo, a rollback, a refresh or a merge has replaced the object's values, to compute values from them.
+    /// The rules of ``awakeFromFetch()`` apply.
     open func awake(fromSnapshotEvents events: SnapshotEvents) {}
 
     /// Called before an inserted, updated or deleted object is validated and saved.
