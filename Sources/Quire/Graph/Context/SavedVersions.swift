@@ -54,8 +54,7 @@ struct SavedVersions: ~Copyable {
 
     subscript(bits: UInt64) -> Entry? { table[bits].map { Entry($0) } }
 
-    /// Records a save. A deleted and reinserted object counts its versions from 1 again, so that they cannot be compared with
-    /// older rows.
+    /// Records a save. A deleted and reinserted object restarts its versions, so they cannot be compared with older rows.
     mutating func set(_ version: UInt32, seenBy child: UInt32, for bits: UInt64) {
         let isBack = self[bits]?.version == .max
         set(Entry(version: isBack ? .max : version, child: child), for: bits)

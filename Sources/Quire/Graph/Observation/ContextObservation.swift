@@ -54,7 +54,7 @@ final class ContextObservation {
 
     // MARK: Changes
 
-    /// Whether any object's property was ever observed.
+    /// Whether a property of an object was ever observed.
     func isObserved(_ object: ManagedObject, _ property: ObservedProperty) -> Bool {
         entries[ObjectIdentifier(object)]?.properties.contains(property.number) ?? false
     }
