@@ -1,4 +1,4 @@
-/// One or more stores with their coordinator and contexts, ready for use: the place to start.
+/// One or more stores with their coordinator and contexts: the entry point.
 ///
 /// ```swift
 /// let container = try PersistentContainer(
@@ -15,19 +15,19 @@ public final class PersistentContainer: Sendable {
     /// ``ManagedObjectContext/isObservable``.
     @MainActor public let viewContext: ManagedObjectContext
 
-    /// Makes a container around an open store.
+    /// Creates a container for an open store.
     @MainActor
     public convenience init(store: any PersistentStore) {
         self.init(PersistentStoreCoordinator(store: store))
     }
 
-    /// Makes a container and opens its stores, or makes those that do not exist.
+    /// Creates a container and opens its stores; creates those that do not exist.
     ///
-    /// Opening reads little of a SQLite store, and all of a store that is kept in memory. If one cannot be opened the
-    /// others are closed again.
+    /// Opening reads little of a SQLite store, and all of an in-memory format's file. If one cannot be opened the others are
+    /// closed again.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel`, and what
-    ///   ``PersistentStoreCoordinator/addPersistentStore(_:)`` throws for a store.
+    /// - Throws: ``QuireError`` with code `invalidModel`, and the errors of
+    ///   ``PersistentStoreCoordinator/addPersistentStore(_:)`` for a store.
     @MainActor
     public convenience init(
         managedObjectModel model: ManagedObjectModel,
@@ -38,7 +38,7 @@ public final class PersistentContainer: Sendable {
                 managedObjectModel: model, persistentStoreDescriptions: descriptions))
     }
 
-    /// Makes a container and opens its stores on another thread, so that the main queue does not wait for large ones.
+    /// Creates a container and opens its stores on another thread, so that the main queue does not wait for large ones.
     ///
     /// - Throws: As ``init(managedObjectModel:persistentStoreDescriptions:)``.
     public static func loading(
@@ -59,17 +59,17 @@ public final class PersistentContainer: Sendable {
         viewContext.isObservable = true
     }
 
-    /// What contexts save to the stores; see ``PersistentStoreCoordinator/saves``.
+    /// The saves of contexts to the stores; see ``PersistentStoreCoordinator/saves``.
     public var saves: AsyncStream<ObjectIDChanges> { persistentStoreCoordinator.saves }
 
-    /// Makes a context on a queue of its own that saves to the store.
+    /// Creates a private-queue context that saves to the stores.
     public func newBackgroundContext() -> PrivateQueueContext {
         PrivateQueueContext(coordinator: persistentStoreCoordinator)
     }
 
-    /// Runs a closure in a new context on a queue of its own. A closure that does not throw needs no `try`.
+    /// Runs a closure in a new private-queue context. A closure that does not throw needs no `try`.
     ///
-    /// What it saves, ``viewContext`` sees at the next turn of the main queue if it
+    /// ``viewContext`` merges its saves at the next turn of the main queue if it
     /// ``ManagedObjectContext/automaticallyMergesChangesFromParent``.
     public func performBackgroundTask<Result, Failure>(
         _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result

@@ -1,9 +1,8 @@
 public import Foundation
 
-/// Stands between contexts and stores.
+/// Connects contexts to stores.
 ///
-/// Contexts of one coordinator share its stores, its model, and the rows that it has read for their faults. It may
-/// be used from any thread.
+/// The contexts of one coordinator share its stores, its model, and its row cache. Usable from any thread.
 ///
 /// ```swift
 /// let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
@@ -13,40 +12,39 @@ public import Foundation
 ///
 /// ## Several stores
 ///
-/// Each store keeps the objects of the entities of its configuration, or of all. New objects go to the first store that
-/// keeps their entity and can be written, unless they are assigned to another one; see
-/// ``ManagedObjectContext/assign(_:to:)``. A fetch asks all stores that a request may find something in, and merges what
-/// they give in the request's order. An object and what it refers to are in one store; fetched properties lead anywhere.
+/// Each store keeps the objects of the entities of its configuration, or of all entities. A new object is saved to the first
+/// writable store that keeps its entity, unless it is assigned to another; see ``ManagedObjectContext/assign(_:to:)``. A fetch
+/// queries all stores that may have matches, and merges the results in the request's order. Relationships stay within one
+/// store; fetched properties may cross stores.
 ///
-/// A save to several stores is a transaction in each; every one is ready before the first commits, so that what fails
-/// earlier is saved nowhere. A power loss between the commits can leave one store with its part and another without.
+/// A save to several stores is one transaction in each; all are prepared before the first commits, so an earlier failure saves
+/// nothing. A power loss between the commits can leave one store with its part and another without.
 ///
-/// ## Rows that are kept
+/// ## Cached rows
 ///
-/// Rows read for single faults, in batches and for prefetching are kept, up to a bound in bytes, and serve later
-/// faults of all contexts if ``ManagedObjectContext/stalenessInterval`` allows. A kept row is never older than the
-/// last save through this coordinator. It can be older than what **another process or another coordinator** has
-/// saved. All kept rows are forgotten when a save through this coordinator finds that another one has saved, or
-/// fails, and when a context is reset; one is forgotten when its object is refreshed, or a fetch shows that it has
-/// changed. To see what others save at once, set the context's staleness interval to 0, or refresh objects before
-/// use.
+/// Rows read for single faults, in batches and for prefetching are cached, up to a limit in bytes, and fulfill later faults of
+/// all contexts if ``ManagedObjectContext/stalenessInterval`` allows. A cached row is never older than the last save through
+/// this coordinator. It can be older than a save by **another process or another coordinator**. The cache is cleared when a
+/// save through this coordinator detects another coordinator's save, or fails, and when a context is reset; one row is evicted
+/// when its object is refreshed, or a fetch returns a newer version. To see other coordinators' saves at once, set the
+/// context's staleness interval to 0, or refresh objects before use.
 public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDReading {
-    /// The store; if there are several, what stands for all of them.
+    /// The store; if there are several, the composite of all.
     public var store: any PersistentStore { stores.withLock(\.combined) }
     /// The model, with inheritance and inverses resolved.
     public let layout: ResolvedModel
     let stores: Lock<Stores>
     let temporaryIdentity: StoreIdentity
     let saveObservers = SaveObservers()
-    /// What identifiers of all stores have in common.
+    /// The store identity of all permanent identifiers.
     let storeIdentity: StoreIdentity
     let rowCache: RowCache
     let replacedIdentifiers = ReplacedIdentifiers()
     private let saveBroadcast = Broadcast<ObjectIDChanges>()
 
-    /// Coordinates a store, which brings its model.
+    /// Creates a coordinator with a store and its model.
     ///
-    /// - Parameter rowCacheSize: How many bytes of rows are kept; see above. 0 keeps none.
+    /// - Parameter rowCacheSize: The row cache's limit in bytes; see above. 0 disables it.
     public init(store: any PersistentStore, rowCacheSize: Int = 8 << 20) {
         layout = store.layout
         storeIdentity = store.identity
@@ -56,9 +54,9 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         store.protectionDomain?.addResponder(self)
     }
 
-    /// Makes a coordinator without stores; add some before anything is fetched or saved.
+    /// Creates a coordinator without stores; add one before the first fetch or save.
     ///
-    /// - Parameter rowCacheSize: How many bytes of rows are kept; see above. 0 keeps none.
+    /// - Parameter rowCacheSize: The row cache's limit in bytes; see above. 0 disables it.
     /// - Throws: ``QuireError`` with code `invalidModel`.
     public init(
         managedObjectModel model: ManagedObjectModel, rowCacheSize: Int = 8 << 20
@@ -71,12 +69,12 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         rowCache = RowCache(maximumSize: rowCacheSize)
     }
 
-    /// The identifier that a text stands for: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`.
+    /// Parses an identifier: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`.
     ///
-    /// The object need not exist. A text without a store is of the first store that keeps objects of the entity.
+    /// The object need not exist. Without a store the identifier is of the first store that keeps objects of the entity.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if it is neither, `unknownEntity` if the model has no
-    ///   such entity, or `notFound` if the URI is of none of the stores.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the text is neither, `unknownEntity` if the model has no such
+    ///   entity, or `notFound` if the URI belongs to none of the stores.
     public func objectID(for text: String) throws -> ManagedObjectID {
         let id = try ManagedObjectID(parsing: text, in: layout, store: storeIdentity)
         if text.hasPrefix(ManagedObjectID.scheme) { return id }
@@ -88,7 +86,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
             bits: id.bits & ~ManagedObjectID.storeNumberMask | number, store: storeIdentity)
     }
 
-    /// Ends all use of the stores. Contexts must not be used afterwards; what they ask throws.
+    /// Closes the stores. Contexts must not be used afterwards; their reads and saves throw.
     public func close() throws { try store.close() }
 
     func rows(matching request: FetchRequest) throws -> RowSet {
@@ -107,7 +105,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         replacedIdentifiers[temporary.bits].map { ManagedObjectID(bits: $0, store: storeIdentity) }
     }
 
-    /// What others have saved to the store is found out by the save.
+    /// The save detects rows saved by other coordinators.
     func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> { [] }
 
     func relatedRows(
@@ -182,7 +180,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
             derived = try store.save(
                 store is CompositeStore ? changes : changes.loadingExternalData(for: store))
         } catch {
-            // Whatever it failed for, what is known about the objects may not be so any more.
+            // After any failure, cached rows may be out of date.
             rowCache.removeAll()
             throw error
         }
@@ -203,18 +201,17 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         return derived
     }
 
-    /// What contexts save to the store: one element for each save that changed objects, after it was
-    /// committed.
+    /// The saves of contexts to the store: one element for each save that changed objects, after its commit.
     ///
-    /// Every call gives a sequence of its own, which has all saves from the call on; nothing is dropped, so a
-    /// consumer that falls behind makes it grow. It ends when the coordinator goes, which it does not keep, or
-    /// when the task that waits is cancelled. Saves come in the order they were committed; two that ran at the
-    /// same time in different contexts may come in either order.
+    /// Every call returns a new sequence, which has all saves from the call on; nothing is dropped, so it grows if its consumer
+    /// falls behind. It ends when the coordinator is released, which it does not retain, or when the awaiting task is
+    /// cancelled. Elements come in commit order; two saves that ran at the same time in different contexts may come in either
+    /// order.
     public var saves: AsyncStream<ObjectIDChanges> { saveBroadcast.stream() }
 }
 
 extension PersistentStoreCoordinator: ProtectedDataResponder {
-    /// Forgets rows of stores that are locked.
+    /// Evicts the cached rows of locked stores.
     package func protectedDataDidBecomeUnavailable() {
         if !store.isDataAvailable { rowCache.removeAll() }
     }
@@ -254,15 +251,15 @@ extension PersistentStoreCoordinator {
 /// }
 /// ```
 extension PersistentStoreCoordinator {
-    /// Makes a value of what a file holds, however large that is, apart from the caller's queue.
+    /// Creates a value from a file of any size, off the caller's queue.
     ///
-    /// Its bytes lie in the store of an entity's new objects, which need not copy them again. If the value is never saved,
-    /// they go when nobody holds it any more.
+    /// Its bytes are written to the store of the entity's new objects, which need not copy them again. If the value is never
+    /// saved, they are deleted when its last reference is released.
     ///
     /// - Parameters:
     ///   - path: The file's path.
-    ///   - taking: Whether the file stays.
-    ///   - entityName: The entity whose attribute it is for; `nil` for any of the first store.
+    ///   - taking: Whether the file is copied or moved.
+    ///   - entityName: The entity of the attribute; `nil` for any entity of the first store.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `notFound`, `outOfSpace`, `inputOutput` or `cancelled`.
     public func makeExternalData(
         contentsOf path: String, taking: ExternalData.Taking = .copying,
@@ -273,9 +270,9 @@ extension PersistentStoreCoordinator {
         ).get()
     }
 
-    /// Makes a value of bytes that come one after another, without having them in memory.
+    /// Creates a value from an asynchronous sequence of chunks, without having it in memory.
     ///
-    /// - Throws: What the sequence throws, or as ``makeExternalData(contentsOf:taking:forEntity:)``.
+    /// - Throws: The sequence's errors, or as ``makeExternalData(contentsOf:taking:forEntity:)``.
     public func makeExternalData<Chunks: AsyncSequence>(
         from chunks: Chunks, forEntity entityName: String? = nil
     ) async throws -> ExternalData where Chunks.Element: DataProtocol {
@@ -304,9 +301,9 @@ extension PersistentStoreCoordinator {
 
 // MARK: - Replaced identifiers
 
-/// The permanent identifiers of objects that may still be known by temporary ones, for all contexts of a coordinator.
+/// The permanent identifiers of objects that contexts of the coordinator may still refer to by temporary ones.
 ///
-/// Somebody may keep a temporary identifier for ever, so only the latest are here.
+/// Temporary identifiers may be retained forever, so only the latest are kept.
 final class ReplacedIdentifiers: Sendable {
     private struct State: ~Copyable {
         var permanent = IdentifierTable()
@@ -316,7 +313,7 @@ final class ReplacedIdentifiers: Sendable {
     }
 
     private let state = Lock(State())
-    /// How many identifiers are kept.
+    /// The maximum number of identifiers.
     private let maximumCount: Int
 
     init(maximumCount: Int = 1 << 16) { self.maximumCount = maximumCount }
@@ -329,11 +326,11 @@ final class ReplacedIdentifiers: Sendable {
         state.withLock { state in state.permanent[temporary].flatMap { $0 == 0 ? nil : $0 } }
     }
 
-    /// Takes over what temporary identifiers have been replaced by.
+    /// Adds the permanent identifiers that have replaced temporary ones.
     func add(_ replaced: some Collection<(temporary: UInt64, permanent: UInt64)>) {
         state.withLock { state in
             for (temporary, permanent) in replaced.suffix(maximumCount) {
-                // A save that failed has given the identifier back, and it has its place still.
+                // A failed save has withdrawn the identifier; its entry is still in the list.
                 if state.permanent.set(permanent, for: temporary) != nil { continue }
                 if state.temporary.count < maximumCount {
                     state.temporary.append(temporary)
@@ -346,7 +343,7 @@ final class ReplacedIdentifiers: Sendable {
         }
     }
 
-    /// Forgets the permanent identifiers of objects that have their temporary ones again.
+    /// Removes the permanent identifiers of objects that have their temporary ones again.
     func remove(_ temporary: some Sequence<UInt64>) {
         state.withLock { state in
             // Their places are kept, so that their order is.
@@ -359,18 +356,18 @@ final class ReplacedIdentifiers: Sendable {
 
 // MARK: - Observers of saves
 
-/// Observes what is saved to a source. Called on any queue, so it only passes on.
+/// Observes saves to a source. Called on any queue; it only forwards.
 protocol SaveObserver: AnyObject, Sendable {
     /// The source has new values.
     ///
     /// - Parameters:
-    ///   - isByRows: Whether only the objects are named whose rows were written, not those that relate to them.
-    ///   - areKnown: Whether the listeners were told of these changes when the source got them, so that only what the
-    ///     stores have derived from them can be new.
+    ///   - isByRows: Whether only objects whose rows were written are listed, not those related to them.
+    ///   - areKnown: Whether observers were notified of these changes before, so that only values derived by the stores can be
+    ///     new.
     func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool, areKnown: Bool)
 }
 
-/// Those who want to know what is saved to a coordinator or a parent context. It does not retain them.
+/// Weak references to the save observers of a coordinator or a parent context.
 final class SaveObservers: Sendable {
     private struct Entry {
         weak var listener: (any SaveObserver)?
@@ -378,7 +375,7 @@ final class SaveObservers: Sendable {
 
     private let entries = Lock<[Entry]>([])
 
-    /// Whether nobody listens; then there is no need to find out what to tell.
+    /// Whether there are no observers, so that change lists need not be built.
     var isEmpty: Bool { entries.withLock(\.isEmpty) }
 
     func add(_ listener: any SaveObserver) {
@@ -392,7 +389,7 @@ final class SaveObservers: Sendable {
         entries.withLock { $0.removeAll { $0.listener == nil || $0.listener === listener } }
     }
 
-    /// Tells all but the one who saved.
+    /// Notifies all observers except the saver's.
     func tell(
         _ changes: ObjectIDChanges, isByRows: Bool = false, areKnown: Bool = false,
         except saver: (any SaveObserver)?

@@ -1,4 +1,4 @@
-/// What is to be known of a store to add it to a coordinator: where it is, of which type, and how it is used.
+/// The description of a store for adding it to a coordinator: its location, type and options.
 ///
 /// ```swift
 /// var description = PersistentStoreDescription(path: "archive.xml", type: .xml)
@@ -15,27 +15,27 @@ public struct PersistentStoreDescription: Sendable {
     public var configuration: String?
     /// Whether the store is opened for reading only. It must exist then.
     public var isReadOnly = false
-    /// How long a SQLite store waits for another process that is writing.
+    /// The busy timeout of a SQLite store for other processes' writes.
     public var timeout = Duration.seconds(5)
     /// The class of protection that a new store in a file gets; see ``SQLiteStoreOptions/fileProtection``.
     public var fileProtection: FileProtection?
     /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain?
-    /// How a SQLite store uses its file. ``configuration``, ``isReadOnly`` and ``timeout`` win over what it has of them.
+    /// Options of a SQLite store. ``configuration``, ``isReadOnly`` and ``timeout`` override its own.
     public var sqliteOptions = SQLiteStoreOptions()
-    /// How a store in a file is migrated that was made with another model; `nil` if adding it is to fail then. A store of a
-    /// type that others have registered sees to it by itself.
+    /// The migration of a store file made with another model; `nil` if adding it fails then. Stores of registered types migrate
+    /// themselves.
     public var migration: StoreMigrationOptions?
-    /// Options for stores of types that others have registered.
+    /// Options for stores of registered types.
     public var options: [String: String] = [:]
 
-    /// Describes a store.
+    /// Creates a description.
     public init(path: String? = nil, type: StoreType = .sqlite) {
         self.path = path
         self.type = type
     }
 
-    /// The options of a SQLite store, with all that is said here.
+    /// The options of a SQLite store, including those set here.
     var effectiveSQLiteOptions: SQLiteStoreOptions {
         var options = sqliteOptions
         options.configuration = configuration

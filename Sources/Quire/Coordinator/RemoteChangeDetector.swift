@@ -1,16 +1,15 @@
 public import Foundation
 
 extension PersistentStoreCoordinator {
-    /// Posted when another process is found to have saved to a store. Its object is the coordinator; ``RemoteChangeKey``
-    /// says what is in it. It may come on any thread.
+    /// Posted when a save by another process is detected. Its object is the coordinator; ``RemoteChangeKey`` lists the keys of
+    /// its `userInfo`. Posted on any thread.
     ///
-    /// Which objects were changed is not known. Rows that the coordinator had kept are forgotten by then; a context sees
-    /// what was saved after ``ManagedObjectContext/refreshAllObjects()``. Documents that are open for reading do that by
-    /// themselves.
+    /// The changed objects are not known. The coordinator's cached rows have been dropped; a context sees the saved values
+    /// after ``ManagedObjectContext/refreshAllObjects()``. Documents that are open for reading refresh themselves.
     public static let remoteChangeNotification = Notification.Name(
         "NSPersistentStoreRemoteChangeNotification")
 
-    /// What is in the `userInfo` of ``remoteChangeNotification``, by raw value.
+    /// The keys in the `userInfo` of ``remoteChangeNotification``, by raw value.
     public enum RemoteChangeKey: String, Sendable {
         /// The store's UUID, a `String`.
         case storeUUID = "NSStoreUUID"
@@ -19,14 +18,14 @@ extension PersistentStoreCoordinator {
     }
 }
 
-/// Finds out that another process has saved to a coordinator's store. For a store that this process only reads: its own
-/// saves count as well.
+/// Detects saves of other processes to a coordinator's store. For a store that this process only reads: its own saves count as
+/// well.
 ///
-/// SQLite tells each connection whether others have committed; a connection that has not been asked before cannot say,
-/// which is taken for a change.
+/// SQLite tells each connection whether others have committed; the first check of a connection has nothing to compare with,
+/// which counts as a change.
 package final class RemoteChangeDetector: Sendable {
     private weak let coordinator: PersistentStoreCoordinator?
-    /// By who counts: the number at the last look.
+    /// The number at the last check, by its counter.
     private let seen: Lock<[UInt64: Int64]>
 
     /// Knows the store as it is now.
@@ -36,10 +35,10 @@ package final class RemoteChangeDetector: Sendable {
         seen = Lock(version.map { [$0.counter: $0.number] } ?? [:])
     }
 
-    /// Looks whether anybody has saved since the last look. If so the coordinator forgets what it knows of rows, and
+    /// Checks for saves since the last check. If there are any, the coordinator drops its cached rows, and
     /// ``PersistentStoreCoordinator/remoteChangeNotification`` is posted.
     ///
-    /// - Returns: Whether anybody may have; also if the store cannot tell.
+    /// - Returns: Whether there may be any; true also if the store cannot tell.
     package func check() -> Bool {
         guard let coordinator else { return false }
         let store = coordinator.store

@@ -1,14 +1,13 @@
-/// Rows that were read one by one or in batches, by identifier, with the time they were read: so that a fault
-/// which fires again, or in another context, need not ask the store.
+/// A cache of rows that were read singly or in batches, by identifier, with the time of the read: a fault that fires again, or
+/// in another context, need not read from the store.
 ///
-/// A row may be older than the store's if another process or another coordinator has saved since. Within one
-/// coordinator it never is: a save takes out what it writes, and rows that were read before the save ended and
-/// arrive after it are refused.
+/// A row may be older than the store's if another process or another coordinator has saved since. Within one coordinator it
+/// never is: a save evicts the rows it writes, and rows read before the end of the save are refused when they arrive after it.
 ///
-/// Sets of rows come and go as a whole, because they share memory: the oldest go when there is more than the
-/// bound. May be used from any thread.
+/// Row sets are cached and evicted as a whole, because they share memory: the oldest are evicted when the size exceeds the
+/// limit. Usable from any thread.
 final class RowCache: Sendable {
-    /// Says when a read began. Rows are taken only if nothing was saved since.
+    /// The start of a read. Rows are accepted only if there was no save since.
     struct Ticket {
         fileprivate let generation: UInt64
     }
@@ -21,7 +20,7 @@ final class RowCache: Sendable {
     fileprivate struct State: ~Copyable {
         /// The serial number of a row's batch in the high half, its position there in the low one.
         var places = IdentifierTable()
-        /// The batches from `firstSerial` on. What has gone is `nil`.
+        /// The batches from `firstSerial` on; `nil` for evicted ones.
         var batches: [Batch?] = []
         var firstLive = 0
         var firstSerial: UInt64 = 0
@@ -30,7 +29,7 @@ final class RowCache: Sendable {
     }
 
     private let state = Lock(State())
-    /// How many bytes of rows are kept.
+    /// The size limit in bytes.
     private let maximumSize: Int
 
     init(maximumSize: Int) { self.maximumSize = maximumSize }
@@ -41,7 +40,7 @@ final class RowCache: Sendable {
     /// The number of rows that are kept, for tests.
     var count: Int { state.withLock { $0.places.count } }
 
-    /// How much memory they take, for tests.
+    /// The memory used by rows, for tests.
     var byteCount: Int { state.withLock { $0.size } }
 
     /// The row of an object, if there is one that is not older than `age` seconds. No bound if that is negative.
@@ -55,7 +54,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// The rows of objects that are here, and the objects that are not.
+    /// The cached rows of objects, and the identifiers of the misses.
     func rows(
         _ objectIDs: [ManagedObjectID], maximumAge age: Double
     ) -> (found: [ObjectSnapshot], missing: [ManagedObjectID]) {
@@ -79,7 +78,7 @@ final class RowCache: Sendable {
         age < 0 || ContinuousClock.now - time <= .seconds(age)
     }
 
-    /// Keeps rows, which take the place of older ones.
+    /// Caches rows, replacing older ones.
     func insert(_ rows: RowSet, _ ticket: Ticket) {
         let size = rows.byteCount
         if rows.isEmpty || size > maximumSize / 2 { return }
@@ -100,7 +99,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// Drops rows that a fetch has shown to be out of date.
+    /// Evicts rows that a fetch has shown to be stale.
     func compare(with rows: RowSet) {
         state.withLock { state in
             if state.places.isEmpty { return }
@@ -115,19 +114,19 @@ final class RowCache: Sendable {
         }
     }
 
-    /// Forgets rows, and refuses those that are being read now.
+    /// Evicts rows, and refuses those being read now.
     func remove(_ changes: ChangeSet) {
         state.withLock { state in
             state.generation += 1
             if state.places.isEmpty { return }
             for change in changes.updated { state.places.remove(change.objectID.bits) }
             for deletion in changes.deleted { state.places.remove(deletion.objectID.bits) }
-            // An object that undo brings back keeps its identifier.
+            // A reinserted object keeps its identifier.
             for change in changes.inserted { state.places.remove(change.objectID.bits) }
         }
     }
 
-    /// Forgets rows.
+    /// Evicts rows.
     func remove(_ identifiers: some Sequence<UInt64>) {
         state.withLock { state in
             state.generation += 1
@@ -136,7 +135,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// Forgets everything, and refuses rows that are being read now.
+    /// Evicts all rows, and refuses those being read now.
     func removeAll() {
         state.withLock { state in
             state.generation += 1

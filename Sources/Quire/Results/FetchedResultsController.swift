@@ -1,5 +1,5 @@
-/// Keeps what a request finds, in its order and in sections, while objects change, and tells a delegate what becomes
-/// of it: the model of a list on the screen.
+/// Maintains the results of a request, in their order and in sections, while objects change, and notifies a delegate of
+/// changes: the model of a list view.
 ///
 /// ```swift
 /// let controller = FetchedResultsController(
@@ -10,38 +10,38 @@
 /// print(controller.sections?[0].name ?? "nobody")
 /// ```
 ///
-/// After ``performFetch()`` it follows unsaved changes, undo, rollbacks, refreshes and resets of its context, what is
-/// merged into it, and what children save to it. Its results then are what a new fetch would find, also where condition,
-/// order or sections look at other objects through relationships. A delegate is not needed for that.
+/// After ``performFetch()`` it observes unsaved changes, undo, rollbacks, refreshes and resets of its context, merges into it,
+/// and saves of its children. Its results then equal those of a new fetch, also where predicate, order or sections depend on
+/// other objects through relationships. This needs no delegate.
 ///
-/// ## What it costs
+/// ## Complexity
 ///
-/// It holds an identifier for each result and what that is sorted by, and no objects. A change of *k* objects among
-/// *n* results takes O(*k* log *n*) comparisons and moves eight bytes for each result that comes behind one; many
-/// changes at once are put in with one pass. Objects that were not changed are not read.
+/// It holds an identifier and the sort values for each result, and no objects. A change of *k* objects among *n* results takes
+/// O(*k* log *n*) comparisons and moves eight bytes for each result behind a changed position; many changes are applied in one
+/// pass. Unchanged objects are not read.
 ///
-/// - Where a changed object decides about results by a relationship, what leads to it through the inverses is tested
-///   again. If a relationship on the way has no inverse, or one whose delete rule is `noAction`, all results are
-///   fetched again when such an object changes.
-/// - With a limit or an offset the results are fetched again when something changes that may be among them.
-/// - After a reset, after ``ManagedObjectContext/refreshAllObjects()``, and when rows are merged that others have written
-///   (``ManagedObjectContext/mergeChanges(fromRemoteContextSave:into:)``) and that decide about results other than
-///   themselves, all are fetched again, and the delegate is told the difference.
+/// - If a changed object affects results through a relationship, the objects that refer to it through the inverses are tested
+///   again. If a relationship on the path has no inverse, or one whose delete rule is `noAction`, all results are fetched again
+///   when such an object changes.
+/// - With a limit or an offset the results are fetched again when a change may affect them.
+/// - After a reset, after ``ManagedObjectContext/refreshAllObjects()``, and after a merge of rows written elsewhere
+///   (``ManagedObjectContext/mergeChanges(fromRemoteContextSave:into:)``) that affect results other than themselves, all are
+///   fetched again, and the delegate receives the difference.
 ///
-/// It keeps its context, which does not keep it. Used on the context's queue.
+/// It retains its context, which does not retain it. Used on the context's queue.
 public final class FetchedResultsController<Result: ManagedObject> {
-    /// What to find. A change takes effect with the next ``performFetch()``.
+    /// The request. A change takes effect with the next ``performFetch()``.
     public var fetchRequest: FetchRequest
     /// The context.
     public let managedObjectContext: ManagedObjectContext
     /// The key path whose values name the sections: to an attribute, through to-one relationships. `nil` for one section.
     public let sectionNameKeyPath: String?
-    /// The name under which sections are kept; see ``deleteCache(withName:)``.
+    /// The name of the cache entry; see ``deleteCache(withName:)``.
     public let cacheName: String?
-    /// Who is told of changes.
+    /// The receiver of change callbacks.
     public weak var delegate: (any FetchedResultsControllerDelegate<Result>)?
 
-    /// Where the results are while there are any.
+    /// The query and its results after ``performFetch()``.
     struct State {
         let query: ResultQuery
         let list: ResultList
@@ -51,20 +51,20 @@ public final class FetchedResultsController<Result: ManagedObject> {
 
     var state: State?
     var isFollowing = false
-    /// What is to be followed while the delegate is told of something else.
+    /// Changes that arrive while the delegate is being called.
     var waiting: [ContextChange] = []
-    /// Whether ``waiting`` is being worked through.
+    /// Whether ``waiting`` is being processed.
     var isBusy = false
-    /// The identifiers that results had before, until the delegate is told that they have others.
+    /// The previous identifiers of results, until the delegate is notified of the replacement.
     var originals: [UInt64: UInt64] = [:]
     let broadcast = Broadcast<FetchedResultsSnapshot>()
 
-    /// Makes a controller. It has no results before ``performFetch()``.
+    /// Creates a controller. It has no results before ``performFetch()``.
     ///
     /// - Parameters:
-    ///   - fetchRequest: What to find, with at least one sort ordering. The first one must keep sections together.
-    ///   - sectionNameKeyPath: The key path whose values name the sections; `nil` for one section.
-    ///   - cacheName: A name to keep sections under; see ``deleteCache(withName:)``.
+    ///   - fetchRequest: The request, with at least one sort ordering. The first one must keep sections together.
+    ///   - sectionNameKeyPath: The key path of the section names; `nil` for one section.
+    ///   - cacheName: The name of the cache entry; see ``deleteCache(withName:)``.
     public init(
         fetchRequest: FetchRequest, managedObjectContext: ManagedObjectContext,
         sectionNameKeyPath: String? = nil, cacheName: String? = nil
@@ -75,7 +75,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
         self.cacheName = cacheName
     }
 
-    /// Makes a controller for the objects of a class; see
+    /// Creates a controller for the objects of a class; see
     /// ``init(fetchRequest:managedObjectContext:sectionNameKeyPath:cacheName:)-(FetchRequest,_,_,_)``.
     public convenience init(
         fetchRequest: TypedFetchRequest<Result>, managedObjectContext: ManagedObjectContext,
@@ -88,16 +88,16 @@ public final class FetchedResultsController<Result: ManagedObject> {
 
     // MARK: Fetching
 
-    /// Finds the results, and follows changes from then on. Ends the user event.
+    /// Fetches the results, and observes changes from then on. Ends the user event.
     ///
-    /// May be called again, after a change of ``fetchRequest`` for one; the delegate is told a snapshot only. After a
+    /// May be called again, after a change of ``fetchRequest`` for example; the delegate receives a snapshot only. After a
     /// failure there are no results.
     ///
-    /// - Complexity: O(*n*) in the results: one query, and one or two for each relationship that order and sections lead
-    ///   through.
-    /// - Throws: ``QuireError`` with code `invalidQuery` if there is no sort ordering, `includesPendingChanges` is
-    ///   false, the section key path does not lead to an attribute, or the first ordering does not keep sections together;
-    ///   `unknownEntity`, `unknownKey`, or `storeUnavailable`.
+    /// - Complexity: O(*n*) in the results: one query, and one or two for each relationship in the key paths of order and
+    ///   sections.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if there is no sort ordering, `includesPendingChanges` is false, the
+    ///   section key path does not end at an attribute, or the first ordering does not keep sections together; `unknownEntity`,
+    ///   `unknownKey`, or `storeUnavailable`.
     public func performFetch() throws {
         let context = managedObjectContext
         context.processPendingChanges()
@@ -134,11 +134,10 @@ public final class FetchedResultsController<Result: ManagedObject> {
 
     // MARK: Results
 
-    /// The results in their order; `nil` before ``performFetch()``. Later changes do not change which objects are in
-    /// it.
+    /// The results in their order; `nil` before ``performFetch()``. Later changes do not change its members.
     ///
-    /// Objects come to be when they are touched, read as many at a time as the request's `fetchBatchSize` says, or else
-    /// 256, with what it wants prefetched.
+    /// Objects are made on access, in batches of the request's `fetchBatchSize`, or else 256, with its prefetched
+    /// relationships.
     public var fetchedObjects: TypedFetchedObjects<Result>? {
         managedObjectContext.checkQueue()
         guard let state else { return nil }
@@ -158,9 +157,9 @@ public final class FetchedResultsController<Result: ManagedObject> {
         return objects
     }
 
-    /// The result at a place.
+    /// The result at an index path.
     ///
-    /// Stops the program with a sentence if there is none.
+    /// Traps if the index path is out of bounds.
     public func object(at indexPath: ResultIndexPath) -> Result {
         guard let sections = state?.list.sections, let objects = fetchedObjects else {
             preconditionFailure("The controller has no results; call performFetch() first.")
@@ -173,7 +172,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
         return objects[sections[indexPath.section].start + indexPath.item]
     }
 
-    /// Where an object stands; `nil` if it is no result.
+    /// The index path of an object; `nil` if it is not a result.
     ///
     /// - Complexity: O(log *n*).
     public func indexPath(forObject object: Result) -> ResultIndexPath? {
@@ -182,7 +181,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
         return indexPath(for: object.objectID)
     }
 
-    /// Where the object of an identifier stands; `nil` if it is no result.
+    /// The index path of an identifier's object; `nil` if it is not a result.
     ///
     /// - Complexity: O(log *n*).
     public func indexPath(for objectID: ManagedObjectID) -> ResultIndexPath? {
@@ -193,16 +192,16 @@ public final class FetchedResultsController<Result: ManagedObject> {
         return list.place(at: position, list.section(at: position)).indexPath
     }
 
-    /// Which objects there are at present; `nil` before ``performFetch()``.
+    /// The present results by identifier; `nil` before ``performFetch()``.
     public var snapshot: FetchedResultsSnapshot? {
         managedObjectContext.checkQueue()
         return state.map { FetchedResultsSnapshot($0.list, of: managedObjectContext) }
     }
 
-    /// What the results are and become: the present snapshot, if there is one, and then one after each change.
+    /// The present snapshot, if there is one, and then one after each change.
     ///
-    /// Every call gives a sequence of its own, which may be consumed on any queue. Who falls behind gets the latest
-    /// snapshot next. It ends when the controller goes.
+    /// Every call returns a new sequence, which may be consumed on any queue. A consumer that falls behind gets the latest
+    /// snapshot next. It ends when the controller is released.
     public var snapshots: AsyncStream<FetchedResultsSnapshot> {
         broadcast.stream(beginningWith: snapshot, bufferingPolicy: .bufferingNewest(1))
     }
@@ -235,8 +234,8 @@ extension FetchedResultsController {
         }
     }
 
-    /// The title in the section index for a section name: its first character in upper case, `nil` if it is empty. A
-    /// delegate can give others.
+    /// The title in the section index for a section name: its first character in upper case, `nil` if it is empty. A delegate
+    /// can return others.
     public func sectionIndexTitle(forSectionName sectionName: String) -> String? {
         sectionName.first?.uppercased()
     }
@@ -324,7 +323,7 @@ extension FetchedResultsController: ContextObserver {
         try change(state, items, removed, updated: concerned.updated)
     }
 
-    /// Whether what has changed may be, or have been, among the results within limit and offset.
+    /// Whether the changes may affect the results within limit and offset, or those before the changes.
     private func concerns(_ concerned: AffectedResults, window state: State) throws -> Bool {
         let identifiers = concerned.tested + concerned.removed
         if !state.query.isWindow || identifiers.isEmpty { return false }
@@ -363,7 +362,7 @@ extension FetchedResultsController: ContextObserver {
 // MARK: - Delivering changes
 
 extension FetchedResultsController {
-    /// Tells the delegate, and those who consume snapshots, what has become of the results.
+    /// Notifies the delegate, and the consumers of snapshots, of changed results.
     func tell(_ changes: ResultChanges) {
         guard let delegate else { return deliverSnapshot() }
         let isBatch =
@@ -392,7 +391,7 @@ extension FetchedResultsController {
         if isBatch { delegate.controllerDidChangeContent(self) }
     }
 
-    /// Tells the delegate, and those who consume them, a snapshot.
+    /// Delivers a snapshot to the delegate, and to the consumers of snapshots.
     func deliverSnapshot() {
         guard let list = state?.list else { return }
         broadcast.send(FetchedResultsSnapshot(list, of: managedObjectContext))
@@ -402,7 +401,7 @@ extension FetchedResultsController {
 }
 
 extension ResultChanges.Object {
-    /// What a delegate is told; `nil` if nothing but the identifier has changed.
+    /// The change type for the delegate; `nil` if nothing but the identifier has changed.
     var type: FetchedResultsChangeType? {
         if old == nil { return .insert }
         if new == nil { return .delete }
@@ -411,7 +410,7 @@ extension ResultChanges.Object {
 }
 
 extension ResultChanges {
-    /// What has become of the identifiers, without regard to sections.
+    /// The difference of the identifiers, without regard to sections.
     func difference(
         identifiedBy objectID: (UInt64) -> ManagedObjectID
     ) -> CollectionDifference<ManagedObjectID>? {

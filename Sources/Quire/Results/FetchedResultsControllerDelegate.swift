@@ -1,30 +1,29 @@
-/// What has happened to an object or a section of a ``FetchedResultsController``.
+/// The kind of change of an object or a section of a ``FetchedResultsController``.
 public enum FetchedResultsChangeType: Sendable, Hashable {
-    /// It has come.
+    /// It was inserted.
     case insert
-    /// It has gone.
+    /// It was deleted.
     case delete
-    /// The object has another place.
+    /// The object was moved to another position.
     case move
-    /// The object has changed and kept its place.
+    /// The object has changed and kept its position.
     case update
 }
 
-/// Is told how the results of a ``FetchedResultsController`` change.
+/// Receives the changes of a ``FetchedResultsController``'s results.
 ///
-/// Each batch of changes begins with ``controllerWillChangeContent(_:)`` and ends with
-/// ``controllerDidChangeContent(_:)``; in between the controller has the new arrangement already. Places of what has gone
-/// or was moved, and section numbers of deleted sections, count in the arrangement before the batch; places of what has
-/// come, and to which it was moved, and numbers of inserted sections, in the one after it. So who takes out first what
-/// was deleted or moved away, in falling order, and then puts in what was inserted or moved there, in rising order, has
-/// the new arrangement. Objects that are not named keep their order. The objects of a deleted or inserted section are
-/// named too.
+/// Each batch of changes begins with ``controllerWillChangeContent(_:)`` and ends with ``controllerDidChangeContent(_:)``; in
+/// between the controller has the new arrangement already. Index paths of deleted results and sources of moves, and section
+/// numbers of deleted sections, refer to the arrangement before the batch; index paths of inserted results and destinations of
+/// moves, and numbers of inserted sections, to the one after it. So removing all deletions and move sources in descending
+/// order, and then inserting all insertions and move destinations in ascending order, produces the new arrangement. Objects
+/// without a callback keep their order. The objects of a deleted or inserted section have callbacks too.
 ///
-/// Objects are named by identifier, because a deleted one may be nowhere any more; ask the controller, at the new place,
-/// or the context for it. Every method has an empty default.
+/// Objects are passed by identifier, because a deleted one may no longer exist; get it from the controller, at the new index
+/// path, or from the context. Every method has an empty default.
 ///
-/// Called on the context's queue, at the end of a user event, a merge, a refresh, a save or a reset, before notifications
-/// are posted. It may change and save objects: what comes of that is told as the next batch.
+/// Called on the context's queue, at the end of a user event, a merge, a refresh, a save or a reset, before notifications are
+/// posted. It may change and save objects: the resulting changes are the next batch.
 public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     /// The class of the results.
     associatedtype Result: ManagedObject
@@ -32,30 +31,30 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     /// A batch of changes begins.
     func controllerWillChangeContent(_ controller: FetchedResultsController<Result>)
 
-    /// A section has come or gone.
+    /// A section was inserted or deleted.
     func controller(
         _ controller: FetchedResultsController<Result>, didChangeSection name: String,
         atSectionIndex index: Int, for type: FetchedResultsChangeType)
 
-    /// An object has come, gone, moved or changed.
+    /// An object was inserted, deleted, moved or updated.
     ///
     /// - Parameters:
-    ///   - indexPath: Its place before; `nil` for one that was inserted.
-    ///   - newIndexPath: Its place now; `nil` for one that was deleted. An updated object has both.
+    ///   - indexPath: Its index path before; `nil` for an inserted one.
+    ///   - newIndexPath: Its index path now; `nil` for a deleted one. An updated object has both.
     func controller(
         _ controller: FetchedResultsController<Result>, didChange objectID: ManagedObjectID,
         at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
         newIndexPath: ResultIndexPath?)
 
-    /// The results are others, or have other identifiers because they were saved. Called outside of a batch, too: by
+    /// The results have changed, or their identifiers were replaced by a save. Called outside of a batch, too: by
     /// ``FetchedResultsController/performFetch()``, and where nothing but identifiers has changed.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChangeContentWith snapshot: FetchedResultsSnapshot)
 
-    /// The results, without regard to sections, are others by a difference of identifiers. An object that was saved for
-    /// the first time is removed and inserted, each associated with the other. Updates are no part of it. Called outside of
-    /// a batch where nothing but identifiers has changed.
+    /// The results, without regard to sections, have changed by a difference of identifiers. An object that was saved for the
+    /// first time is removed and inserted, each associated with the other. Updates are not included. Called outside of a batch
+    /// where nothing but identifiers has changed.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChangeContentWith difference: CollectionDifference<ManagedObjectID>)
@@ -63,8 +62,8 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     /// A batch of changes is complete.
     func controllerDidChangeContent(_ controller: FetchedResultsController<Result>)
 
-    /// The controller cannot follow the changes, because the store could not be read, or the sections do not stay together
-    /// any more. It has no results until ``FetchedResultsController/performFetch()`` succeeds.
+    /// The controller cannot process the changes, because the store could not be read, or the sections no longer stay together.
+    /// It has no results until ``FetchedResultsController/performFetch()`` succeeds.
     func controller(
         _ controller: FetchedResultsController<Result>, didFailWith error: QuireError)
 
@@ -122,14 +121,14 @@ extension FetchedResultsControllerDelegate {
 
 // MARK: - Sections
 
-/// A section of a ``FetchedResultsController``, as it was when it was asked for. Used on the context's queue.
+/// A section of a ``FetchedResultsController`` at the time of the access. Used on the context's queue.
 public struct FetchedResultsSectionInfo<Result: ManagedObject> {
     /// The value of the section key path that its objects have in common, as text: `true` for a truth value,
     /// `2026-11-21T10:00:00Z` for a date, empty for a missing one or if the controller has no sections.
     public let name: String
     /// The title in the section index; see ``FetchedResultsController/sectionIndexTitle(forSectionName:)``.
     public let indexTitle: String?
-    /// Its objects, which come to be when they are touched. Positions count in all results.
+    /// Its objects, made on access. Positions count in all results.
     public let objects: Slice<TypedFetchedObjects<Result>>
 
     /// The number of objects.
@@ -141,20 +140,20 @@ extension FetchedResultsSectionInfo: Sendable {}
 
 // MARK: - Index paths
 
-/// Where an object stands among the results of a ``FetchedResultsController``: in which section, and where in it.
+/// A position among the results of a ``FetchedResultsController``: the section, and the item in it.
 public struct ResultIndexPath: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The number of the section, from 0.
     public var section: Int
     /// The position in the section, from 0.
     public var item: Int
 
-    /// Makes an index path.
+    /// Creates an index path.
     public init(section: Int, item: Int) {
         self.section = section
         self.item = item
     }
 
-    /// Whether the left one comes before the right one.
+    /// Orders by section, then by item.
     public static func < (left: ResultIndexPath, right: ResultIndexPath) -> Bool {
         (left.section, left.item) < (right.section, right.item)
     }

@@ -1,7 +1,7 @@
-/// Which objects a ``FetchedResultsController`` had at a time, by identifier: a value that may go to any queue.
+/// The results of a ``FetchedResultsController`` at one time, by identifier: a value that may go to any queue.
 ///
-/// - Complexity: Making one is O(*s*) in the sections. As long as somebody holds it, the controller copies eight bytes
-///   for each result before it changes next.
+/// - Complexity: Creation is O(*s*) in the sections. While a snapshot is retained, the controller copies eight bytes for each
+///   result before its next change.
 public struct FetchedResultsSnapshot: Sendable {
     /// The names of the sections, in their order; one empty name if the controller has no sections.
     public let sectionIdentifiers: [String]
@@ -36,7 +36,7 @@ public struct FetchedResultsSnapshot: Sendable {
         bits[starts[section]..<starts[section + 1]].map(identifier)
     }
 
-    /// The identifier of the object at a place.
+    /// The identifier of the object at an index path.
     ///
     /// - Complexity: O(1).
     public subscript(indexPath: ResultIndexPath) -> ManagedObjectID {
@@ -62,13 +62,12 @@ extension FetchedResultsSnapshot: Equatable {
 
 // MARK: - The cache
 
-/// What controllers have found, by their cache names: kept in memory, by the program as a whole.
+/// Cached results of controllers, by cache name: in memory, for the whole process.
 ///
-/// An entry serves only the same question about the same contents of the same open store, which the store tells
-/// (``ContentVersion``); so it is never out of date, whoever has saved. It is made and used by contexts over the store
-/// itself that have no unsaved changes.
+/// An entry matches only the same query on the same contents of the same open store, by its ``ContentVersion``; so it is never
+/// stale, whoever has saved. Only contexts directly over the store and without unsaved changes create and use it.
 struct FetchedResultsCache: Sendable {
-    /// What an entry answers.
+    /// The key of an entry.
     private struct Question: Hashable, Sendable {
         var request: FetchRequest
         var sectionNameKeyPath: String?
@@ -85,7 +84,7 @@ struct FetchedResultsCache: Sendable {
     private let name: String
     private let question: Question
 
-    /// The place of a controller's results; `nil` if they cannot be kept.
+    /// The cache entry of a controller's results; `nil` if they cannot be cached.
     init?(name: String?, _ query: ResultQuery, sectionNameKeyPath: String?) {
         let context = query.context
         guard let name, context.parent == nil, !context.tracked.contains(where: \.isUnsaved),
@@ -97,20 +96,20 @@ struct FetchedResultsCache: Sendable {
             version: version)
     }
 
-    /// What was found before.
+    /// The cached results.
     var items: ContiguousArray<ResultList.Item>? {
         Self.entries.withLock { entries in
             entries[name].flatMap { $0.question == question ? $0.items : nil }
         }
     }
 
-    /// Keeps what was found, in the place of what was kept under the name.
+    /// Caches results, replacing the entry of the name.
     func keep(_ items: ContiguousArray<ResultList.Item>) {
         let entry = Entry(question: question, items: items)
         Self.entries.withLock { $0[name] = entry }
     }
 
-    /// Forgets what is kept under a name, or under all.
+    /// Removes the entry of a name, or all.
     static func remove(_ name: String?) {
         entries.withLock { entries in
             if let name { entries[name] = nil } else { entries = [:] }
@@ -119,19 +118,18 @@ struct FetchedResultsCache: Sendable {
 }
 
 extension FetchedResultsController {
-    /// Forgets what controllers have kept under a cache name; under all for `nil`. May be called anywhere.
+    /// Removes the cached results of a cache name; all for `nil`. May be called anywhere.
     ///
-    /// A controller with a cache name keeps what ``performFetch()`` finds, in memory, and finds it there again when the
-    /// request, the section key path and the store's contents are the same: then nothing is read from the store, no order
-    /// is computed and no section counted. Changes of others are noticed, so there is no need to call this for the
-    /// results to be right; it gives back memory. Nothing is kept where it could be wrong: of contexts with a parent or
-    /// with unsaved changes, and if objects that decide about the results are in memory already, which may be older than
-    /// the store. Use a name for one kind of list only.
+    /// A controller with a cache name caches the results of ``performFetch()`` in memory, and reuses them when the request, the
+    /// section key path and the store's contents are the same: then nothing is read from the store, sorted or counted. Changes
+    /// by other contexts and processes are detected, so this call is not needed for correctness; it releases memory. Nothing is
+    /// cached where it could be wrong: for contexts with a parent or with unsaved changes, and if objects that affect the
+    /// results are in memory already, which may be older than the store. Use a name for one kind of list only.
     public static func deleteCache(withName name: String?) { FetchedResultsCache.remove(name) }
 
-    /// The results for a query, from the cache if they are there.
+    /// The results for a query, from the cache if there is an entry.
     func list(for query: ResultQuery) throws -> ResultList {
-        // Before anything is read: what is saved meanwhile makes another version.
+        // Before any read: a concurrent save then has another version.
         let cache = FetchedResultsCache(
             name: cacheName, query, sectionNameKeyPath: sectionNameKeyPath)
         if let items = cache?.items {
@@ -145,7 +143,7 @@ extension FetchedResultsController {
 }
 
 extension ResultQuery {
-    /// Whether objects that decide about results are in memory, with values that the store may not have any more.
+    /// Whether objects that affect results are in memory, with values that may be older than the store's.
     fileprivate var mayHaveOldObjects: Bool {
         var found = false
         context.identityMap.forEach { object in

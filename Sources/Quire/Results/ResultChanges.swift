@@ -1,28 +1,28 @@
-/// What has become of the arrangement of results: old places count in the old one, new places in the new one.
+/// Difference between two arrangements; source index paths refer to the old one, destination index paths to the new.
 struct ResultChanges {
-    /// A section that has come or gone.
+    /// An inserted or deleted section.
     struct Section {
         var name: String
         var index: Int
     }
 
-    /// A place in an arrangement.
+    /// A position in an arrangement.
     struct Place {
         /// Among all results.
         var position: Int
         var indexPath: ResultIndexPath
     }
 
-    /// What has become of one result.
+    /// The change of one result.
     struct Object {
         var bits: UInt64
-        /// The identifier it had before.
+        /// Its previous identifier.
         var oldBits: UInt64
         var old: Place?
         var new: Place?
-        /// Whether it has passed results that have not changed, or has gone into another section.
+        /// Whether it was moved past unchanged results, or into another section.
         var isMove = false
-        /// Whether its values have changed; not so if just its identifier has.
+        /// Whether its values have changed, not only its identifier.
         var isUpdate = false
     }
 
@@ -42,7 +42,7 @@ extension ResultChanges {
     ) {
         self.init()
         let kept = change.concernsSections ? compareSections(change, list) : []
-        /// Whether a section is the same before and after, for those who see its name and place.
+        /// Whether a section is the same before and after by name and position.
         func isSame(_ old: ResultList.Section, _ new: ResultList.Section) -> Bool {
             old === new || (old.name == new.name && kept.contains(old.name))
         }
@@ -91,8 +91,8 @@ extension ResultChanges {
         }
     }
 
-    /// Notes which sections have come and gone. Gives the names of those that have all their results anew, but are where
-    /// they were among the others.
+    /// Finds inserted and deleted sections. Returns the names of those whose results were all replaced, but whose position
+    /// among the others is the same.
     private mutating func compareSections(
         _ change: ResultList.ListChange, _ list: ResultList
     ) -> Set<String> {
@@ -140,24 +140,24 @@ extension ResultChanges {
 
 // MARK: - The longest run
 
-/// Finds what need not be moved.
+/// Finds the elements that need not be moved.
 enum LongestIncreasingSubsequence {
-    /// Something that has a place before a change and another after it, among things that keep their order.
+    /// An element with a position before a change and another after it, among elements of unchanged order.
     struct Element {
-        /// How many things that keep their order come before it, before the change and after it.
+        /// The number of elements of unchanged order before it, before and after the change.
         var oldRank: Int
         var newRank: Int
-        /// Its place before the change.
+        /// Its position before the change.
         var oldPosition: Int
     }
 
-    /// As many elements as can keep their order too, which are given in their new order: those whose rank stays the
-    /// same, less those that have passed others of these.
+    /// A maximal set of further elements that keep their order, for elements given in their new order: those whose rank is
+    /// unchanged, less those that were moved past others of these.
     ///
     /// - Complexity: O(*n* log *n*).
     static func positions(in elements: [Element]) -> [Bool] {
         var kept = [Bool](repeating: false, count: elements.count)
-        // The last elements of the best runs of each length, and which element comes before each.
+        // The last elements of the best runs of each length, and the predecessor of each element.
         var ends: [Int] = []
         var previous = [Int](repeating: -1, count: elements.count)
         for (index, element) in elements.enumerated() where element.oldRank == element.newRank {

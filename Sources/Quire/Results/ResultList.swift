@@ -1,15 +1,15 @@
-/// The results of a controller in their order: an array of identifiers, and what each is sorted by.
+/// The results of a controller in their order: an array of identifiers, and the sort values of each.
 ///
-/// Objects are not held. What they are sorted by is, so that a result is found by what it was sorted by when it was
-/// put there, whatever its object is by now.
+/// Objects are not retained. Their sort values are kept, so that a result is found by the values it was inserted with, whatever
+/// its object's values are now.
 ///
-/// Invariants: ``order`` is sorted by values, and then by rank, without two that are equal. The results of a section
-/// follow each other, and a section has results, unless it is the only one.
+/// Invariants: ``order`` is strictly sorted by values, and then by rank. The results of a section are contiguous, and a section
+/// is not empty, unless it is the only one.
 ///
-/// - Complexity: Finding a place takes O(log *n*) comparisons; changing a few results moves eight bytes for each that
-///   comes behind, changing many goes through all.
+/// - Complexity: A search takes O(log *n*) comparisons; changing a few results moves eight bytes for each result behind them,
+///   changing many visits all.
 final class ResultList {
-    /// Results that follow each other and have the same section name.
+    /// Contiguous results with the same section name.
     final class Section {
         let name: String
         var count = 0
@@ -23,16 +23,16 @@ final class ResultList {
     /// A result as it is put into the list.
     struct Item {
         var bits: UInt64
-        /// What it is sorted by.
+        /// The sort values.
         var values: ContiguousArray<AttributeValue>
         var sectionName = ""
     }
 
-    /// How many results are put in, or taken out, one by one.
+    /// The number of results up to which insertions and removals are done singly.
     static let maximumSingleCount = 16
 
     let orderings: [SortOrdering]
-    /// Whether results have sections; if not there is one that has all.
+    /// Whether results have sections; if not there is a single one.
     let hasSections: Bool
     /// The identifiers, in order.
     var order: ContiguousArray<UInt64> = []
@@ -40,7 +40,7 @@ final class ResultList {
     var sectionsByName: [String: Section] = [:]
     /// The identifiers of results that were never saved.
     var newObjects: Set<UInt64> = []
-    // What is known of a result, at its handle.
+    // The properties of a result, by its handle.
     var handles: IdentifierTable
     private var values: ContiguousArray<AttributeValue> = []
     private var ranks: ContiguousArray<UInt64> = []
@@ -51,7 +51,7 @@ final class ResultList {
 
     var count: Int { order.count }
 
-    /// Makes a list of results in any order, which had best be theirs.
+    /// Creates a list of results in any order; sorted input is fastest.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery` if sections do not stay together.
     init(
@@ -99,7 +99,7 @@ final class ResultList {
         return Int(handle)
     }
 
-    /// Takes note of what a result is sorted by. Its section is to be set.
+    /// Stores the sort values of a result. Its section is set by the caller.
     func addHandle(for item: Item) -> Int {
         let handle: Int
         if let free = freeHandles.popLast() {
@@ -116,7 +116,7 @@ final class ResultList {
         return handle
     }
 
-    /// Has a result be sorted by other values, and by its identifier as it is now.
+    /// Replaces the sort values and the identifier of a result.
     func set(_ item: Item, at handle: Int) {
         ranks[handle] = item.bits
         for (index, value) in item.values.enumerated() {
@@ -151,7 +151,7 @@ final class ResultList {
         (bits & ManagedObjectContext.ChangeOverlay.orderMask, bits)
     }
 
-    /// Whether a result comes before another.
+    /// Whether a result precedes another.
     func precedes(_ left: Int, _ right: Int) -> Bool {
         for (index, ordering) in orderings.enumerated() {
             let order = ordering.compare(
@@ -161,7 +161,7 @@ final class ResultList {
         return Self.rank(ranks[left]) < Self.rank(ranks[right])
     }
 
-    /// Whether an item has the values that a result is sorted by.
+    /// Whether an item has a result's sort values.
     func hasValues(_ item: Item, _ handle: Int) -> Bool {
         for (index, ordering) in orderings.enumerated()
         where ordering.compare(values[handle * orderings.count + index], item.values[index]) != 0 {
@@ -201,9 +201,9 @@ final class ResultList {
 
     // MARK: Sections
 
-    /// The section of a result that comes between those of two sections.
+    /// The section of a result between those of two sections.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if the section is elsewhere, or another would be in two parts.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if the section exists at another position, or would split another.
     func section(
         named name: String, between left: Section?, and right: Section?
     ) throws -> Section {
@@ -223,7 +223,7 @@ final class ResultList {
         return section
     }
 
-    /// Finds the sections in the order of their results, after some have come or gone.
+    /// Rebuilds the sections in the order of their results, after insertions and deletions.
     func rebuildSections() {
         if !hasSections { return }
         sections.removeAll(keepingCapacity: true)
@@ -237,7 +237,7 @@ final class ResultList {
         }
     }
 
-    /// Has the sections begin where they do after their results have become more or fewer.
+    /// Recomputes the start positions of the sections after their counts have changed.
     func countSections() {
         var start = 0
         for section in sections {
@@ -251,7 +251,7 @@ final class ResultList {
 
     // MARK: Identifiers
 
-    /// Has a result have another identifier, at the same place until it is put anew where that belongs.
+    /// Replaces the identifier of a result, which keeps its position until the next change of the list.
     ///
     /// - Returns: Whether there is such a result.
     func replace(_ old: UInt64, by new: UInt64) -> Bool {
@@ -269,16 +269,15 @@ final class ResultList {
 // MARK: - Changing
 
 extension ResultList {
-    /// Puts results where they belong, and takes others out.
+    /// Inserts, moves and removes results.
     ///
     /// - Parameters:
-    ///   - items: Results as they are now, each once; those that are not in the list come in.
-    ///   - removed: Identifiers of what is no result any more.
-    ///   - updated: Results that count as updated also if they are sorted by what they were.
-    ///   - originals: The identifiers that results had before, of those that have others now.
+    ///   - items: Results as they are now, each once; those that are not in the list are inserted.
+    ///   - removed: Identifiers of former results.
+    ///   - updated: Results that count as updated also if their sort values are unchanged.
+    ///   - originals: The previous identifiers of results whose identifiers were replaced.
     /// - Complexity: For *k* changes O(*k* log *n*) comparisons, O(*s*) in the sections, and see ``ResultList``.
-    /// - Throws: ``QuireError`` with code `invalidQuery` if sections do not stay together. The list is good for nothing
-    ///   then.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if sections do not stay together. The list is unusable then.
     func change(
         to items: some Sequence<Item>, removing removed: some Sequence<UInt64>,
         updated: Set<UInt64>, originals: [UInt64: UInt64] = [:]
@@ -293,22 +292,22 @@ extension ResultList {
         return ResultChanges(change, in: self, originals: originals)
     }
 
-    /// What leaves its place, for good or for another.
+    /// A result that is removed or moved away.
     struct Taken {
         var bits: UInt64
         var place: ResultChanges.Place
         var section: Section
     }
 
-    /// What gets a place.
+    /// A result that is inserted or moved in.
     struct Incoming {
         var item: Item
         var handle = 0
-        /// What it leaves, as a position in ``ListChange/taken``.
+        /// Its previous position, as an index in ``ListChange/taken``.
         var takenIndex: Int?
-        /// Whether it is sorted by other values than before, or counts as updated anyway.
+        /// Whether its sort values have changed, or it counts as updated anyway.
         var isUpdate: Bool
-        /// The number of results before it that stay where they are.
+        /// The number of unmoved results before it.
         var rank = 0
     }
 
@@ -318,9 +317,9 @@ extension ResultList {
         var taken: [Taken] = []
         /// In their new order.
         var incoming: [Incoming] = []
-        /// What stays where it is among the others.
+        /// Updated results that are not moved.
         var updated: [(bits: UInt64, place: ResultChanges.Place)] = []
-        /// Whether sections may have come or gone.
+        /// Whether sections may have been inserted or deleted.
         var concernsSections = false
     }
 

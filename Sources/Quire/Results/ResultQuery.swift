@@ -1,22 +1,22 @@
-/// Decides which objects are among the results of a request, by what they are sorted, and in which section they are.
+/// Determines the results of a request, their sort values, and their sections.
 struct ResultQuery {
     let context: ManagedObjectContext
     let request: FetchRequest
     let resolved: ResolvedQuery
-    /// What the section names come from.
+    /// The source of the section names.
     private let section: (ordering: SortOrdering, type: AttributeType)?
-    /// The key paths through relationships of condition, order and sections.
+    /// The key paths through relationships of predicate, order and sections.
     let paths: [QueryKeyPath]
-    /// The ways to the other objects that decide.
+    /// The paths to other objects that affect the results.
     let ways: [Way]
-    /// Whether values decide that the store derives when it saves.
+    /// Whether the results depend on derived values.
     let dependsOnDerivedValues: Bool
 
-    /// The relationships that lead to objects which decide about the one they lead from.
+    /// A path of relationships from a result to objects that affect it.
     struct Way {
         var steps: [QueryKeyPath.Step]
-        /// The number of steps that lead to objects whose values or relationships decide. Of what the last one may lead to
-        /// beyond, it counts only which objects that are.
+        /// The number of steps to objects whose values or relationships affect the result. Of the destinations of the last step
+        /// only the existence matters.
         var decidingCount: Int
     }
 
@@ -66,7 +66,7 @@ struct ResultQuery {
         dependsOnDerivedValues = paths.contains { $0.slot?.isDerived ?? false }
     }
 
-    /// The way of a key path, and the one from there to what the attribute at its end is derived from.
+    /// The dependency paths of a key path: its own, and the one to the sources of a derived attribute at its end.
     private static func ways(_ path: QueryKeyPath, in layout: ResolvedModel) -> [Way] {
         guard case .slot(let slot) = path.end else {
             return [Way(steps: path.steps, decidingCount: max(path.steps.count - 1, 0))]
@@ -115,7 +115,7 @@ struct ResultQuery {
             ? resolved.entity.subtree.contains(number) : resolved.entity.number == number
     }
 
-    /// Whether an object of an entity may decide about results other than itself.
+    /// Whether an object of an entity may affect results other than itself.
     func dependsOn(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
         return ways.contains { way in
@@ -123,9 +123,9 @@ struct ResultQuery {
         }
     }
 
-    /// What an object is as a result; `nil` if it is none.
+    /// The result item of an object; `nil` if it is not a result.
     ///
-    /// - Throws: What evaluating the condition throws.
+    /// - Throws: Errors of evaluating the predicate.
     func item(_ object: ManagedObject) throws -> ResultList.Item? {
         guard object.context === context, object.state.contains(.live) else { return nil }
         object.realize()
@@ -147,13 +147,13 @@ struct ResultQuery {
 
     // MARK: Reading
 
-    /// How many objects are read at once.
+    /// The number of objects read at once.
     private static let batchSize = 512
 
-    /// Tests objects by their identifiers, reading those that are faults with few queries.
+    /// Tests objects by their identifiers, fulfilling faults with few queries.
     ///
-    /// - Parameter body: Gets each identifier, in the order given, and what its object is as a result.
-    /// - Throws: What reading or testing throws.
+    /// - Parameter body: Called with each identifier, in the order given, and the object's result item.
+    /// - Throws: Errors of reading or testing.
     func test(
         _ identifiers: [UInt64], _ body: (UInt64, ResultList.Item?) throws -> Void
     ) throws {
@@ -169,13 +169,13 @@ struct ResultQuery {
         }
     }
 
-    /// The object of an identifier; `nil` for one that was never saved and has left.
+    /// The object of an identifier; `nil` for a new one that has left the context.
     private func object(_ bits: UInt64) -> ManagedObject? {
         if let object = context.identityMap.find(bits) { return object }
         return bits >> 63 == 1 ? nil : context.object(bits: bits)
     }
 
-    /// Runs a closure while the values of objects, and what the query asks beyond them, are at hand.
+    /// Runs a closure while the values of objects, and those of the query's dependencies, are in memory.
     private func withRead(_ identifiers: ArraySlice<UInt64>, _ body: () throws -> Void) throws {
         let faults = identifiers.filter {
             $0 >> 63 == 0 && context.identityMap.find($0)?.isFault ?? true
@@ -204,7 +204,7 @@ struct ResultQuery {
         let found = try context.fetch(request)
         items.reserveCapacity(found.count)
         for object in found {
-            // It does, but its row may have gone since, or another context have changed it.
+            // It matches, but its row may have been deleted since, or changed by another context.
             if let item = try item(object) { items.append(item) }
         }
         return items
@@ -213,15 +213,15 @@ struct ResultQuery {
 
 // MARK: - Results concerned by changes
 
-/// Which objects may have become results, ceased to be, or have another place, after something has changed.
+/// The objects that may have become results, ceased to be, or moved, after a change.
 struct AffectedResults {
     /// To be tested, each once.
     private(set) var tested: [UInt64] = []
     /// Known to be no results any more, if they were.
     private(set) var removed: [UInt64] = []
-    /// Those that have changed themselves.
+    /// The objects that have changed themselves.
     private(set) var updated: Set<UInt64> = []
-    /// Whether it may be any, also such as are not named here.
+    /// Whether any object may be affected, also unlisted ones.
     private(set) var isUnbounded = false
     private var seen: Set<UInt64> = []
 
@@ -239,11 +239,11 @@ struct AffectedResults {
     var isEmpty: Bool { tested.isEmpty && removed.isEmpty && !isUnbounded }
 
     private mutating func addSaved(_ event: EventChanges, _ query: ResultQuery) {
-        // Only now are these objects missing where something still leads to them.
+        // These objects are missing only now, while references to them remain.
         if event.deleted.contains(where: { query.dependsOnDeletion($0.objectID.bits) }) {
             isUnbounded = true
         }
-        // New objects come last among those that are equal in order, saved ones do not.
+        // Among equal sort values new objects come last, saved ones do not.
         if query.isWindow, event.inserted.contains(where: { query.isAbout($0.objectID.bits) }) {
             isUnbounded = true
         }
@@ -279,7 +279,7 @@ struct AffectedResults {
 
     private mutating func addResults(decidedBy bits: UInt64, _ query: ResultQuery) {
         if isUnbounded { return }
-        // One that has left the context, and never was saved: what led to it has been changed with that.
+        // An object that left the context unsaved: the objects that referred to it have changed with that.
         if bits >> 63 == 1 && query.context.identityMap.find(bits) == nil { return }
         guard let found = query.objects(leadingTo: query.context.object(bits: bits)) else {
             isUnbounded = true
@@ -293,13 +293,13 @@ struct AffectedResults {
 
 // MARK: - Relationships
 
-/// Which results an object decides about that is none itself: the way from it back to them.
+/// The results affected by an object that is not one itself, found by the inverse path.
 extension ResultQuery {
-    /// The objects that may be results and that key paths lead from to a changed object, by the inverses of the
-    /// relationships on the way. What has led to it before and does not any more has been changed itself.
+    /// The possible results from which key paths reach a changed object, by the inverses of the relationships on the path.
+    /// Former referrers have changed themselves.
     ///
-    /// - Complexity: O(*n*) in the objects on the way.
-    /// - Returns: `nil` if a relationship has no inverse that is kept in step, so that it may be any.
+    /// - Complexity: O(*n*) in the objects on the path.
+    /// - Returns: `nil` if a relationship has no maintained inverse, so that any result may be affected.
     func objects(leadingTo object: ManagedObject) -> [UInt64]? {
         var found: [UInt64] = []
         for way in ways {
@@ -331,7 +331,7 @@ extension ResultQuery {
         return Array(reached)
     }
 
-    /// The relationship that leads back, if what leads to an object is told of the object's deletion.
+    /// The inverse relationship, if delete propagation clears the references to a deleted object.
     private func keptInverse(of step: QueryKeyPath.Step) -> ResolvedEntity.Relationship? {
         guard let inverse = context.layout.inverse(of: step.relationship),
             inverse.description.deleteRule != .noAction
@@ -339,13 +339,13 @@ extension ResultQuery {
         return inverse
     }
 
-    /// Whether objects of an entity are on a way: what leads to them need not have been told of changes to their rows.
+    /// Whether objects of an entity are on a path: the objects that refer to them may have no changes of their own.
     func dependsOnRows(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
         return ways.contains { $0.steps.contains { $0.destination.subtree.contains(number) } }
     }
 
-    /// Whether the deletion of an object may decide about results that are not told of it by changes of their own.
+    /// Whether deleting an object can change results that only refer to it.
     func dependsOnDeletion(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
         return ways.contains { way in

@@ -1,9 +1,8 @@
 /// A save to several stores.
 ///
-/// Each store gets its objects' changes in a transaction of its own. The first store waits with its commit until the
-/// second has committed, and so on: whatever can go wrong before a commit goes wrong before the first one, and then
-/// nothing is saved anywhere. What is left is the commit itself, which can fail or be cut short after another store's
-/// was done: no file system makes two files change at once.
+/// Each store gets its objects' changes in one transaction. The first store delays its commit until the second has committed,
+/// and so on: every error that can occur before a commit occurs before the first one, and then nothing is saved anywhere. Only
+/// a commit itself can fail or be interrupted after another store's: no file system changes two files atomically.
 struct CompositeSave {
     private let changes: ChangeSet
     private let combination: CompositeStore
@@ -22,7 +21,7 @@ struct CompositeSave {
                 for: parts[index].member.store)
         }
         if parts.count == 1 { return try parts[0].member.store.save(parts[0].changes) }
-        // Those that can only commit in one step come last: their failure then undoes the others.
+        // Stores without prepared saves come last: their failure then rolls back the others.
         parts.sort { left, right in
             let first = left.member.store.capabilities.contains(.preparedSaves)
             let second = right.member.store.capabilities.contains(.preparedSaves)
@@ -43,7 +42,7 @@ struct CompositeSave {
         derived += own
     }
 
-    /// The changes by store. What is recorded beside objects goes to the first store.
+    /// The changes by store. Metadata records go to the first store.
     private func parts() throws -> [Part] {
         var parts: [Part] = []
         func part(of id: ManagedObjectID) throws -> Int {
@@ -71,7 +70,7 @@ struct CompositeSave {
 
     // MARK: - References
 
-    /// Checks that objects refer to objects of their own store only.
+    /// Checks that references stay within one store.
     private func checkReferences() throws {
         var failures: [QuireError] = []
         for change in changes.inserted + changes.updated {

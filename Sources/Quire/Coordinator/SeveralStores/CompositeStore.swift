@@ -1,12 +1,12 @@
 internal import Foundation
 
-/// Several stores behind the interface of one, for a coordinator that has them.
+/// Several stores behind the interface of one, for a coordinator.
 ///
-/// A store keeps the objects of the entities of its configuration; several may keep those of the same entity. An
-/// object and what it refers to are in one store. What is asked goes to the stores that can have something of it, and
-/// what they find is put in one order; where only one can, it answers alone.
+/// A store keeps the objects of the entities of its configuration; several may keep those of the same entity. References stay
+/// within one store. A request is passed to the stores that may have matches, and their results are merged in order; a single
+/// such store answers directly.
 ///
-/// Immutable: a coordinator makes another one when it gets or loses a store.
+/// Immutable: adding or removing a store creates a new composite.
 final class CompositeStore: PersistentStore, DictionarySource {
     /// One of the stores.
     struct Member: Sendable {
@@ -20,7 +20,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
 
     let members: [Member]
     let layout: ResolvedModel
-    /// What identifiers of all members have in common: the identity of any store of the coordinator.
+    /// The store identity of all members' identifiers: that of any store of the coordinator.
     let identity: StoreIdentity
 
     init(members: [Member], layout: ResolvedModel, identity: StoreIdentity) {
@@ -57,7 +57,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
                 + "more).", subject: .init(object: id.uriRepresentation))
     }
 
-    /// The stores that may have something of a request.
+    /// The stores that may have matches for a request.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`.
     func members(for request: FetchRequest) throws -> [Member] {
@@ -67,7 +67,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
         }
     }
 
-    /// The store that new objects of an entity go to unless they are assigned to another one.
+    /// The default store of an entity's new objects.
     func memberForNewObjects(of entity: ResolvedEntity) -> Member? {
         members.first { $0.entityNumbers.contains(entity.number) && !$0.store.isReadOnly }
     }
@@ -79,7 +79,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
 
     private var empty: RowSet { RowSet([], layout: layout, store: identity) }
 
-    /// Checks a request that no store can have anything of.
+    /// Checks a request that no store can match.
     private func check(_ request: FetchRequest) throws {
         _ = try ResolvedQuery(request, in: layout, store: identity)
     }
@@ -235,13 +235,13 @@ final class CompositeStore: PersistentStore, DictionarySource {
         return try member.store.insert(request, onConflict: rule)
     }
 
-    /// Updates store by store: each in a transaction of its own.
+    /// Updates store by store, in one transaction each.
     func update(_ request: BatchUpdateRequest) throws -> BatchResult {
         let members = try members(for: FetchRequest(request.entityName))
         return try combined(members.map { try $0.store.update(request) })
     }
 
-    /// Deletes store by store: each in a transaction of its own.
+    /// Deletes store by store, in one transaction each.
     func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
         let objectIDs: [ManagedObjectID]
         switch request.selection {
@@ -291,10 +291,10 @@ extension StoreType {
 
 // MARK: - Fetching from several stores
 
-/// What several stores find for a request, in one order.
+/// The merged results of several stores for a request.
 ///
-/// Every store gives its first rows up to the end of what is asked for. Rows that are equal in the order, and all if
-/// there is none, come store by store, within a store as the store has them.
+/// Every store returns its rows up to offset plus limit. Rows that compare equal, and all rows of unordered requests, are
+/// ordered by store, within a store in the store's order.
 struct CompositeFetch {
     private let request: FetchRequest
     private let members: [CompositeStore.Member]

@@ -10,14 +10,14 @@ extension PersistentStoreCoordinator {
         return persistentStores.first { $0.path.map(FileSystem.absolute) == path }
     }
 
-    /// Opens a store and adds it, or makes a new one if there is none at the path.
+    /// Opens a store and adds it; creates it if there is none at the path.
     ///
-    /// If anything fails the coordinator has the stores it had. May be called from any thread; it opens files, so not
-    /// from the main queue if they are large.
+    /// On an error the coordinator's stores are unchanged. May be called from any thread; it opens files, so not from the main
+    /// queue if they are large.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if the model has no such configuration, or a relationship leads out
-    ///   of it; `incompatibleModel`, `invalidFormat`, `notFound`, `readOnly`, `locked` or `storeUnavailable`; `unsupported`
-    ///   if nobody has registered the type, `alreadyExists` if the coordinator has the store.
+    /// - Throws: ``QuireError`` with code `invalidModel` if the model has no such configuration, or a relationship's
+    ///   destination is outside of it; `incompatibleModel`, `invalidFormat`, `notFound`, `readOnly`, `locked` or
+    ///   `storeUnavailable`; `unsupported` if the type is not registered, `alreadyExists` if the coordinator has the store.
     @discardableResult
     public func addPersistentStore(
         _ description: PersistentStoreDescription
@@ -38,7 +38,7 @@ extension PersistentStoreCoordinator {
         return store
     }
 
-    /// Makes a coordinator and adds stores; if one cannot be added the others are closed again.
+    /// Creates a coordinator and adds stores; if one cannot be added the others are closed again.
     convenience init(
         managedObjectModel model: ManagedObjectModel,
         persistentStoreDescriptions descriptions: [PersistentStoreDescription]
@@ -52,10 +52,10 @@ extension PersistentStoreCoordinator {
         }
     }
 
-    /// Adds a store that is open. Nothing has been read from it yet, and it belongs to no other coordinator.
+    /// Adds an open store. It must not have been read yet, nor belong to another coordinator.
     ///
-    /// - Throws: ``QuireError`` with code `incompatibleModel` if its model is another one, `alreadyExists` if the
-    ///   coordinator has a store of the same UUID: identifiers could not tell their objects apart.
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if it has another model, `alreadyExists` if the coordinator has a
+    ///   store of the same UUID: identifiers would be ambiguous.
     public func add(_ store: any PersistentStore) throws {
         if store.layout !== layout, store.layout.model != layout.model {
             throw QuireError(
@@ -81,10 +81,10 @@ extension PersistentStoreCoordinator {
         store.protectionDomain?.addResponder(self)
     }
 
-    /// Takes a store away and closes it. What contexts have of its objects stays as it was read; what they still want to
-    /// read or save of it throws.
+    /// Removes a store and closes it. Values of its objects that contexts have read are kept; further reads and saves of them
+    /// throw.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, or what closing it throws.
+    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, or the errors of closing it.
     public func remove(_ store: any PersistentStore) throws {
         guard stores.withLock({ $0.remove(store) }) else {
             throw QuireError(
@@ -95,18 +95,18 @@ extension PersistentStoreCoordinator {
         try store.close()
     }
 
-    /// Goes on with a store at another place, where its file has been moved or copied to. Objects keep their
-    /// identifiers; nothing is read or written here but what opening does.
+    /// Reopens a store at another path, where its file has been moved or copied. Objects keep their identifiers; only opening
+    /// reads or writes files.
     ///
-    /// The store object is replaced by another one; the old one is closed.
+    /// The store object is replaced by a new one; the old one is closed.
     ///
     /// - Parameters:
-    ///   - path: Where the file is now.
-    ///   - description: How to open it; its path is not looked at.
-    /// - Returns: The store as it is open now.
+    ///   - path: The file's new path.
+    ///   - description: The options for opening; its path is ignored.
+    /// - Returns: The new store object.
     /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store or there is no file,
-    ///   `incompatibleModel` if the file is another store, or what opening it throws. Then the coordinator goes on with
-    ///   the store that it had.
+    ///   `incompatibleModel` if the file is another store, or the errors of opening it. Then the coordinator keeps the old
+    ///   store.
     @discardableResult
     public func setPath(
         _ path: String, for store: any PersistentStore,
@@ -142,9 +142,9 @@ extension PersistentStoreCoordinator {
         return other
     }
 
-    /// Goes on with another store in the place of one, which stays open. It is the same store as to its UUID.
+    /// Replaces a store, which stays open, by another of the same UUID.
     ///
-    /// What was read before finds its external data with the new one.
+    /// External data of values read before are read from the new one.
     package func replace(_ store: any PersistentStore, with other: any PersistentStore) {
         stores.withLock { $0.replace(store, with: other) }
         other.protectionDomain?.addResponder(self)
@@ -163,7 +163,7 @@ extension PersistentStoreCoordinator {
         )
     }
 
-    /// The store that new objects of an entity go to unless they are assigned to one.
+    /// The default store of an entity's new objects.
     func storeForNewObjects(of entity: ResolvedEntity) -> StoreIdentity? {
         stores.withLock { stores in
             stores.members.first {
@@ -172,7 +172,7 @@ extension PersistentStoreCoordinator {
         }
     }
 
-    /// Checks that new objects of an entity can go to a store.
+    /// Checks that new objects of an entity can be saved to a store.
     func checkIsPlace(_ store: any PersistentStore, forNew entity: ResolvedEntity) throws {
         guard let member = stores.withLock({ $0.members.first { $0.store === store } }) else {
             throw QuireError(
@@ -207,9 +207,9 @@ enum StoreTypes {
         registered.withLock { $0[type] = opening }
     }
 
-    /// Opens a store, or makes a new one.
+    /// Opens a store, or creates one.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if nobody has registered the type, or what opening throws.
+    /// - Throws: ``QuireError`` with code `unsupported` if the type is not registered, or the errors of opening.
     static func open(
         _ description: PersistentStoreDescription, layout: ResolvedModel
     ) throws -> any PersistentStore {
@@ -260,7 +260,7 @@ extension StoreTypes {
 }
 
 extension PersistentStoreCoordinator {
-    /// Has coordinators open stores of a type with a closure, in the whole process.
+    /// Registers a closure that opens stores of a type, for the whole process.
     ///
     /// ```swift
     /// PersistentStoreCoordinator.registerStoreType(.init(rawValue: "JSONFolder")) { description, layout in
@@ -268,7 +268,7 @@ extension PersistentStoreCoordinator {
     /// }
     /// ```
     ///
-    /// May be called from any thread; what is registered last counts.
+    /// May be called from any thread; the last registration of a type is used.
     public static func registerStoreType(
         _ type: StoreType,
         opening:
@@ -282,11 +282,11 @@ extension PersistentStoreCoordinator {
 // MARK: - Migrating
 
 extension PersistentStoreCoordinator {
-    /// Moves a store's objects to a new store at another place, which may be of another type, and goes on with that.
+    /// Migrates a store's objects to a new store at another path, possibly of another type, which replaces it.
     ///
-    /// The old store leaves the coordinator and is closed; its file stays. The new one has a UUID of its own, so what
-    /// contexts have of the old one's objects cannot be read or saved any more: save before, and reset the contexts
-    /// afterwards. Nobody may save meanwhile.
+    /// The old store is removed from the coordinator and closed; its file stays. The new one has a new UUID, so contexts can no
+    /// longer read or save their objects of the old one: save before, and reset the contexts afterwards. There must be no saves
+    /// meanwhile.
     ///
     /// ```swift
     /// let store = try coordinator.migratePersistentStore(
@@ -295,11 +295,11 @@ extension PersistentStoreCoordinator {
     ///
     /// - Parameters:
     ///   - store: A store of the coordinator.
-    ///   - description: The place, where there must be nothing yet, the type and the options. The configuration is that of
-    ///     the old store.
-    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, and what
-    ///   ``StoreFile/convert(to:type:model:progress:)`` and ``addPersistentStore(_:)`` throw. Then the coordinator goes on
-    ///   with the old store.
+    ///   - description: The path, where there must be no file yet, the type and the options. The configuration is that of the
+    ///     old store.
+    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, and the errors of
+    ///   ``StoreFile/convert(to:type:model:progress:)`` and ``addPersistentStore(_:)``. Then the coordinator keeps the old
+    ///   store.
     @discardableResult
     public func migratePersistentStore(
         _ store: any PersistentStore, to description: PersistentStoreDescription
@@ -324,10 +324,10 @@ extension PersistentStoreCoordinator {
 // MARK: - The stores
 
 extension PersistentStoreCoordinator {
-    /// The stores of a coordinator, and what stands for all of them.
+    /// The stores of a coordinator, and their composite.
     struct Stores {
         private(set) var members: [CompositeStore.Member]
-        /// What the coordinator asks: the only store itself, if it keeps objects of all entities.
+        /// The coordinator's store: the only one itself, if it keeps objects of all entities.
         private(set) var combined: any PersistentStore
         private let layout: ResolvedModel
         private let identity: StoreIdentity

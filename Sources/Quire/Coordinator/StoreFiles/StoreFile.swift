@@ -1,7 +1,6 @@
 public import Foundation
 
-/// A file with a store that need not be open: of which type it is, what it says of itself, and what can be done to it as a
-/// whole.
+/// A store's file, which need not be open: its type, its metadata, and operations on it as a whole.
 ///
 /// ```swift
 /// let file = try StoreFile(at: "Requests.paw")
@@ -9,17 +8,16 @@ public import Foundation
 /// try file.convert(to: "requests.sqlite", type: .sqlite)
 /// ```
 ///
-/// It may be used from any thread.
+/// Usable from any thread.
 public struct StoreFile: Sendable {
     /// The path, from the root.
     public let path: String
-    /// The type of the store, as the first bytes tell it.
+    /// The type of the store, detected by its first bytes.
     public let type: StoreType
 
-    /// Looks at a file.
+    /// Detects a file's type.
     ///
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is none of the stores of this framework, or
-    ///   `inputOutput`.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a store of this framework, or `inputOutput`.
     public init(at path: String) throws {
         let path = FileSystem.absolute(path)
         guard let information = try FileSystem.information(at: path) else {
@@ -34,17 +32,17 @@ public struct StoreFile: Sendable {
         type = try Self.type(of: path)
     }
 
-    /// How many bytes of an XML file may come before its first element that tells it for a store.
+    /// The maximum number of bytes of an XML file before the first element, which identifies a store.
     private static let headSize: Int64 = 4096
 
     private static func type(of path: String) throws -> StoreType {
-        // One that is open and new may have nothing in it but its log yet.
+        // A new open store may have only its log.
         if OpenDatabaseRegistry.contains(path) { return .sqlite }
         let file = try OpenFile.open(path, for: .reading)
         defer { file.close() }
         var head = try file.read(Int(min(file.information().size, headSize)), at: 0)
         if try StoreProtection.domain(ofStoreAt: path) != nil {
-            // A SQLite database is sealed page by page, others as a whole.
+            // A SQLite database is encrypted page by page, other stores as a whole.
             guard SealedFileHeader.isSealed(head) else { return .sqlite }
             let sealed = try ContentFile(
                 file, unsealing: StoreProtection.find(forStoreAt: path)?.classKey)
@@ -62,7 +60,7 @@ public struct StoreFile: Sendable {
 
     // MARK: - Looking
 
-    /// What the store says of itself, without opening it as a store: its objects are not read, its model is not needed.
+    /// The store's metadata, read without opening it as a store: its objects are not read, its model is not needed.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if the file is damaged, or `inputOutput`.
     public func metadata() throws -> StoreMetadata {
@@ -73,12 +71,12 @@ public struct StoreFile: Sendable {
         }
     }
 
-    /// Opens the store with what it takes for its model: the one that is given, or the one that it carries, or else, for
-    /// reading only, one that is made of its file alone.
+    /// Opens the store with the given model, or else the one it contains, or else, for reading only, one inferred from its
+    /// file.
     ///
     /// - Parameters:
-    ///   - model: The model; `nil` for the one that the store carries.
-    ///   - isReadOnly: Whether nothing will be saved.
+    ///   - model: The model; `nil` for the one that the store contains.
+    ///   - isReadOnly: Whether saving is disallowed.
     /// - Throws: As ``SQLiteStore/open(at:model:options:)`` and ``AtomicStore/open(at:model:options:)``.
     public func open(
         model: ManagedObjectModel? = nil, isReadOnly: Bool = true
@@ -88,8 +86,8 @@ public struct StoreFile: Sendable {
 
     /// Opens the store.
     ///
-    /// - Parameter lockWait: How to wait for other processes. A store that is written as a whole is then locked as long as
-    ///   it is open for writing.
+    /// - Parameter lockWait: The wait for other processes' locks. A store that is written as a whole is then locked while it is
+    ///   open for writing.
     package func open(
         model: ManagedObjectModel?, isReadOnly: Bool, lockWait: FileLockWait?
     ) throws -> any PersistentStore {
@@ -131,9 +129,9 @@ public struct StoreFile: Sendable {
         try StoreProtection.removeKeybag(ofStoreAt: path)
     }
 
-    /// Puts a copy of another store of the same type in the place of this one. The copy has the other's UUID and model.
+    /// Replaces this store by a copy of another of the same type. The copy has the other's UUID and model.
     ///
-    /// At every instant, also after a crash or power loss, there is the whole old or the whole new store.
+    /// At every instant, also after a crash or power loss, either the old or the new store is complete.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if the other store is of another type, `locked` if this one is
     ///   open, `protectionUnavailable` if the other one is protected with other keys than this one, `invalidFormat`,
@@ -148,7 +146,7 @@ public struct StoreFile: Sendable {
         if type == .sqlite {
             return try SQLiteStore.replace(at: path, withStoreAt: other.path)
         }
-        // Reads and checks all of it: what cannot be opened must not come in the place of what can.
+        // Reads and checks all of it: an unreadable store must not replace a readable one.
         try other.open().close()
         let (mine, theirs) = try (
             StoreProtection.find(forStoreAt: path), StoreProtection.find(forStoreAt: other.path)
@@ -165,28 +163,28 @@ public struct StoreFile: Sendable {
 // MARK: - Converting
 
 extension StoreFile {
-    /// Writes what the store holds into a new store, which may be of another type.
+    /// Writes the store's contents to a new store, possibly of another type.
     ///
-    /// The new store has a UUID of its own and carries the model; objects get primary keys in the same order. Everything
-    /// else is the same: values, relationships and their orders, records, metadata of applications, and, if the store has
-    /// them, Apple's version hashes. It has the permissions of the old one. If anything fails there is no new store; it
-    /// appears under its name when it is whole and on disk, and only if it holds as many objects, values and references
-    /// as the old one.
+    /// The new store has a new UUID and contains the model; objects get primary keys in the same order. Everything else is the
+    /// same: values, relationships and their orders, records, applications' metadata, and Apple's version hashes, if present.
+    /// It has the permissions of the old one. On an error there is no new store; it is renamed into place when it is complete
+    /// and on disk, and only if it has as many objects, values and references as the old one.
     ///
-    /// A SQLite store keeps one owner for each member of a to-many relationship without an inverse. If the model was made
-    /// of the file, such a relationship gets a to-many inverse where members have several owners. A model that was
-    /// given or is carried is not changed; then the conversion fails, unless the removal is allowed.
+    /// A SQLite store keeps one owner for each member of a to-many relationship without an inverse. If the model was inferred
+    /// from the file, such a relationship gets a to-many inverse where members have several owners. A given or contained model
+    /// is not changed; then the conversion fails, unless the removal is allowed.
     ///
     /// - Parameters:
-    ///   - newPath: Where; there must be nothing yet.
+    ///   - newPath: The path, where there must be no file yet.
     ///   - newType: `sqlite`, `xml` or `binary`.
-    ///   - model: The model; `nil` for the one that the store carries, or else one made of its file alone.
-    ///   - allowsRemoval: Whether the new store may lack what its type cannot hold.
+    ///   - model: The model; `nil` for the one that the store contains, or else one inferred from its file.
+    ///   - allowsRemoval: Whether contents that the new type cannot represent may be removed.
     ///   - progress: Called with the progress, which can be cancelled.
-    /// - Complexity: O(*n*) in objects and what their relationships lead to. SQLite stores are read and written with little
-    ///   memory, others are in memory as a whole.
+    /// - Complexity: O(*n*) in objects and their relationships' contents. SQLite stores are streamed with little memory, other
+    ///   stores are in memory as a whole.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` if the new type cannot hold the objects,
-    ///   `removalDenied` if something would be missing, `incompatibleModel`, `invalidFormat`, `cancelled`, `outOfSpace` or `inputOutput`.
+    ///   `removalDenied` if contents would be lost, `incompatibleModel`, `invalidFormat`, `cancelled`, `outOfSpace` or
+    ///   `inputOutput`.
     public func convert(
         to newPath: String, type newType: StoreType, model: ManagedObjectModel? = nil,
         allowsRemoval: Bool = false, progress: ((Progress) -> Void)? = nil
@@ -198,11 +196,11 @@ extension StoreFile {
     }
 }
 
-/// A store file in the making: in a folder of its own until it is whole.
+/// A store file being written: in its own folder until it is complete.
 struct NewStoreFile {
     let path: String
     let type: StoreType
-    /// How a SQLite store is written.
+    /// The options for writing a SQLite store.
     private let sqliteOptions: SQLiteStoreOptions
     private let allowsRemoval: Bool
 
@@ -248,7 +246,7 @@ struct NewStoreFile {
             throw error
         }
         try store.close()
-        // What a SQLite store holds was counted in its transaction; other files are written as a whole, and read back.
+        // A SQLite store's contents were counted in its transaction; other files are written as a whole, and read back.
         if type != .sqlite, let check {
             let written = try StoreFile(at: temporary).open()
             defer { try? written.close() }
@@ -259,8 +257,8 @@ struct NewStoreFile {
         }
     }
 
-    /// The model of the new store: that of the source, with what a SQLite store needs to hold all references if it was
-    /// made of the file.
+    /// The model of the new store: the source's; if inferred from the file, with the inverses that SQLite needs to store all
+    /// references.
     private func layout(for source: any PersistentStore) throws -> ResolvedModel {
         guard type == .sqlite, (source as? AtomicStore)?.hasInferredModel == true else {
             return source.layout
@@ -302,7 +300,7 @@ struct NewStoreFile {
 }
 
 extension PersistentStore {
-    /// The keys that seal the store's files; `nil` if the store is not protected.
+    /// The encryption keys of the store's files; `nil` if it is not protected.
     package var storeProtection: StoreProtection? {
         (self as? SQLiteStore)?.protection ?? (self as? AtomicStore)?.protection
     }
@@ -324,7 +322,7 @@ extension PersistentStore {
 }
 
 extension ManagedObjectModel {
-    /// Gives a relationship without an inverse a to-many one, called after both: `author_books`.
+    /// Adds a to-many inverse to a relationship without one, named after both: `author_books`.
     fileprivate mutating func addInverse(ofRelationship name: String, of entity: String) {
         guard let owner = entities.firstIndex(where: { $0.name == entity }),
             let index = entities[owner].properties.firstIndex(where: { $0.name == name }),

@@ -1,14 +1,14 @@
 internal import OrderedCollections
 
-/// A save with conflicts: what the store objects to is described, put to the merge policy, and what that decides
-/// is done to the objects, before the next try. The deciding check is always the one in the store's transaction.
+/// Saves with conflicts: the store's conflicts are passed to the merge policy, and its resolutions applied to the objects,
+/// before the next attempt. The authoritative check is always the one in the store's transaction.
 extension ManagedObjectContext {
-    /// How often a save is tried. More is needed only while others save the same objects all the time, or where
-    /// every resolution brings about a new conflict.
+    /// The maximum number of attempts of a save. More are needed only while other contexts keep saving the same objects, or
+    /// where every resolution causes a new conflict.
     private static let maximumTryCount = 20
 
-    /// Hands the changes to the source, as often as the merge policy resolves what stands against it. `inserted` are
-    /// the new objects, afterwards those that are left of them. Gives the objects whose derived values that has changed.
+    /// Saves the changes to the source, retrying while the merge policy resolves its conflicts. `inserted` are the new objects,
+    /// afterwards the remaining ones. Returns the objects whose derived values have changed.
     func saveResolvingConflicts(
         _ inserted: inout [ManagedObject], evenIfUnchanged: Bool,
         by write: (ChangeSet) throws -> [ManagedObjectID]
@@ -62,7 +62,7 @@ extension ManagedObjectContext {
         return error
     }
 
-    /// Has the policy decide about everything, then does what it decides.
+    /// Asks the policy about every conflict, then applies its resolutions.
     private func resolve(_ found: SaveConflicts) throws {
         let merges = found.objects.map(conflict)
         let constraints = found.constraints.map(conflict)
@@ -92,13 +92,13 @@ extension ManagedObjectContext {
                 rebase(decisions)
             }
         }
-        // What the constraints were broken by may be different now; the next try tells.
+        // The constraint violations may have been resolved with the objects; the next attempt detects the rest.
         if !decisions.isEmpty { return }
         for (violation, resolution) in resolutions { resolve(violation, resolution) }
         processPendingChanges()
     }
 
-    /// Tells the objects in conflict that their values may be others.
+    /// Notifies the objects in conflict that their values may have changed.
     func awakeObjects(_ decisions: [ResolvedConflict]) {
         guard layout.hasSubclasses else { return }
         for decision in decisions {
@@ -212,12 +212,12 @@ extension ManagedObjectContext {
     /// The permanent identifiers that a save has given, for the case that it fails: another process may use them then.
     private struct GivenIDs {
         var objects: [(object: ManagedObject, temporary: ManagedObjectID)] = []
-        /// The last log for undo that cannot know any of them.
+        /// The last undo log that cannot contain any of them.
         let lastLog: UInt64
     }
 
     private func givePermanentIDs(to inserted: [ManagedObject], _ given: inout GivenIDs) throws {
-        // What a parent saves later, or children may see, has its identifier for good before the save is through.
+        // If a parent saves later, or there are children, identifiers become permanent before the save has succeeded.
         let isDurable = parent != nil || isParent
         let known = given.objects.count
         if !isDurable {
@@ -258,8 +258,8 @@ extension ManagedObjectContext {
 
 // MARK: - Constraints
 
-/// Makes objects that share values which must be unique one, or has some give way. These are changes like any
-/// others: they keep relationships in step, and can be undone.
+/// Merges objects that violate a uniqueness constraint, or deletes or resets some. These are ordinary changes: they maintain
+/// inverses, and can be undone.
 extension ManagedObjectContext {
     func resolve(_ violation: ConstraintViolation, _ resolution: ConstraintResolution) {
         var stored: ManagedObject?
@@ -290,7 +290,7 @@ extension ManagedObjectContext {
             case .overwrite where isNew || stored == nil:
                 merge(object, into: survivor, slots, .all)
             case .mergePreferringObjects, .overwrite:
-                // The stored one goes, and others are merged into the one that takes its place.
+                // The stored object is deleted, and the others are merged into its replacement.
                 merge(survivor, into: object, slots, resolution == .overwrite ? .none : .missing)
                 survivor = object
                 stored = nil
@@ -298,12 +298,12 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Which values of an object that is merged into another go over to that.
+    /// The values of a merged object that the surviving one adopts.
     private enum Transfer {
         case none
-        /// Those that the other has not.
+        /// Values that the survivor lacks.
         case missing
-        /// Those that are not what a new object has.
+        /// Values that differ from a new object's.
         case set
         case all
 
@@ -321,7 +321,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Gives an object its saved values again.
+    /// Restores an object's saved values.
     private func takeBack(_ slots: Set<Int>, of object: ManagedObject) {
         for slot in slots.sorted() {
             let value = object.savedValue(at: slot)
@@ -336,7 +336,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Moves values and relationships of an object to another, and deletes it.
+    /// Moves an object's values and relationships to another, and deletes it.
     private func merge(
         _ loser: ManagedObject, into winner: ManagedObject, _ constraint: Set<Int>,
         _ transfer: Transfer
@@ -393,7 +393,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// What leads to an object without a way back leads to another instead.
+    /// Redirects one-way references from the deleted object to the survivor.
     private func moveReferences(from loser: ManagedObject, to winner: ManagedObject) {
         let id = loser.objectID
         for object in Array(tracked)

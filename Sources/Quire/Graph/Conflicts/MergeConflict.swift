@@ -1,27 +1,27 @@
 internal import OrderedCollections
 
-/// An object that a context wanted to save, and that others have changed or deleted since the context read it.
+/// An optimistic-lock failure: an object of a save that was changed or deleted elsewhere since the context read it.
 public struct MergeConflict: Sendable {
     /// The object.
     public let objectID: ManagedObjectID
-    /// The version that the context has read; 0 if it has not read the object.
+    /// The base version; 0 if the context has not read the object.
     public let oldVersionNumber: UInt32
-    /// The version that the store has now; 0 if the object was deleted there.
+    /// The present version in the store; 0 if the object was deleted there.
     public let newVersionNumber: UInt32
     /// The object as it would be saved; `nil` if it was deleted here.
     public let objectSnapshot: ConflictSnapshot?
     /// The object as the context has last read or saved it; `nil` if it has not read it.
     public let cachedSnapshot: ConflictSnapshot?
-    /// The object as the store, or the parent context, has it now; `nil` if it was deleted there.
+    /// The present values in the store, or the parent context; `nil` if the object was deleted there.
     public let persistedSnapshot: ConflictSnapshot?
     /// The properties changed here. Elements of composite attributes have dotted names.
     public let changedProperties: Set<String>
-    /// The properties that others have changed. An ordered relationship is among them if both sides have changed it.
+    /// The properties changed in the store. An ordered relationship is included if both sides have changed it.
     public let propertiesChangedInStore: Set<String>
     /// The conflict as the store has found it.
     let found: ObjectConflict
 
-    /// What a save under ``MergePolicy/error`` says.
+    /// The error of a save under ``MergePolicy/error``.
     public var error: QuireError {
         let both = changedProperties.intersection(propertiesChangedInStore)
         return found.error(
@@ -36,11 +36,11 @@ public struct ConflictSnapshot: Sendable, Equatable {
     /// The objects of ordered relationships whose order was changed here, by name.
     public let orderedObjectIDs: [String: [ManagedObjectID]]
 
-    /// The value of an attribute, or the identifier that a to-one relationship leads to.
+    /// The value of an attribute, or the destination's identifier of a to-one relationship.
     public subscript(name: String) -> AttributeValue? { values[name] }
 }
 
-/// Objects that share values although a uniqueness constraint of their entity forbids it.
+/// A violation of a uniqueness constraint: objects that share its values.
 public struct ConstraintConflict: Sendable {
     /// The entity that declares the constraint.
     public let entityName: String
@@ -59,11 +59,11 @@ public struct ConstraintConflict: Sendable {
     /// The conflict as the store has found it.
     let found: ConstraintViolation
 
-    /// What a save under ``MergePolicy/error`` says.
+    /// The error of a save under ``MergePolicy/error``.
     public var error: QuireError { QuireError.combining(found.errors(file: nil)) }
 }
 
-/// All conflicts of a save that failed by them. Underlies the error that the save throws.
+/// All conflicts of a failed save; the underlying error of the save's error.
 struct ConflictDetails: Error {
     let mergeConflicts: [MergeConflict]
     let constraintConflicts: [ConstraintConflict]
@@ -83,18 +83,18 @@ extension QuireError {
 
 // MARK: - Decisions
 
-/// What is to become of an object in conflict, in terms of its entity.
+/// A merge resolution with property names resolved to slots.
 struct ResolvedConflict {
     let objectID: ManagedObjectID
     let change: ObjectConflict.Change
-    /// The row as the store had it at the last try; `nil` if it is gone.
+    /// The stored row at the last attempt; `nil` if it was deleted.
     let current: ObjectSnapshot?
     let fate: MergeResolution.Fate
     /// The slots that are saved as they are here.
     let slots: SlotMask
     /// The positions of the relationships whose order is saved as it is here.
     let orders: Set<Int>
-    /// Values that are neither what is here nor what is there.
+    /// Values that are neither the context's nor the store's.
     let values: [Int: AttributeValue]
 }
 
@@ -139,7 +139,7 @@ extension ManagedObjectContext {
 
     // MARK: - Attributes only
 
-    /// Whether nothing is in conflict but values of attributes: then other objects have nothing to do with it.
+    /// Whether only attribute values are in conflict: then no other objects are affected.
     func canMergeInPlace(_ decision: ResolvedConflict) -> Bool {
         let object = object(with: decision.objectID)
         guard decision.change == .update, decision.fate != .delete, let row = decision.current,
@@ -157,7 +157,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Takes the store's row over and keeps changes as decided.
+    /// Adopts the store's row and keeps changes as resolved.
     func mergeInPlace(_ decision: ResolvedConflict) {
         let object = object(with: decision.objectID)
         guard let row = decision.current, let edits = object.edits else { return }
@@ -192,7 +192,7 @@ extension ManagedObjectContext {
                 edits.write(value, at: slot.index, remembersCommitted: true)
             }
         }
-        // Values that no store has are nobody's conflict.
+        // Transient values never conflict.
         for slot in object.entity.slots where !slot.isStored && own.contains(slot.index) {
             edits.values[slot.index] = before[slot.index]
             if changed.contains(slot.index) && decision.fate == .discard {
@@ -203,7 +203,7 @@ extension ManagedObjectContext {
 }
 
 extension OrderedSet<ManagedObjectID> {
-    /// The same objects, those of an order in that order; each of the others behind the one that it follows here.
+    /// The same objects, ordered like `order`; each other object follows the one that precedes it here.
     func arranged(like order: some Sequence<ManagedObjectID>) -> OrderedSet<ManagedObjectID> {
         let wanted = OrderedSet(order).intersection(self)
         var followers: [ManagedObjectID?: [ManagedObjectID]] = [:]

@@ -2,34 +2,33 @@
 public enum MergePolicyType: Sendable, CaseIterable {
     /// A save with conflicts fails and changes nothing.
     case errorMergePolicyType
-    /// Property by property: what was changed on both sides stays as the store has it.
+    /// Property by property: the store's value wins where both sides have changed it.
     case mergeByPropertyStoreTrumpMergePolicyType
-    /// Property by property: what was changed on both sides is saved as the context has it.
+    /// Property by property: the context's value wins where both sides have changed it.
     case mergeByPropertyObjectTrumpMergePolicyType
-    /// Objects in conflict are saved as the context has them, with all their properties.
+    /// The context's objects win, with all their properties.
     case overwriteMergePolicyType
-    /// Objects in conflict lose their changes and are as the store has them.
+    /// The store's objects win; the context's changes are discarded.
     case rollbackMergePolicyType
 }
 
-/// Decides what a save does about objects that others have changed in the store since the context read them, and
-/// about values that must be unique and are not.
+/// Resolves the conflicts of a save: objects changed in the store since the context read them, and violations of uniqueness
+/// constraints.
 ///
-/// A context's policy is ``error`` unless ``ManagedObjectContext/mergePolicy`` is set. A policy that resolves changes
-/// the objects of the context; the save then tries again, and asks again if others have saved in between.
+/// A context's policy is ``error`` unless ``ManagedObjectContext/mergePolicy`` is set. A resolving policy changes the objects
+/// of the context; the save is then retried, and the policy called again for conflicts with saves in between.
 ///
 /// | | changed here and there | changed here, deleted there | deleted here, changed there | values not unique |
 /// |---|---|---|---|---|
 /// | ``error`` | fails | fails | fails | fails |
-/// | ``mergeByPropertyStoreTrump`` | changes of other properties are saved | it is gone | it is back | merged into the stored object, whose values stay |
+/// | ``mergeByPropertyStoreTrump`` | changes of other properties are saved | stays deleted | deletion is reverted | merged into the stored object, whose values stay |
 /// | ``mergeByPropertyObjectTrump`` | all changes are saved | it is inserted again | it is deleted | merged into the stored object, which gets the values set |
 /// | ``overwrite`` | the whole object is saved | it is inserted again | it is deleted | merged into the stored object, which gets all values |
-/// | ``rollback`` | changes are lost | it is gone | it is back | new objects are discarded; values of others go back |
+/// | ``rollback`` | changes are discarded | stays deleted | deletion is reverted | new objects are discarded; values of saved ones are reset |
 ///
-/// An object deleted on both sides is no conflict. Links that others made between other objects are always kept.
+/// An object deleted on both sides is no conflict. Links added in the store between other objects are always kept.
 ///
-/// For a policy of your own make a subclass and override ``resolve(mergeConflict:)`` or
-/// ``resolve(constraintConflict:)``:
+/// For a custom policy override ``resolve(mergeConflict:)`` or ``resolve(constraintConflict:)`` in a subclass:
 ///
 /// ```swift
 /// final class KeepGreatestCount: MergePolicy, @unchecked Sendable {
@@ -43,32 +42,31 @@ public enum MergePolicyType: Sendable, CaseIterable {
 /// context.mergePolicy = KeepGreatestCount(merge: .mergeByPropertyObjectTrumpMergePolicyType)
 /// ```
 ///
-/// It is `@unchecked Sendable` because a class that can be subclassed cannot be checked; a subclass must not have
-/// state that changes.
+/// It is `@unchecked Sendable` because the compiler cannot check open classes; a subclass must not have mutable state.
 open class MergePolicy: @unchecked Sendable {
-    /// What the policy does unless a subclass decides otherwise.
+    /// The resolution of conflicts that a subclass does not override.
     public let mergeType: MergePolicyType
 
-    /// Makes a policy of a type.
+    /// Creates a policy of a type.
     public init(merge type: MergePolicyType) { mergeType = type }
 
     /// A save with conflicts fails and changes nothing.
     public static let error = MergePolicy(merge: .errorMergePolicyType)
-    /// Property by property: what was changed on both sides stays as the store has it.
+    /// Property by property: the store's value wins where both sides have changed it.
     public static let mergeByPropertyStoreTrump = MergePolicy(
         merge: .mergeByPropertyStoreTrumpMergePolicyType)
-    /// Property by property: what was changed on both sides is saved as the context has it.
+    /// Property by property: the context's value wins where both sides have changed it.
     public static let mergeByPropertyObjectTrump = MergePolicy(
         merge: .mergeByPropertyObjectTrumpMergePolicyType)
-    /// Objects in conflict are saved as the context has them, with all their properties.
+    /// The context's objects win, with all their properties.
     public static let overwrite = MergePolicy(merge: .overwriteMergePolicyType)
-    /// Objects in conflict lose their changes and are as the store has them.
+    /// The store's objects win; the context's changes are discarded.
     public static let rollback = MergePolicy(merge: .rollbackMergePolicyType)
 
-    /// Decides about an object.
+    /// Resolves an object's conflict.
     ///
-    /// - Throws: Whatever is to end the save. Of the type ``MergePolicyType/errorMergePolicyType`` it throws
-    ///   ``QuireError`` with code `mergeConflict`; the save's error lists all such.
+    /// - Throws: Any error, which fails the save. A policy of type ``MergePolicyType/errorMergePolicyType`` throws
+    ///   ``QuireError`` with code `mergeConflict`; the save's error lists all of these.
     open func resolve(mergeConflict conflict: MergeConflict) throws -> MergeResolution {
         switch mergeType {
         case .errorMergePolicyType: throw conflict.error
@@ -87,10 +85,10 @@ open class MergePolicy: @unchecked Sendable {
         }
     }
 
-    /// Decides about objects that share values which must be unique.
+    /// Resolves a violation of a uniqueness constraint.
     ///
-    /// - Throws: Whatever is to end the save. Of the type ``MergePolicyType/errorMergePolicyType`` it throws
-    ///   ``QuireError`` with code `constraintConflict`; the save's error lists all such.
+    /// - Throws: Any error, which fails the save. A policy of type ``MergePolicyType/errorMergePolicyType`` throws
+    ///   ``QuireError`` with code `constraintConflict`; the save's error lists all of these.
     open func resolve(
         constraintConflict conflict: ConstraintConflict
     ) throws -> ConstraintResolution {
@@ -109,7 +107,7 @@ extension MergePolicy: CustomStringConvertible {
     public var description: String { "\(mergeType)" }
 }
 
-/// What a merge policy decides about an object in conflict.
+/// A merge policy's resolution of an object's conflict.
 public struct MergeResolution: Sendable {
     enum Fate { case discard, keep, delete }
 
@@ -117,18 +115,18 @@ public struct MergeResolution: Sendable {
     let properties: Set<String>
     let values: [String: AttributeValue]
 
-    /// The object is as the store has it: its changes are lost, its deletion is taken back, or it is gone if others
-    /// have deleted it.
+    /// The object gets the store's state: its changes are discarded, its deletion is reverted, or it is deleted if it was
+    /// deleted in the store.
     public static let discardChanges = MergeResolution(fate: .discard, properties: [], values: [:])
 
     /// The object is deleted.
     public static let delete = MergeResolution(fate: .delete, properties: [], values: [:])
 
-    /// Some properties are saved as the context has them, or with values given; the others are as the store has them.
+    /// Some properties are saved with the context's values, or with those given; the others get the store's.
     ///
-    /// If others have deleted the object it is inserted again, under its identifier, with all the values that it has
-    /// here. If it was deleted here, that is taken back. What came into and went out of to-many relationships is
-    /// kept in any case; their names in `properties` mean their order.
+    /// An object deleted in the store is inserted again, under its identifier, with all the values that it has here. A deletion
+    /// here is reverted. Members added to and removed from to-many relationships are kept in any case; relationship names in
+    /// `properties` refer to their order.
     public static func keep(
         _ properties: Set<String>, setting values: [String: AttributeValue] = [:]
     ) -> MergeResolution {
@@ -136,18 +134,17 @@ public struct MergeResolution: Sendable {
     }
 }
 
-/// What a merge policy decides about objects that share values which must be unique.
+/// A merge policy's resolution of a violated uniqueness constraint.
 public enum ConstraintResolution: Sendable {
     /// New objects are deleted, by their delete rules; saved ones get back the values that the constraint is about.
     /// If no stored object has the values, the first of the objects stays.
     case discardConflictingObjects
-    /// The objects become one: the stored one, or the first if none is stored, which gets values only where it has
-    /// none. Its relationships are joined by those of the others. A saved object that was changed gets back its own
-    /// values instead.
+    /// The objects are merged: into the stored one, or the first if none is stored, which gets values only where it has none.
+    /// Relationships are united. A saved object that was changed gets back its own values instead.
     case mergePreferringDatabase
-    /// The objects become one: the stored one, or the first if none is stored, which gets the values that were set on
-    /// the others. If a saved object was changed to have the values, that stays and the other is deleted.
+    /// The objects are merged: into the stored one, or the first if none is stored, which gets the values that were set on the
+    /// others. If a saved object was changed to have the values, it is kept and the other is deleted.
     case mergePreferringObjects
-    /// As ``mergePreferringObjects``, with all values of the others, missing ones too.
+    /// Like ``mergePreferringObjects``, with all values of the others, missing ones too.
     case overwrite
 }

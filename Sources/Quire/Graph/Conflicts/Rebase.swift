@@ -1,22 +1,21 @@
 internal import OrderedCollections
 
-/// Sets the changes of a context upon what its source has now, less what a merge policy decided against.
+/// Rebases the changes of a context onto its source's present state, less those that a merge policy rejected.
 ///
-/// All changes are noted down, everything goes back to what the source has, and the changes are made again by the
-/// operations that keep both sides of relationships in step. So the graph is whole afterwards, whatever others have
-/// done to it. Which objects a link belongs to: a to-one side alone if there is one, otherwise both sides; a link
-/// is made again unless one that it belongs to has lost it.
+/// All changes are recorded, every object is reset to the source's state, and the changes are applied again by the operations
+/// that maintain inverses. So the graph is consistent afterwards, whatever the concurrent saves. A link belongs to its to-one
+/// side alone if there is one, otherwise to both sides; it is applied again unless an object it belongs to has lost it.
 ///
-/// What could be undone is forgotten, because it is about a graph that is no more.
+/// The undo stack is cleared, because it refers to the previous graph.
 struct Rebase {
     let context: ManagedObjectContext
     private let decisions: [ManagedObjectID: ResolvedConflict]
     private var intents: [Intent] = []
     private var remembered: [ManagedObjectID: [AttributeValue]] = [:]
-    /// Deleted objects that are to be there again.
+    /// Deleted objects to be restored.
     private var restored: Set<ManagedObjectID> = []
 
-    /// What the context wanted with one object.
+    /// The recorded changes of one object.
     private struct Intent {
         enum Kind { case insertion, update, deletion }
 
@@ -25,7 +24,7 @@ struct Rebase {
         var values: [(slot: Int, value: AttributeValue)] = []
         var links: [Link] = []
         var toMany: [ToManyIntent] = []
-        /// The object's row and values without the changes, should the row vanish while this goes on.
+        /// The object's row and values without the changes, in case the row is deleted during the rebase.
         var saved: (chunk: RowChunk?, offset: UInt32, version: UInt32, edits: ObjectEdits?)?
     }
 
@@ -53,7 +52,7 @@ struct Rebase {
         }
     }
 
-    /// Does it, and gives what happened to objects by it.
+    /// Runs the rebase, and returns the changes of objects.
     mutating func run() -> EventChanges {
         goBack()
         findRestored()
@@ -83,7 +82,7 @@ struct Rebase {
 
     private func decision(_ id: ManagedObjectID) -> ResolvedConflict? { decisions[id] }
 
-    /// Keeps the values of an object that is to be inserted again.
+    /// Keeps the values of an object to be inserted again.
     private mutating func remember(_ decision: ResolvedConflict) {
         guard decision.current == nil, decision.fate == .keep else { return }
         let object = context.object(bits: decision.objectID.bits)
@@ -157,7 +156,7 @@ struct Rebase {
         }
     }
 
-    /// Finds the deleted objects that are to be there again, and what their deletion took along.
+    /// Finds the deleted objects to be restored, and those deleted by their cascades.
     private mutating func findRestored() {
         let deleted = intents.filter { $0.kind == .deletion }.map(\.object)
         let ids = Set(deleted.map(\.objectID))
@@ -190,7 +189,7 @@ struct Rebase {
         }
     }
 
-    /// Lets an object whose row is gone go too, or makes it a new one with its old identifier.
+    /// Deletes an object whose row no longer exists, or makes it a new one with its old identifier.
     private func resolveMissingDestinations(_ decision: ResolvedConflict) {
         let object = context.object(bits: decision.objectID.bits)
         object.announceLifeChange()
@@ -208,7 +207,7 @@ struct Rebase {
         context.track(object, wasLive: true)
     }
 
-    /// Gives an object that is inserted again the to-one relationships that it had.
+    /// Restores the to-one relationships of a reinserted object.
     private func linkAgain(_ decision: ResolvedConflict) {
         guard let values = remembered[decision.objectID] else { return }
         let object = context.object(bits: decision.objectID.bits)
@@ -230,7 +229,7 @@ struct Rebase {
         guard object.state.isSuperset(of: [.live, .persisted]) else { return }
         object.realize()
         if object.isInaccessible, let saved = intent.saved {
-            // Deleted this very moment. The next try finds that out.
+            // Deleted concurrently. The next attempt detects that.
             object.state.remove(.inaccessible)
             object.state.formUnion([.live, .persisted])
             (object.chunk, object.rowOffset) = (saved.chunk, saved.offset)
@@ -271,7 +270,7 @@ struct Rebase {
         }
     }
 
-    /// Writes what was not changed here but is to be saved all the same.
+    /// Writes values that were not changed here but are saved anyway.
     private func writeUnchanged(
         _ decision: ResolvedConflict, _ object: ManagedObject, _ intent: Intent, _ chunk: RowChunk?,
         _ offset: UInt32, _ edits: ObjectEdits?
@@ -314,7 +313,7 @@ struct Rebase {
                 }
             }
         }
-        // A link that only the deletion of the other object had cut is there again with that.
+        // A link removed only by the other object's deletion is restored with that object.
         if link.new == nil, let old = link.old, restored.contains(old) { return }
         var target: ManagedObject?
         if let id = link.new, isThere(id) { target = context.object(bits: id.bits) }
@@ -398,7 +397,7 @@ struct Rebase {
 }
 
 extension ManagedObjectContext {
-    /// Sets the context's changes upon what its source has now; see ``Rebase``.
+    /// Rebases the context's changes onto the source's present state; see ``Rebase``.
     func rebase(_ decisions: [ResolvedConflict]) {
         undoManager?.disableUndoRegistration()
         var rebase = Rebase(context: self, decisions: decisions)

@@ -12,14 +12,14 @@ public import Foundation
 /// progress.cancel()
 /// ```
 public struct AsynchronousFetchRequest {
-    /// What to find.
+    /// The request to execute.
     public var fetchRequest: FetchRequest
-    /// How many objects there may be, for the progress; 0 if nobody knows.
+    /// The expected number of objects, for the progress; 0 if unknown.
     public var estimatedResultCount = 0
     /// Called once on the context's queue, with the result or the error.
     public var completion: (AsynchronousFetchResult) -> Void
 
-    /// Makes a request.
+    /// Creates a request.
     public init(
         fetchRequest: FetchRequest, completion: @escaping (AsynchronousFetchResult) -> Void
     ) {
@@ -28,14 +28,14 @@ public struct AsynchronousFetchRequest {
     }
 }
 
-/// What becomes of an ``AsynchronousFetchRequest``. Used on the context's queue.
+/// The result of an ``AsynchronousFetchRequest``. Used on the context's queue.
 public final class AsynchronousFetchResult {
-    /// How far the reading is, in rows: indeterminate if nobody knows how many there are. It changes on the context's
-    /// queue. Cancelling it, from any thread, interrupts the database; the error has the code `cancelled`.
+    /// The progress in rows: indeterminate if their number is unknown. It changes on the context's queue. Cancelling it, from
+    /// any thread, interrupts the database; the error has the code `cancelled`.
     public let progress: Progress
-    /// What was found, when the request is finished.
+    /// The result of a request that has succeeded.
     public internal(set) var finalResult: FetchResult?
-    /// Why nothing was found, when the request has failed.
+    /// The error of a request that has failed.
     public internal(set) var operationError: QuireError?
 
     init(progress: Progress) { self.progress = progress }
@@ -47,15 +47,14 @@ public final class AsynchronousFetchResult {
 // MARK: - Fetching
 
 extension ManagedObjectContext {
-    /// Carries out a request on another thread and calls its completion on the context's queue.
+    /// Executes a request on another thread and calls its completion on the context's queue.
     ///
-    /// What the request finds is as of then: unsaved changes that are made in the meantime count. A request that makes
-    /// no sense fails like one that cannot be read: by its completion.
+    /// The result is as of the completion: unsaved changes made in the meantime count. An invalid request fails like one that
+    /// cannot be read: by its completion.
     ///
-    /// Call it on the context's queue. The context lives on until the completion has been called.
+    /// Call it on the context's queue. The context is retained until the completion has been called.
     ///
-    /// - Complexity: O(*n*) on the context's queue only in unsaved changes; relationships that are read ahead are read
-    ///   there, too.
+    /// - Complexity: O(*n*) on the context's queue only in unsaved changes; relationships are prefetched there, too.
     @discardableResult
     public func execute(_ request: AsynchronousFetchRequest) -> AsynchronousFetchResult {
         checkQueue()
@@ -97,10 +96,10 @@ extension ManagedObjectContext {
         return result
     }
 
-    /// The objects that a request finds, read on another thread while the caller waits without blocking.
+    /// Fetches objects on another thread while the caller waits without blocking.
     ///
-    /// What the request finds is as of the end: unsaved changes that are made in the meantime count. Cancelling the
-    /// task, or the progress if one is given, interrupts the database.
+    /// The result is as of the end: unsaved changes made in the meantime count. Cancelling the task, or the progress if one is
+    /// passed, interrupts the database.
     ///
     /// ```swift
     /// let books = try await container.viewContext.fetchAsynchronously(FetchRequest("Book"))
@@ -122,7 +121,7 @@ extension ManagedObjectContext {
         return objects
     }
 
-    /// What a request finds, as its ``FetchRequest/resultType`` says; see ``fetchAsynchronously(_:progress:)``.
+    /// The result of a request by its ``FetchRequest/resultType``; see ``fetchAsynchronously(_:progress:)``.
     @MainActor
     public func executeAsynchronously(
         _ request: FetchRequest, progress: Progress? = nil
@@ -133,8 +132,8 @@ extension ManagedObjectContext {
         }
         let (reading, monitor) = (fetch.reading, fetch.monitor)
         progress?.cancellationHandler = { monitor.cancel() }
-        // Under a lock: the thread sanitizer does not see that a continuation which is resumed before its task waits for it
-        // orders what was read before what follows.
+        // Under a lock: the thread sanitizer does not see that resuming a continuation before its task awaits it orders the
+        // reads before the code that follows.
         let found = Lock<Result<BackgroundFetch.Payload, any Error>?>(nil)
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -156,8 +155,7 @@ extension ManagedObjectContext {
         return result
     }
 
-    /// Takes something through another thread that only the context's queue touches, and releases, which it does by
-    /// taking it out.
+    /// Carries a value through another thread that only the context's queue uses and releases, by taking it out.
     private final class OnQueue<Value>: @unchecked Sendable {
         private(set) var value: Value?
 
@@ -193,7 +191,7 @@ extension Progress {
 }
 
 extension FetchResult {
-    /// How many rows there are.
+    /// The number of rows.
     fileprivate var count: Int {
         switch self {
         case .objects(let objects): objects.count
@@ -206,8 +204,8 @@ extension FetchResult {
 
 // MARK: - In the background
 
-/// A fetch that reads on another thread: what is read is rows and identifiers, which may go to any queue; on the
-/// context's queue the unsaved changes are laid over them, and objects are made.
+/// A fetch that reads on another thread. It reads rows and identifiers, which are Sendable; on the context's queue the unsaved
+/// changes are overlaid, and objects are made.
 ///
 /// Made and finished on the context's queue.
 final class BackgroundFetch: RowHolder {
@@ -219,7 +217,7 @@ final class BackgroundFetch: RowHolder {
     private let serial: UInt64
     let monitor: FetchMonitor
 
-    /// What is read.
+    /// The rows or identifiers read.
     enum Payload: Sendable {
         case rows(RowSet)
         case identifiers(ObjectIDList)
@@ -253,7 +251,7 @@ final class BackgroundFetch: RowHolder {
         context.answerRetainedRowsQueries()
     }
 
-    /// What is being read is with the thread that reads it.
+    /// Rows still being read belong to the reading thread.
     override var isComplete: Bool { false }
 
     private static func plan(
@@ -288,8 +286,8 @@ final class BackgroundFetch: RowHolder {
         }
     }
 
-    /// Makes the result of what was read. If the context has saved meanwhile, or has other changes, so that something
-    /// else should have been read, it is read now.
+    /// Makes the result of the rows read. If a save or other changes of the context have made them insufficient, they are read
+    /// again now.
     func finish(_ payload: Payload) throws -> FetchResult {
         context.checkQueue()
         try monitor.check()

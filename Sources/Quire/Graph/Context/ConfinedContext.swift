@@ -1,9 +1,9 @@
 internal import Dispatch
 
-/// Lets every queue reach a context, on the context's own queue.
+/// Access to a context from any queue, on the context's own queue.
 ///
-/// A context can only be reached within the closures of ``perform(schedule:_:)`` and ``performAndWait(_:)``.
-/// Pass identifiers and values in and out, never objects; the compiler refuses those.
+/// A context can only be reached within the closures of ``perform(schedule:_:)`` and ``performAndWait(_:)``. Pass identifiers
+/// and values in and out, never objects; the compiler refuses those.
 ///
 /// ```swift
 /// let titles = try await background.perform { context in
@@ -11,14 +11,13 @@ internal import Dispatch
 /// }
 /// ```
 ///
-/// Who may wait for whom
+/// Waiting and deadlocks
 /// =====================
 ///
-/// A context waits for its parent whenever it reads or saves; a parent never waits for a child, it only sends it
-/// word. So waiting always goes up, and the contexts of a tree cannot wait for each other in a circle. Your
-/// code may wait (``performAndWait(_:)``) for any context from any queue that nothing of the kind waits for:
-/// also a parent's queue for a child, whose requests to that parent are then carried out at once, in the place
-/// of the waiting queue. What deadlocks is two queues that each wait for the other by other means: semaphores,
+/// A context waits for its parent whenever it reads or saves; a parent never waits for a child, it only notifies it. Waiting
+/// always goes up the tree, so contexts cannot deadlock each other. Your code may wait (``performAndWait(_:)``) for any context
+/// from any queue that no other such call waits for: also a parent's queue for a child, whose requests to that parent are then
+/// executed at once, in place of the waiting queue. Two queues that wait for each other by other means deadlock: semaphores,
 /// groups, `DispatchQueue.sync`.
 ///
 /// There are two kinds: ``PrivateQueueContext`` and ``MainQueueContext``.
@@ -28,9 +27,9 @@ public class ConfinedContext: @unchecked Sendable {
 
     /// When ``perform(schedule:_:)`` runs its closure.
     public enum ScheduledTaskType: Sendable {
-        /// At once if the caller is on the context's queue already, else when its turn comes.
+        /// Runs at once if the caller is on the context's queue already, else enqueues.
         case immediate
-        /// When its turn comes: after what waits on the queue by now.
+        /// Enqueues behind the blocks pending on the queue.
         case enqueued
     }
 
@@ -40,9 +39,9 @@ public class ConfinedContext: @unchecked Sendable {
     let children: ContextChildren
     let changeBroadcast: Broadcast<ObjectIDChanges>
     let saveBroadcast: Broadcast<ObjectIDChanges>
-    /// What is unsaved in the context that others are derived from.
+    /// The entities with unsaved changes that derived values depend on.
     let dirtyDerivationSources: DirtyDerivationSources?
-    /// What the children of a document's context have saved to it.
+    /// The buffered saves of the children of a document's context.
     let writeBehindBuffer: WriteBehindBuffer
     fileprivate nonisolated(unsafe) let context: ManagedObjectContext
     private let confinement: Confinement
@@ -62,9 +61,9 @@ public class ConfinedContext: @unchecked Sendable {
         confinement = Confinement(executor: QueueExecutor(marker: context.queueMarker))
     }
 
-    /// Runs a closure on the context's queue and gives what it returns or throws.
+    /// Runs a closure on the context's queue; returns its result or rethrows its error.
     ///
-    /// The user event ends when the closure does. A closure that does not throw needs no `try`.
+    /// The user event ends with the closure. A closure that does not throw needs no `try`.
     public final func perform<Result, Failure>(
         schedule: ScheduledTaskType = .immediate,
         _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
@@ -73,10 +72,10 @@ public class ConfinedContext: @unchecked Sendable {
         return try await confinement.run(context, usesObjects: true, body).get()
     }
 
-    /// Runs a closure on the context's queue while the caller waits, and gives what it returns or throws.
+    /// Runs a closure on the context's queue while the caller waits; returns its result or rethrows its error.
     ///
-    /// May be called on the context's queue, where it runs the closure at once, within the present user event.
-    /// Elsewhere the user event ends when the closure does. A closure that does not throw needs no `try`.
+    /// May be called on the context's queue, where it runs the closure at once, within the present user event. On other queues
+    /// the user event ends with the closure. A closure that does not throw needs no `try`.
     public final func performAndWait<Result, Failure>(
         _ body: (ManagedObjectContext) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
@@ -87,7 +86,7 @@ public class ConfinedContext: @unchecked Sendable {
         }
     }
 
-    /// As ``performAndWait(_:)``, for what does not use the context's objects: its children go on reading and saving
+    /// ``performAndWait(_:)`` for closures that do not use the context's objects: its children keep reading and saving
     /// meanwhile.
     package final func performWithoutObjectsAndWait<Result, Failure>(
         _ body: (ManagedObjectContext) throws(Failure) -> sending Result
@@ -96,7 +95,7 @@ public class ConfinedContext: @unchecked Sendable {
         return try onQueue(body)
     }
 
-    /// As ``perform(schedule:_:)``, for what does not use the context's objects: its children go on reading and saving
+    /// ``perform(schedule:_:)`` for closures that do not use the context's objects: its children keep reading and saving
     /// meanwhile.
     package final func performWithoutObjects<Result, Failure>(
         _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
@@ -170,7 +169,7 @@ public class ConfinedContext: @unchecked Sendable {
     }
 }
 
-/// A context on a queue of its own.
+/// A context on a private queue.
 ///
 /// ```swift
 /// let background = PrivateQueueContext(coordinator: coordinator)
@@ -181,7 +180,7 @@ public class ConfinedContext: @unchecked Sendable {
 /// }
 /// ```
 public final class PrivateQueueContext: ConfinedContext, @unchecked Sendable {
-    /// Makes a context that saves to a coordinator's store.
+    /// Creates a context that saves to a coordinator's stores.
     public init(coordinator: PersistentStoreCoordinator) {
         super.init(
             ManagedObjectContext(
@@ -191,8 +190,8 @@ public final class PrivateQueueContext: ConfinedContext, @unchecked Sendable {
             coordinator: coordinator)
     }
 
-    /// Makes a context that reads from another context, its unsaved changes included, and saves to it. If it
-    /// goes unsaved, the parent knows nothing of what was changed in it.
+    /// Creates a context that reads from another context, including its unsaved changes, and saves to it. Unsaved changes of a
+    /// released child never reach its parent.
     public init(parent: ConfinedContext) {
         super.init(
             ManagedObjectContext(
@@ -202,14 +201,14 @@ public final class PrivateQueueContext: ConfinedContext, @unchecked Sendable {
             coordinator: parent.coordinator)
     }
 
-    /// Makes a context that reads from a main-queue context and saves to it.
+    /// Creates a context that reads from a main-queue context and saves to it.
     @MainActor
     public convenience init(parent: ManagedObjectContext) {
         self.init(parent: MainQueueContext(parent))
     }
 }
 
-/// Lets other queues reach a main-queue context.
+/// Access to a main-queue context from other queues.
 ///
 /// ```swift
 /// let library = MainQueueContext(container.viewContext)
@@ -218,10 +217,9 @@ public final class PrivateQueueContext: ConfinedContext, @unchecked Sendable {
 /// }
 /// ```
 ///
-/// Waiting for it from another queue needs a main queue that runs: a program that blocks its main thread for
-/// good never answers.
+/// Waiting for it from another queue needs a running main queue: it deadlocks if the program blocks its main thread.
 public final class MainQueueContext: ConfinedContext, @unchecked Sendable {
-    /// Lets other queues reach a context.
+    /// Wraps a main-queue context.
     ///
     /// - Precondition: The context is for the main queue.
     @MainActor
@@ -260,10 +258,9 @@ private final class QueueExecutor: SerialExecutor {
 
 // MARK: - As the source of children
 
-/// What a context is to its children: where they read and save.
+/// A context as its children's source.
 ///
-/// A child asks the values that wait to be saved, on its own thread, or else the context's objects, on its queue; see
-/// ``WriteBehindBuffer``.
+/// Children read buffered values on their own threads, or else the context's objects on its queue; see ``WriteBehindBuffer``.
 extension ConfinedContext: ObjectSource {
     var layout: ResolvedModel { coordinator.layout }
     var storeIdentity: StoreIdentity { coordinator.storeIdentity }
@@ -344,7 +341,7 @@ extension ConfinedContext: ObjectSource {
     }
 
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
-        // The context has no new objects of its own then.
+        // A buffering context has no new objects itself.
         if writeBehindBuffer.isBuffering { return coordinator.permanentID(for: temporary) }
         return performAndWait { context in
             try? context.prepareForChild()
@@ -357,11 +354,11 @@ extension ConfinedContext: ObjectSource {
         return []
     }
 
-    /// Takes what a child saves.
+    /// Saves a child's changes.
     ///
     /// - Parameters:
-    ///   - isNoted: Whether whoever follows the changes of the context is told, if the values are kept.
-    ///   - apply: Has the context's objects take them over.
+    ///   - isNoted: Whether the context's change observers are notified if the values are buffered.
+    ///   - apply: Applies the changes to the context's objects.
     package func save(
         _ changes: ChangeSet, isNoted: Bool, orElse apply: (ManagedObjectContext) throws -> Void
     ) throws {
@@ -375,7 +372,7 @@ extension ConfinedContext: ObjectSource {
         }
     }
 
-    /// Merges what others have saved by now, if the context merges automatically.
+    /// Merges the pending saves of other contexts, if the context merges automatically.
     func mergePendingSaves() {
         let isUpToDate = writeBehindBuffer.withState { state in
             state.isBuffering && state.parentSaveMerger?.isEmpty != false
@@ -384,7 +381,7 @@ extension ConfinedContext: ObjectSource {
         performWithoutObjectsAndWait { $0.mergePendingSaves() }
     }
 
-    /// How often a child reads again because there was a save meanwhile, before it waits for the next to end.
+    /// The number of reads that a concurrent save may invalidate before a child waits for the next save to end.
     private static var maximumTryCount: Int { 4 }
 
     private func read<Result>(
@@ -397,7 +394,7 @@ extension ConfinedContext: ObjectSource {
                 let result = try body(view)
                 if writeBehindBuffer.isCurrent(view) { return result }
             } catch {
-                // Where the store was exchanged for another, what is read of the old one fails.
+                // Reads of a store that has been replaced fail.
                 if writeBehindBuffer.isCurrent(view) { throw error }
             }
         }

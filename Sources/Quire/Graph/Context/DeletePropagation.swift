@@ -1,12 +1,11 @@
 internal import OrderedCollections
 
-/// Deletes objects and what their delete rules take along.
+/// Deletion and delete rules.
 extension ManagedObjectContext {
     /// Deletes an object at the next save.
     ///
-    /// Delete rules apply at once: objects that a cascade relationship leads to are deleted too, others lose
-    /// their reference to it. A deny rule is checked by ``save()``, which fails as long as the relationship
-    /// leads anywhere. Undo brings everything back.
+    /// Delete rules apply at once: destinations of cascade relationships are deleted too, those of others lose their reference.
+    /// A deny rule is checked by ``save()``, which fails as long as the relationship has destinations. Undo restores all of it.
     ///
     /// - Complexity: O(*n*) in the objects related to those deleted.
     public func delete(_ object: ManagedObject) {
@@ -19,7 +18,7 @@ extension ManagedObjectContext {
         deleteByRules(object)
     }
 
-    /// Deletes an object and what its delete rules take along, which have been told of it.
+    /// Deletes an object and its cascade, whose `prepareForDeletion` has been called.
     func deleteByRules(_ object: ManagedObject) {
         var pending = [object]
         while let next = pending.popLast() {
@@ -28,7 +27,7 @@ extension ManagedObjectContext {
             let relationships = next.entity.relationships.filter {
                 $0.description.deleteRule == .cascade || $0.description.deleteRule == .nullify
             }
-            // What is related is read before the object goes, while its relationships can still be asked.
+            // Destinations are read before the deletion, while the relationships can still be read.
             let related = relationships.map { relatedIDs(of: next, $0) }
             setLive(false, next)
             for (relationship, ids) in zip(relationships, related) {
@@ -49,8 +48,8 @@ extension ManagedObjectContext {
         return object.members(of: relationship).elements
     }
 
-    /// Takes objects that were deleted before they were ever saved out of relationships without inverse, which are not
-    /// told of the deletion: no row must refer to what never had one.
+    /// Removes objects that were inserted and deleted without a save from relationships without inverse, which delete
+    /// propagation does not update: no row may have a foreign key to a row that never existed.
     func dropReferencesToDeletedUnsaved() {
         if deletedUnsaved.isEmpty { return }
         let gone = deletedUnsaved.filter { $0.state.isDisjoint(with: [.live, .persisted]) }
@@ -58,7 +57,7 @@ extension ManagedObjectContext {
         dropUnsavedReferences(to: gone.map(\.objectID))
     }
 
-    /// Takes objects that are gone out of relationships without inverse that unsaved changes have put them into.
+    /// Removes deleted objects from relationships without inverse that unsaved changes have put them into.
     func dropUnsavedReferences(to ids: [ManagedObjectID]) {
         if layout.hasRelationshipsWithoutInverse {
             dropUnsavedReferences(to: ids) { $0.inverseIndex == nil }
@@ -89,7 +88,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// What keeps a deleted object from being deleted: objects that a deny relationship still leads to.
+    /// Deny-rule violations: one error for each deny relationship that still has destinations.
     func denials(of object: ManagedObject) -> [QuireError] {
         object.entity.relationships.filter { $0.description.deleteRule == .deny }.compactMap {
             relationship in
@@ -102,8 +101,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Whether an object that a deleted one leads to is still there and leads back. A child pushes the changes
-    /// of the former only.
+    /// Whether a destination of a deleted object still exists and refers back. A child pushes only its own side's changes.
     private func isHeld(
         _ object: ManagedObject, by id: ManagedObjectID, _ inverse: ResolvedEntity.Relationship?
     ) -> Bool {

@@ -1,15 +1,15 @@
 internal import Synchronization
 
-/// The entities of which a context may have unsaved objects that others are derived from. Children ask for it on
-/// their own queues.
+/// The entities of which a context may have unsaved objects that derived values depend on. Children read it on their own
+/// queues.
 ///
-/// It may name too many: what takes changes back one by one does not take entities out.
+/// It may contain too many: undoing changes one by one does not remove entities.
 final class DirtyDerivationSources: Sendable {
     private let numbers = Lock<Set<Int>>([])
     private let isEmptyFlag = Atomic(true)
-    /// What the context's parent has, if there is one.
+    /// The parent context's entities, if there is a parent.
     private let parent: DirtyDerivationSources?
-    /// The entities that anything is derived from.
+    /// The entities that derived attributes depend on.
     private let sources: Set<Int>
 
     init(of sources: Set<Int>, parent: DirtyDerivationSources?) {
@@ -17,14 +17,14 @@ final class DirtyDerivationSources: Sendable {
         self.parent = parent
     }
 
-    /// Notes that an object of an entity has changed.
+    /// Records a change of an object of an entity.
     func note(_ entityNumber: Int) {
         guard sources.contains(entityNumber) else { return }
         numbers.withLock { _ = $0.insert(entityNumber) }
         isEmptyFlag.store(false, ordering: .releasing)
     }
 
-    /// Notes that nothing is unsaved any more.
+    /// Removes all entities, when there are no unsaved changes.
     func clear() {
         numbers.withLock { $0 = [] }
         isEmptyFlag.store(true, ordering: .releasing)
@@ -43,8 +43,8 @@ final class DirtyDerivationSources: Sendable {
     }
 }
 
-/// Collects which objects' derived values a context must read again: a save of its own or of its parent has
-/// written them, or what they are derived from.
+/// Collects the objects whose derived values must be read again after a save of the context or its parent has written them or
+/// their dependencies.
 final class StaleDerivedValues: SaveObserver {
     private let identifiers = Lock(Identifiers.only([]))
     private let isEmptyFlag = Atomic(true)
@@ -54,7 +54,7 @@ final class StaleDerivedValues: SaveObserver {
     /// The objects whose values must be read again.
     enum Identifiers {
         case only(Set<UInt64>)
-        /// All of these entities: more were saved than it is worth while to tell apart.
+        /// All objects of the entities: too many were saved to list them.
         case all
 
         func contains(_ bits: UInt64) -> Bool {
@@ -62,7 +62,7 @@ final class StaleDerivedValues: SaveObserver {
         }
     }
 
-    /// How many objects are told apart.
+    /// The maximum number of listed objects.
     static let maximumCount = 1 << 14
 
     init(entities: Set<Int>) { self.entities = entities }
@@ -86,7 +86,7 @@ final class StaleDerivedValues: SaveObserver {
             && identifiers.withLock { $0.contains(objectID.bits) }
     }
 
-    /// Takes all that was collected.
+    /// Returns the collected identifiers and clears them.
     func take() -> Identifiers {
         isEmptyFlag.store(true, ordering: .releasing)
         return identifiers.withLock { identifiers in
@@ -105,17 +105,17 @@ final class StaleDerivedValues: SaveObserver {
     }
 }
 
-/// What a context knows about the derived attributes of its model.
+/// A context's state for derived attributes.
 ///
-/// The store derives values when it saves. Before, an object with a derived attribute is asked for it with the
-/// context's unsaved changes in mind: if these can matter, the value is computed anew, each time, from the
-/// objects as the context sees them; else it is the one that was read. It is no change of the object. After
-/// a save, the values of all objects concerned are read again when one of them is asked for.
+/// The store derives values when it saves. Before that, reading a derived attribute takes the context's unsaved changes into
+/// account: if these may affect the value, it is recomputed on each read from the objects as the context sees them; else the
+/// stored value is returned. Neither makes the object dirty. After a save, the values of all affected objects are read again at
+/// the next access to one of them.
 struct DerivedValueTracker {
     let derivations: ModelDerivations
-    /// What is unsaved here and above.
+    /// Dirty entities here and in the parents.
     let unsaved: DirtyDerivationSources
-    /// What must be read again.
+    /// Objects whose values must be read again.
     let stale: StaleDerivedValues
 
     /// - Returns: `nil` if nothing in the model is derived.
@@ -131,8 +131,8 @@ struct DerivedValueTracker {
 }
 
 extension ManagedObjectContext {
-    /// Notes the objects whose derived values a save of this context has made out of date. Gives those that the
-    /// context has and did not save.
+    /// Records the objects whose derived values are stale after a save of this context. Returns the registered ones that were
+    /// not saved.
     func noteDerivedValues(writtenFor saved: ObjectIDChanges) -> [ManagedObject] {
         guard let derived else { return [] }
         derived.stale.sourceDidSave(saved)
@@ -145,14 +145,14 @@ extension ManagedObjectContext {
         return objects
     }
 
-    /// Tells those who follow derived attributes that the user event may have made their values others. It is not
-    /// computed whether it has: whoever is told reads them anyway.
+    /// Notifies observers of derived attributes that the user event may have changed their values. Whether it has is not
+    /// computed: observers read them anyway.
     func announceDerivedValues(after changes: EventChanges) {
         guard let observation, derived != nil else { return }
         let changed = changes.inserted + changes.updated + changes.deleted
         let numbers = Set(changed.map(\.entity.number))
         let objects = Set(changed)
-        // Collected first: whoever is told may read other objects.
+        // Collected first: observers may read other objects.
         var followed: [ManagedObject] = []
         identityMap.forEach {
             if $0.state.isSuperset(of: [.observed, .derives]) { followed.append($0) }

@@ -1,7 +1,7 @@
-/// What stands behind ``FetchedObjects``: all rows, or identifiers and the rows of the last few batches.
+/// The storage of ``FetchedObjects``: all rows, or identifiers and the rows of the last few batches.
 ///
-/// Rows go out of date when the context saves or refreshes their objects (``StaleRowTracker``); then objects are
-/// faults that read their rows anew. Objects that were new at the time of the fetch are retained, because their
+/// Rows become stale when the context saves or refreshes their objects (``StaleRowTracker``); then objects are
+/// faults that read their rows again. Objects that were new at the time of the fetch are retained, because their
 /// identifiers change.
 final class FetchResults: RowHolder {
     let context: ManagedObjectContext
@@ -10,18 +10,18 @@ final class FetchResults: RowHolder {
     /// Whether all rows are here.
     let hasRows: Bool
     private let identifiers: ContiguousArray<UInt64>
-    /// How many rows to read at once; 0 for none.
+    /// The fetch batch size; 0 for none.
     private let batchSize: Int
     private let keyPaths: [QueryKeyPath]
-    /// When the rows were read, or the identifiers, as ``StaleRowTracker`` counts.
+    /// The serial of ``StaleRowTracker`` when the rows, or the identifiers, were read.
     let serial: UInt64
     private let newObjects: [UInt64: ManagedObject]
-    /// What was read ahead for all rows.
+    /// Prefetched rows for all results.
     private var prefetched: PrefetchedObjects?
     /// The batches touched last, the last one at the end.
     private var batches: [Batch] = []
 
-    /// How many batches are kept: enough for a few places of a list to be looked at by turns.
+    /// The number of cached batches: enough for a few alternating positions of a list.
     private static let maximumBatchCount = 4
 
     private struct Batch {
@@ -122,7 +122,7 @@ final class FetchResults: RowHolder {
                     return context.object(for: batch.rows, at: place)
                 }
             } catch {
-                // The fault says so again, if the store still cannot be read when it is asked.
+                // If the store is still unreadable, the fault reports it again when it fires.
                 context.reportFault(error)
             }
         }
@@ -168,12 +168,12 @@ final class FetchResults: RowHolder {
 
 // MARK: - Fetched objects
 
-/// The objects that a fetch found, in its order. They come to be when they are touched, and are the context's
-/// only while somebody holds them.
+/// The objects of a fetch, in its order. They are made when accessed, and registered with the context only while they are
+/// retained.
 ///
-/// It is a snapshot: what is saved, inserted or deleted later does not change which objects are in it. With a
-/// ``FetchRequest/fetchBatchSize`` it holds identifiers, and reads the rows around an object that is touched; an
-/// object whose row is gone by then is inaccessible (see ``ManagedObject``). Used on the context's queue.
+/// The collection is a snapshot: later saves, insertions and deletions do not change its members. With a
+/// ``FetchRequest/fetchBatchSize`` it holds identifiers, and reads the rows around an accessed object; an object whose row no
+/// longer exists is inaccessible (see ``ManagedObject``). Used on the context's queue.
 public struct FetchedObjects: RandomAccessCollection {
     /// The rows, if they were read at once.
     let rows: RowSet
@@ -211,13 +211,13 @@ extension FetchedObjects: Sendable {}
 
 // MARK: - Holders of rows
 
-/// Holds rows of objects that a context need not have in memory: results of a fetch, what was read ahead, or a fetch that is
-/// being read. It adds itself to the context's ``StaleRowTracker`` when it is made, and removes itself when it is freed.
+/// Holds rows of objects that need not be in memory: results of a fetch, prefetched rows, or a running background fetch.
+/// Registers with the context's ``StaleRowTracker`` on creation, and unregisters on deallocation.
 class RowHolder {
-    /// Whether it is known which rows it holds.
+    /// Whether its rows are known.
     var isComplete: Bool { true }
 
-    /// Calls a closure with the identifier of each object of which it holds the row, or contents of a relationship, and
-    /// when they were read, as ``StaleRowTracker`` counts.
+    /// Calls a closure with the identifier of each object whose row, or contents of a relationship, it holds, and the
+    /// ``StaleRowTracker`` serial of their read.
     func forEachRow(_ body: (_ bits: UInt64, _ serial: UInt64) -> Void) {}
 }

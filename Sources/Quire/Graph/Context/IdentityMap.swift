@@ -1,4 +1,4 @@
-/// Finds the object of an identifier in a context, so that there is one object per identifier.
+/// A context's table of registered objects: one object per identifier.
 ///
 /// An open-addressing table on the identifier's 64 bits. It does not retain: an object takes itself out when
 /// it is freed. Used on the context's queue only.
@@ -19,7 +19,7 @@ struct IdentityMap: ~Copyable {
 
     private static let minimumCapacity = 64
 
-    /// How many objects there is room for, with some to spare.
+    /// The number of slots; some always stay free.
     var capacity: Int { mask + 1 }
 
     deinit { entries.deallocate() }
@@ -49,7 +49,7 @@ struct IdentityMap: ~Copyable {
     /// Whether there is no object.
     var isEmpty: Bool { count == 0 }
 
-    /// Puts an object in. There must be none for the key.
+    /// Inserts an object. There must be none for the key.
     mutating func insert(_ object: ManagedObject, for key: UInt64) {
         if (count + 1) * 4 > capacity * 3 { resize(to: capacity * 2) }
         insert(Entry(key: key, object: .passUnretained(object)))
@@ -62,7 +62,7 @@ struct IdentityMap: ~Copyable {
         entries[index] = entry
     }
 
-    /// Takes an object out, if it is there under the key.
+    /// Removes an object, if it is registered under the key.
     mutating func remove(_ key: UInt64, _ object: ManagedObject) {
         var index = home(of: key)
         while let found = entries[index].object {
@@ -75,7 +75,7 @@ struct IdentityMap: ~Copyable {
         }
     }
 
-    /// Takes out whatever object is there under the key.
+    /// Removes any object registered under the key.
     mutating func remove(_ key: UInt64) {
         var index = home(of: key)
         while entries[index].object != nil {
@@ -84,7 +84,7 @@ struct IdentityMap: ~Copyable {
         }
     }
 
-    /// Empties a place, and closes the gap so that no marker of it is left.
+    /// Empties a slot, and closes the gap so that no tombstone is left.
     private mutating func remove(at place: Int) {
         var gap = place
         count -= 1

@@ -1,4 +1,4 @@
-/// Keeps both sides of relationships in step. Arguments have been checked.
+/// Maintains inverses. Arguments have been checked.
 extension ManagedObjectContext {
     func setToOne(
         of object: ManagedObject, _ relationship: ResolvedEntity.Relationship, slot: Int,
@@ -19,7 +19,7 @@ extension ManagedObjectContext {
     ) {
         let inverse = layout.inverse(of: relationship)
         if let slot = inverse?.slot {
-            // The other side knows whether it is here already, so the contents need not be read.
+            // The to-one side shows whether it is a member already, so the contents need not be read.
             guard other.reference(at: slot) != object.objectID else { return }
         } else {
             guard !object.members(of: relationship).contains(other.objectID) else { return }
@@ -45,7 +45,7 @@ extension ManagedObjectContext {
         removeMember(other.objectID, from: object, relationship)
     }
 
-    /// Takes `object` out of `other`'s relationship.
+    /// Removes `object` from `other`'s relationship.
     func detach(
         _ object: ManagedObject, from other: ManagedObject,
         _ relationship: ResolvedEntity.Relationship
@@ -58,8 +58,8 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Puts `object` into `other`'s relationship. If that is to-one and leads elsewhere, it leaves there first.
-    /// `leading` is the relationship of `object` that leads to `other`.
+    /// Adds `object` to `other`'s relationship. A present destination of a to-one relationship is detached first. `leading` is
+    /// the relationship from `object` to `other`.
     func attach(
         _ object: ManagedObject, to other: ManagedObject,
         _ relationship: ResolvedEntity.Relationship,

@@ -1,7 +1,7 @@
-/// Undo after changes that came from elsewhere. A log takes back what this context did, on both sides of each
-/// relationship; but what was merged since may have led an object elsewhere, or deleted what it leads to.
+/// Undo after merges. A log reverts this context's changes on both sides of each relationship; a later merge may have changed a
+/// destination or deleted it.
 extension ManagedObjectContext {
-    /// Where the to-one relationships lead which a log is about to set.
+    /// The present destinations of to-one relationships that a log is about to set.
     func references(setBy operations: [UndoOperation]) -> [(ManagedObject, Int, ManagedObjectID)] {
         operations.compactMap { operation in
             guard case .value(let object, let slot, _) = operation,
@@ -11,13 +11,13 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Brings both sides of the relationships in step that a log has set.
+    /// Repairs the inverses of relationships that a log has set.
     func repair(
         _ operations: [UndoOperation], previous: [(ManagedObject, Int, ManagedObjectID)]
     ) {
         for (object, slot, old) in previous where object.reference(at: slot) != old {
             guard let inverse = inverse(of: object, slot) else { continue }
-            // Nobody need hold it, and then only its row leads back.
+            // The old destination may not be in memory; then only its row refers back.
             let held = self.object(with: old)
             leave(object, old, inverse, wasSaved: object.savedReference(at: slot) == old)
             withExtendedLifetime(held) {}
@@ -47,7 +47,7 @@ extension ManagedObjectContext {
                     repair(object)
                     continue
                 }
-                // Others may have related something to it, and that may have been deleted and brought back here.
+                // A merge may have related an object to it that was deleted and reinserted here.
                 if object.state.contains(.persisted) {
                     object.realize()
                     leaveSavedReferences(of: object)
@@ -60,7 +60,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Has an object lead back to the one that leads to it, one to one, and to no other.
+    /// Sets the inverse of a one-to-one relationship, and clears the reference of a third object to the destination.
     private func pair(
         _ other: ManagedObject, _ back: Int, with object: ManagedObject, _ slot: Int
     ) {
@@ -74,7 +74,7 @@ extension ManagedObjectContext {
         other.write(.objectID(object.objectID), at: back)
     }
 
-    /// Has what an object leads to that is there again lead back, and the object not to what does not.
+    /// Sets the inverse in destinations that exist, and removes those that do not.
     private func repair(_ object: ManagedObject) {
         for relationship in object.entity.relationships {
             guard let inverse = layout.inverse(of: relationship) else { continue }
@@ -100,7 +100,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Has a to-many relationship contain an object if that leads back, and else not.
+    /// Makes membership in a to-many relationship agree with the inverse reference.
     private func repair(_ object: ManagedObject, _ toMany: Int, _ id: ManagedObjectID) {
         guard object.state.contains(.live) else { return }
         let id = permanentIDIfAny(for: id)
@@ -138,8 +138,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The object of an identifier, if it has not gone. Nobody need have held it when others deleted it, so its row is
-    /// asked for.
+    /// The object of an identifier, if it exists. It may have been deleted elsewhere while not in memory, so its row is read.
     func present(_ id: ManagedObjectID) -> ManagedObject? {
         let object = self.object(with: id)
         if object.state.contains(.persisted) { object.realize() }
@@ -149,7 +148,7 @@ extension ManagedObjectContext {
 
 // MARK: - Groups
 
-/// What one undo takes back: actions, and groups closed within this one, in the order they were registered.
+/// One undo step: actions, and groups closed within this one, in the order they were registered.
 final class UndoGroup {
     private enum Item {
         case action(target: ObjectIdentifier, () -> Void)
@@ -157,9 +156,9 @@ final class UndoGroup {
     }
 
     private var items: [Item] = []
-    /// What a menu calls it.
+    /// The action name shown in menus.
     var name = ""
-    /// Whether it changes nothing that is to be saved.
+    /// Whether it changes nothing that is saved.
     var isDiscardable = false
     /// The undo manager's position once the group is done.
     var position: UInt64 = 0
@@ -189,19 +188,19 @@ final class UndoGroup {
         return isChanged || items.count != count
     }
 
-    /// Whether nothing was registered since a group was closed within this one.
+    /// Whether a closed group is the last item of this one.
     var endsWithGroup: Bool {
         if case .group? = items.last { return true }
         return false
     }
 
-    /// Takes out the group that was closed last.
+    /// Removes the group that was closed last.
     func popGroup() -> UndoGroup? {
         guard case .group(let group)? = items.popLast() else { return nil }
         return group
     }
 
-    /// Takes everything back, last first.
+    /// Undoes everything, last action first.
     func perform() {
         for item in items.reversed() {
             switch item {
@@ -214,7 +213,7 @@ final class UndoGroup {
 
 /// A context that registers changes at the end of its user events.
 struct UndoClient {
-    /// Registers what was changed but not registered yet; called before undo, redo and the end of a group.
+    /// Registers pending changes; called before undo, redo and the end of a group.
     var registerPending: () -> Void
     /// Ends the user event; called before registration is disabled or enabled, so that one event is all of one kind.
     var endEvent: () -> Void

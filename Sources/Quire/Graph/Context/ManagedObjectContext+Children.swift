@@ -1,10 +1,9 @@
 internal import OrderedCollections
 
-/// What a context does for its children: it shows them its objects as it sees them, unsaved changes included,
-/// and takes over what they save.
+/// A context as the source of its children: they read its objects, unsaved changes included, and save to it.
 extension ManagedObjectContext {
-    /// Gives new objects permanent identifiers before a child sees them, so that an object has the same one on
-    /// all levels. Where nothing can be saved the temporary ones do.
+    /// Gives new objects permanent identifiers before a child reads them, so that an object has the same one on all levels. In
+    /// read-only stores they keep temporary ones.
     func prepareForChild() throws {
         isParent = true
         guard hasTemporaryIDs else { return }
@@ -15,8 +14,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The permanent identifier of an object that was known by a temporary one, here or in another context of the
-    /// coordinator.
+    /// The permanent identifier that replaced a temporary one, here or in another context of the coordinator.
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
         if let object = identityMap.find(temporary.bits) {
             return object.objectID.isTemporary ? nil : object.objectID
@@ -27,13 +25,13 @@ extension ManagedObjectContext {
 
     // MARK: Rows
 
-    /// The rows that a request finds, with this context's changes laid over them.
+    /// The rows matching a request, with this context's changes overlaid.
     func rows(matching request: FetchRequest) throws -> RowSet {
         guard overlayIsNeeded(for: request) else { return try source.rows(matching: request) }
         return try overlay(for: request).rows()
     }
 
-    /// The row of an object as this context sees it. One that the coordinator has kept will do if it is not older.
+    /// The row of an object as this context sees it. A cached row is used if it is recent enough.
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
         guard let object = identityMap.find(objectID.bits) else {
             return try source.row(for: objectID, maximumAge: maximumAge)
@@ -44,8 +42,7 @@ extension ManagedObjectContext {
         return try source.row(for: objectID, maximumAge: maximumAge)
     }
 
-    /// The rows of objects as this context sees them, in any order. Those that the coordinator has kept will do if they
-    /// are not older.
+    /// The rows of objects as this context sees them, in any order. Cached rows are used if they are recent enough.
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
         var own: [ManagedObject] = []
         var others: [ManagedObjectID] = []
@@ -112,23 +109,23 @@ extension ManagedObjectContext {
         return saved.arranged(picks, with: try rowSet(of: own))
     }
 
-    /// Whether an object is deleted here, or known to be nowhere.
+    /// Whether an object is deleted here or its row is known not to exist.
     func isGone(_ object: ManagedObject) -> Bool {
         !object.state.contains(.live)
             || (object.isInaccessible && !object.state.contains(.persisted))
     }
 
-    /// Whether the object's row is none that a save has made out of date.
+    /// Whether no save has made the object's row out of date.
     private func isUpToDate(_ object: ManagedObject) -> Bool {
         !object.state.contains(.savedHere) && derived?.stale.contains(object.objectID) != true
     }
 
-    /// Whether the object has values that are not in its row.
+    /// Whether the object has values beside its row.
     func hasOwnValues(_ object: ManagedObject) -> Bool {
         object.edits.map { !$0.own.isEmpty } ?? false
     }
 
-    /// Rows of objects with the values they have here. Inaccessible objects have none.
+    /// Rows of objects with their present values. Inaccessible objects have none.
     func rowSet(of objects: [ManagedObject]) throws -> RowSet {
         var builder = RowSetBuilder(
             layout: layout, store: storeIdentity,
@@ -137,7 +134,7 @@ extension ManagedObjectContext {
         for object in objects {
             object.realize()
             if object.isInaccessible { continue }
-            // With the next save what the child sees will be of another version.
+            // The next save gives the child's row another version.
             let isSaved = !object.state.contains(.tracked) && knowsVersion(of: object)
             builder.beginRow(
                 object.objectID.bits, entity: object.entity, version: isSaved ? object.version : 0)
@@ -152,7 +149,7 @@ extension ManagedObjectContext {
 }
 
 extension RowSet {
-    /// Where a row of an arrangement comes from.
+    /// The origin of a row in an arrangement.
     enum Pick {
         /// A position in the set itself.
         case own(Int)
@@ -182,7 +179,7 @@ extension RowSet {
 
 /// A document's parent context and the values that its children have saved to it; see ``WriteBehindBuffer``.
 extension ManagedObjectContext {
-    /// Makes the values changes of the context's objects, because these are to be used.
+    /// Turns the buffered values into changes of the context's objects, before these are used.
     func takePendingChanges() {
         guard let values = writeBehindBuffer.materialize(), !values.isEmpty else { return }
         isParent = true
@@ -194,11 +191,11 @@ extension ManagedObjectContext {
             }
             if object.state.contains(.live) { object.editsForWriting().child = change.author }
         }
-        // Everybody was told when the children saved.
+        // Observers were notified when the children saved.
         _ = takeEventChanges()
     }
 
-    /// Has children read and save values again, if there is nothing that they would miss.
+    /// Resumes buffering of children's saves if the context has no objects or changes that they would miss.
     func resumeBufferingIfUnused() {
         guard isWriteBehindParent, saveBlock == nil, identityMap.count == 0, tracked.isEmpty,
             undoManager == nil, pendingRecords.isEmpty, observation == nil,
@@ -207,7 +204,7 @@ extension ManagedObjectContext {
         writeBehindBuffer.resumeBuffering()
     }
 
-    /// Takes the values over before something is merged that concerns them.
+    /// Materializes the buffered values before a merge that concerns them.
     func takePendingChanges(concernedBy changes: ObjectIDChanges) {
         let isConcerned = writeBehindBuffer.withState { state in
             if !state.isBuffering || state.current.isEmpty { return false }
@@ -218,12 +215,12 @@ extension ManagedObjectContext {
         if isConcerned { takePendingChanges() }
     }
 
-    /// Saves the values that children have saved, if they are not changes of the context's objects.
+    /// Saves the buffered values of children, unless they have become changes of the context's objects.
     ///
-    /// While they are written the children go on reading and saving. If the store finds a conflict, they become changes of the
+    /// Children keep reading and saving during the write. If the store reports a conflict, the values become changes of the
     /// context's objects, and the merge policy decides.
     ///
-    /// - Returns: Whether that was all there was to save.
+    /// - Returns: Whether nothing else is left to save.
     func flushWriteBehindBuffer(
         evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws -> Bool {
@@ -255,22 +252,22 @@ extension ManagedObjectContext {
         return true
     }
 
-    /// What has been saved of an object since the context has children.
+    /// The saved version of an object, recorded since the context has children.
     func savedVersion(of bits: UInt64) -> SavedVersions.Entry? {
         writeBehindBuffer.withState { $0.savedVersions[bits] }
     }
 
-    /// Has a closure called whenever a child has saved values, on the child's thread.
+    /// Registers a closure called whenever a child has saved buffered values, on the child's thread.
     package func followTakenChanges(_ didTake: @escaping @Sendable () -> Void) {
         writeBehindBuffer.withState { $0.didTakeChanges = didTake }
     }
 
-    /// Forgets that the source has an object as it was saved.
+    /// Marks the source's version of an object as unknown.
     func forgetSavedVersion(of bits: UInt64) {
         writeBehindBuffer.withState { $0.savedVersions.forget(bits) }
     }
 
-    /// Has the store that the coordinator reads from exchanged for another. What is being read meanwhile is read again.
+    /// Replaces the coordinator's store by another. Concurrent reads are retried against the new one.
     package func replaceStore(_ store: any PersistentStore, with other: any PersistentStore) {
         persistentStoreCoordinator.replace(store, with: other)
         writeBehindBuffer.invalidateViews()

@@ -1,5 +1,5 @@
 extension ManagedObjectContext {
-    /// The objects that a request finds, unsaved changes of this context and its parents included.
+    /// Fetches objects, including unsaved changes of this context and its parents.
     ///
     /// - Complexity: One query and a copy of the rows found. If the context has changes that can matter to the
     ///   request, O(*n*) in these too.
@@ -76,7 +76,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The number of objects that a request finds, unsaved changes included.
+    /// The number of objects matching a request, including unsaved changes.
     ///
     /// - Complexity: The source counts. If the context has changes that can matter to the request, O(*n*) in these too;
     ///   if its condition looks at other objects that have changed, every object of the entity is tested.
@@ -111,10 +111,10 @@ extension ManagedObjectContext {
         return object
     }
 
-    /// The object of an identifier, read if the context has not got it.
+    /// The object of an identifier, read if it is not registered.
     ///
-    /// An identifier that names a superentity of the object's entity is as good as its own. An object whose deletion is
-    /// not saved yet is there: its ``ManagedObject/isDeleted`` says so.
+    /// An identifier with a superentity of the object's entity is equivalent to its own. An object whose deletion is unsaved is
+    /// returned: its ``ManagedObject/isDeleted`` is true.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if there is no such object, or `storeUnavailable`.
     public func existingObject(with objectID: ManagedObjectID) throws -> ManagedObject {
@@ -138,7 +138,7 @@ extension ManagedObjectContext {
         return object
     }
 
-    /// The object of an identifier if the context has it, without reading anything.
+    /// The registered object of an identifier, without a read.
     public func registeredObject(for objectID: ManagedObjectID) -> ManagedObject? {
         checkQueue()
         let objectID = storeIdentity.adopting(objectID) ?? objectID
@@ -159,7 +159,7 @@ extension ManagedObjectContext {
 
     // MARK: Objects for rows
 
-    /// Makes the instance for an object, of the class its entity has.
+    /// Instantiates the entity's class.
     @inline(__always)
     func instance(
         _ id: ManagedObjectID, _ entity: ResolvedEntity, state: ManagedObject.State
@@ -202,8 +202,8 @@ extension ManagedObjectContext {
         return object
     }
 
-    /// Makes an object whose deletion was saved a fault again, because its row has been seen: another context
-    /// has undone its own deletion of it.
+    /// Turns an object whose deletion was saved into a fault, because its row was found: another context has undone the
+    /// deletion.
     func reviveIfDeleted(_ object: ManagedObject) {
         guard object.state.isDisjoint(with: [.live, .persisted]) else { return }
         object.turnIntoFault()
@@ -214,7 +214,7 @@ extension ManagedObjectContext {
     @inline(__always)
     func object(for rows: RowSet, at position: Int) -> ManagedObject {
         checkQueue()
-        // Objects are mostly touched in order; by then the row is there.
+        // Prefetch into the CPU cache: objects are mostly accessed in order.
         rows.prefetch(position + 8)
         let location = rows.locations[position]
         let chunk = rows.chunks[Int(location.chunk)]
@@ -244,7 +244,7 @@ extension ManagedObjectContext {
             bits: bits, store: bits >> 63 == 1 ? temporaryIdentity : storeIdentity)
     }
 
-    /// The row for a fault: one that was read ahead, one read with its neighbours, or its own.
+    /// The row for a fault: prefetched, read with its batch, or read singly.
     func rowForFault(of object: ManagedObject) throws -> ObjectSnapshot? {
         if !prefetches.isEmpty, let row = prefetchedRow(object.objectID.bits) { return row }
         if try !prefetchWindow.isEmpty && realizeWithNeighbours(object) { return object.snapshot }
@@ -256,7 +256,7 @@ extension ManagedObjectContext {
         of object: ManagedObject, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         let rows = try source.relatedRows(of: object.objectID, through: relationship)
-        // Objects that are faults here need not be read again one by one.
+        // Faults registered here adopt the rows, so that they need not be read one by one.
         for position in rows.indices {
             if let found = identityMap.find(rows.identifierBits(at: position)) {
                 found.adopt(rows[position])
@@ -268,7 +268,7 @@ extension ManagedObjectContext {
 
 // MARK: - Results of any kind
 
-/// What a request of any result type has found.
+/// The result of a request, by result type.
 public enum FetchResult {
     /// The objects.
     case objects(FetchedObjects)
@@ -284,7 +284,7 @@ public enum FetchResult {
 extension FetchResult: Sendable {}
 
 extension ManagedObjectContext {
-    /// What a request finds, as its ``FetchRequest/resultType`` says.
+    /// Executes a request; the result is of its ``FetchRequest/resultType``.
     ///
     /// - Throws: As ``fetch(_:)-(FetchRequest)``.
     public func execute(_ request: FetchRequest) throws -> FetchResult {
@@ -296,7 +296,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The identifiers of the objects that a request finds, unsaved changes of this context and its parents included.
+    /// Fetches identifiers, including unsaved changes of this context and its parents.
     ///
     /// - Throws: As ``fetch(_:)-(FetchRequest)``.
     public func fetchObjectIDs(_ request: FetchRequest) throws -> [ManagedObjectID] {
@@ -304,11 +304,11 @@ extension ManagedObjectContext {
         return try objectIDs(matching: request).bits.map { objectID(bits: $0) }
     }
 
-    /// Values of the objects that a request finds, or of groups of them, by the names of columns.
+    /// Values of the matching objects, or of groups of them, by column names.
     ///
-    /// As in Core Data they are about what is saved: unsaved changes of this context and its parents do not count,
-    /// whatever ``FetchRequest/includesPendingChanges`` says. Values are what they are of: dates for the least of
-    /// dates, identifiers for objects.
+    /// As in Core Data the values are the saved ones: unsaved changes of this context and its parents do not count, whatever
+    /// ``FetchRequest/includesPendingChanges`` is. Values keep their types: the minimum of dates is a date, an object is its
+    /// identifier.
     ///
     /// ```swift
     /// var request = FetchRequest("Book")
@@ -318,18 +318,18 @@ extension ManagedObjectContext {
     /// request.sortOrderings = [SortOrdering("n", ascending: false)]
     /// ```
     ///
-    /// Dictionaries that are equal in the order come by primary key, groups by what they have in common, and distinct
-    /// ones by their values.
+    /// Dictionaries that the sort order does not distinguish are ordered by primary key, groups by their grouping values,
+    /// distinct ones by their values.
     ///
-    /// - Complexity: One statement, or two if SQL cannot say the predicate. What SQL cannot say of the columns is
-    ///   computed in memory, of all rows.
+    /// - Complexity: One statement, or two if the predicate cannot be expressed in SQL. Columns that SQL cannot express are
+    ///   computed in memory, from all rows.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `storeUnavailable`.
     public func fetchDictionaries(_ request: FetchRequest) throws -> FetchedDictionaries {
         checkQueue()
         return try persistentStoreCoordinator.store.dictionaries(matching: request)
     }
 
-    /// What ``fetchDictionaries(_:)-(FetchRequest)`` gives, one dictionary after the other as they are read.
+    /// Streams the dictionaries of ``fetchDictionaries(_:)-(FetchRequest)`` as they are read.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey` or `invalidQuery`.
     package func streamDictionaries(_ request: FetchRequest) throws -> DictionaryStream {
@@ -337,8 +337,8 @@ extension ManagedObjectContext {
         return try DictionaryStream(request, of: persistentStoreCoordinator.store)
     }
 
-    /// How the store finds what a request asks for: the statement, its values and SQLite's plan. Unsaved changes, which
-    /// contexts lay over what is found, have no part in it.
+    /// The store's execution plan for a request: the statement, its bound values and SQLite's query plan. Unsaved changes,
+    /// which contexts overlay on the results, are not part of it.
     ///
     /// - Throws: As ``fetch(_:)-(FetchRequest)``, and with code `unsupported` if the store has no plans.
     public func explain(_ request: FetchRequest) throws -> FetchExplanation {
@@ -348,7 +348,7 @@ extension ManagedObjectContext {
 }
 
 extension ManagedObjectContext {
-    /// The identifiers of the objects of a class that a request finds.
+    /// Fetches identifiers of a class's objects.
     ///
     /// - Throws: As ``fetch(_:)-(TypedFetchRequest<Object>)``.
     public func fetchObjectIDs<Object: ManagedObject>(
@@ -357,7 +357,7 @@ extension ManagedObjectContext {
         try fetchObjectIDs(request.request(in: layout))
     }
 
-    /// Values of the objects of a class that a request finds, or of groups of them.
+    /// Fetches values of a class's objects, or of groups of them.
     ///
     /// - Throws: As ``fetchDictionaries(_:)-(FetchRequest)``.
     public func fetchDictionaries<Object: ManagedObject>(

@@ -1,18 +1,15 @@
 internal import OrderedCollections
 
-/// Takes over what a child saves, as one change of this context that its undo manager can take back.
+/// Applies a child's save as one undoable change of this context.
 ///
-/// The child has kept both sides of relationships in step, as it saw them. What another child has saved in the
-/// meantime, or was changed here, may not fit that. Then what comes last counts, property by property, except
-/// that what is deleted stays deleted; and the sides are brought in step again:
+/// The child has maintained inverses against its own view. Saves of other children and changes made here may contradict it.
+/// Then the last change wins, property by property, except that deleted objects stay deleted; and inverses are repaired:
 ///
-/// - An object that is deleted here takes no changes, and nothing can lead to it.
-/// - An object that a to-one relationship leads to no longer, because another comes in its place, is left on both
-///   sides.
-/// - What the context alone has related to an object that the child deletes is treated by the delete rules.
+/// - An object deleted here takes no changes, and no relationship may refer to it.
+/// - An object replaced in a to-one relationship is removed on both sides.
+/// - Objects that only this context has related to an object deleted by the child are treated by the delete rules.
 ///
-/// - Complexity: O(*n*) in what the child changed. Objects are read only for their versions, where the child does
-///   not know them.
+/// - Complexity: O(*n*) in the child's changes. Objects are read only for their versions, where the child does not have them.
 extension ManagedObjectContext {
     package func apply(_ changes: ChangeSet) throws {
         checkQueue()
@@ -41,12 +38,12 @@ extension ManagedObjectContext {
         return objects
     }
 
-    /// Makes changes that were made to other objects of the same identifiers, in another context or at another time.
+    /// Applies changes made to objects of the same identifiers in another context, or recorded earlier.
     func takeOver(_ changes: ChangeSet) {
         takeOver(changes, outdated: staleRows(of: changes))
     }
 
-    /// `outdated` are those of the objects that others have saved or changed since they were read.
+    /// `outdated`: the objects saved or changed since the caller read them.
     func takeOver(_ changes: ChangeSet, outdated: Set<UInt64>) {
         var changes = changes
         for index in changes.updated.indices {
@@ -56,7 +53,7 @@ extension ManagedObjectContext {
                     as: change, layout: layout, store: storeIdentity)
             }
         }
-        // All new objects are there before anything leads to them.
+        // All inserted objects are registered before relationships refer to them.
         let inserted = changes.inserted.map(insert)
         for (change, object) in zip(changes.inserted, inserted) {
             for slot in object.entity.identifierSlots {
@@ -100,7 +97,7 @@ extension ManagedObjectContext {
     private func insert(_ change: ObjectChange) -> ManagedObject {
         let object: ManagedObject
         if let found = identityMap.find(change.objectID.bits) {
-            // Deleted here too, not saved yet, and brought back by the child's undo.
+            // Deleted here too, unsaved, and reinserted by the child's undo.
             object = found
         } else {
             object = instance(change.objectID, change.entity, state: [])
@@ -125,7 +122,7 @@ extension ManagedObjectContext {
         return object
     }
 
-    /// Which objects, faults here, the child shows older than what was saved or changed since, here or above.
+    /// The objects, faults here, of which the child's base version is older than the last save or change, here or above.
     private func staleRows(of changes: ChangeSet) -> Set<UInt64> {
         var rows: [KnownRowVersion] = []
         func add(_ id: ManagedObjectID, _ version: UInt32) {
@@ -141,8 +138,8 @@ extension ManagedObjectContext {
         return outdated(rows, by: changes.child)
     }
 
-    /// Those of the rows that a child shows which are older than what this context, or one above it, has saved or
-    /// changed since. What others save to the store is found out by the save.
+    /// The child's rows that are older than the last save or change in this context or one above it. Saves of other
+    /// coordinators are detected by the save to the store.
     func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> {
         var outdated: Set<UInt64> = []
         var others: [KnownRowVersion] = []
@@ -165,8 +162,8 @@ extension ManagedObjectContext {
         return outdated
     }
 
-    /// Reads the objects that the child does not know as they are by now, with one request instead of one for each. Gives
-    /// them, to be held.
+    /// Reads the objects of which the child's version is not the latest, with one request instead of one for each. Returns
+    /// them, to be retained.
     private func realizeFaults(
         for changes: [ObjectChange], _ outdated: Set<UInt64>
     ) -> [ManagedObject] {
@@ -176,12 +173,12 @@ extension ManagedObjectContext {
             let object = object(with: change.objectID)
             if object.isFault { faults.append(object) }
         }
-        // What cannot be read now is asked for again, object by object, and says why.
+        // A fault that cannot be read now is read again by itself, which reports its error.
         if faults.count > 1 { try? realizeFaults(of: faults) }
         return faults
     }
 
-    /// The object of a change, with its version known; `nil` if it is gone.
+    /// The object of a change, with a base version; `nil` if it no longer exists.
     private func objectToUpdate(
         _ change: ObjectChange, _ outdated: Set<UInt64>, child: UInt32
     ) -> ManagedObject? {
@@ -200,7 +197,7 @@ extension ManagedObjectContext {
         return object.state.contains(.live) && !object.isInaccessible ? object : nil
     }
 
-    /// Takes over what the child has seen, so that it need not be read.
+    /// Adopts the child's snapshot as the base, which saves a read.
     private func adopt(_ base: ObjectSnapshot, _ object: ManagedObject, child: UInt32) {
         object.adopt(base)
         if base.version == 0, let known = savedVersion(of: object.objectID.bits)?.known {
@@ -209,8 +206,8 @@ extension ManagedObjectContext {
         object.editsForWriting().child = child
     }
 
-    /// Takes over what the child has seen although it is older, if others have saved since what was saved here: that is
-    /// a conflict, which the save to the store must find.
+    /// Adopts the child's older snapshot if another context has saved since this one: the optimistic-lock check of the save to
+    /// the store must find that conflict.
     private func adoptIfInConflict(_ base: ObjectSnapshot, _ object: ManagedObject) {
         guard let known = savedVersion(of: object.objectID.bits)?.known,
             object.state.isSuperset(of: [.live, .realized]), !object.isInaccessible,
@@ -221,7 +218,7 @@ extension ManagedObjectContext {
         object.version = known
     }
 
-    /// Notes that a child has seen all values of an object that it has saved, unless they are others here.
+    /// Records that a child has seen all values of an object it saved, unless they differ here.
     private func noteSeen(_ change: ObjectChange, _ object: ManagedObject, by child: UInt32) {
         guard let edits = object.edits, child != 0 else { return }
         for slot in object.entity.identifierSlots where change.changedSlots.contains(slot) {
@@ -255,7 +252,7 @@ extension ManagedObjectContext {
             let index = object.entity.slots[slot].relationshipIndex,
             let inverse = layout.inverse(of: object.entity.relationships[index])
         {
-            // Where the child has not seen it nothing of the child's is about, and the object may not be here.
+            // Without a saved value from the child only this context is concerned, and the object may not be registered.
             let held = deleted.contains(old.bits) ? nil : self.object(with: old)
             leave(object, old, inverse, wasSaved: object.edits?.changed.contains(slot) != true)
             withExtendedLifetime(held) {}
@@ -263,8 +260,8 @@ extension ManagedObjectContext {
         object.write(value, at: slot)
     }
 
-    /// Takes an object out of the relationship of one that it led to, if it is still in there. `wasSaved` tells
-    /// whether the parent has it that way.
+    /// Removes an object from its former destination's relationship, if it is still a member. `wasSaved` is whether the parent
+    /// has it as a member.
     func leave(
         _ object: ManagedObject, _ old: ManagedObjectID, _ inverse: ResolvedEntity.Relationship,
         wasSaved: Bool
@@ -289,7 +286,7 @@ extension ManagedObjectContext {
                 insertMember(id, into: object, relationship)
             }
             if let order = toMany.order {
-                // What only this context has in there comes last.
+                // Members that only this context has come last.
                 let present = object.members(of: relationship)
                 let wanted = OrderedSet(order.filter(present.contains)).union(present)
                 reorder(object, relationship, wanted)
@@ -297,8 +294,8 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Takes over the saved order of relationships that the child has changed, as it has seen them. What has come in or
-    /// gone out since is another matter: it changes no version.
+    /// Adopts the saved order of relationships that the child has changed, as the child has read it. Members added or removed
+    /// since are merged separately: they change no version.
     private func adoptOrders(_ change: ObjectChange, _ object: ManagedObject, child: UInt32) {
         let saved = savedVersion(of: object.objectID.bits)
         let isKnown = parent == nil && saved?.isSeen(by: child) != false
@@ -357,8 +354,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The objects that only unsaved changes of this context relate to an object, with the relationship that leads
-    /// to them and the one that leads back.
+    /// The objects related to an object by unsaved changes of this context only, with the relationship to them and its inverse.
     func unsavedReferences(
         to object: ManagedObject
     ) -> [(ResolvedEntity.Relationship, ResolvedEntity.Relationship, ManagedObject)] {

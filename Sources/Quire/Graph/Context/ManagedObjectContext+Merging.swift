@@ -1,23 +1,23 @@
 extension ManagedObjectContext {
-    /// Brings the context up to date with what another context has saved.
+    /// Merges another context's save into this context.
     ///
-    /// - Updated objects that the context has take over what was saved. Own unsaved changes are kept, property by
-    ///   property, and objects that came into or went out of a to-many relationship here stay so; a later save
-    ///   builds on what was merged and does not conflict with it.
-    /// - Deleted objects that the context has are deleted, own changes of them lost, without this counting as an
-    ///   unsaved deletion. What only unsaved changes related to them leads to them no longer.
+    /// - Updated objects that are registered here adopt the saved values. Unsaved changes here are kept, property by property,
+    ///   as are members added to or removed from a to-many relationship here; a later save is based on the merged values and
+    ///   does not conflict with them.
+    /// - Deleted objects that are registered here are deleted, and their changes here discarded, without counting as unsaved
+    ///   deletions. References to them from unsaved changes are removed.
     /// - New objects become known as faults.
     ///
-    /// - To-many relationships whose contents were read, and which may contain objects of the entities concerned, are
-    ///   read again when next asked for, so that it is enough to know which rows were written, as after a batch request.
+    /// - To-many relationships whose contents were read, and whose destination may be one of the entities concerned, are read
+    ///   again at the next access, so that the list of written rows suffices, as after a batch request.
     ///
-    /// Objects that the context has not got are not read. Merging is no step of undo; undoing what was done before
-    /// works on. Children that merge by themselves are told.
+    /// Objects that are not registered are not read. A merge is not undoable; earlier changes remain undoable. Children that
+    /// merge automatically are notified.
     ///
     /// Call it on the context's queue.
     ///
-    /// - Complexity: O(*n*) in the identifiers and in the objects that the context has, and one query for those
-    ///   objects that have unsaved changes here.
+    /// - Complexity: O(*n*) in the identifiers and in the registered objects, and one query for the objects that have unsaved
+    ///   changes here.
     public func mergeChanges(from changes: ObjectIDChanges) { merge(changes, isByRows: true) }
 
     /// Merges. A context's save names every object whose relationships it has changed; if `isByRows`, only the rows are
@@ -64,12 +64,12 @@ extension ManagedObjectContext {
         saveObservers.tell(changes, isByRows: isByRows, except: nil)
     }
 
-    /// Brings contexts up to date with what was changed elsewhere: by another process, or as kept in writing.
+    /// Merges changes made elsewhere into contexts: by another process, or recorded earlier.
     ///
-    /// As ``mergeChanges(from:)`` in each context, one after the other, while the caller waits. Name parents before
-    /// their children.
+    /// Calls ``mergeChanges(from:)`` in each context, one after the other, while the caller waits. Pass parents before their
+    /// children.
     ///
-    /// - Complexity: O(*n*) in the identifiers and in the objects that the contexts have.
+    /// - Complexity: O(*n*) in the identifiers and in the registered objects of the contexts.
     public static func mergeChanges(
         fromRemoteContextSave changes: ObjectIDChanges, into contexts: [ConfinedContext]
     ) {
@@ -80,7 +80,7 @@ extension ManagedObjectContext {
 
     // MARK: Steps
 
-    /// Rows that fetch results hold, and those that the coordinator has kept, are older than what was saved.
+    /// Invalidates rows in fetch results and in the coordinator's cache that are older than the save.
     private func forgetRows(concernedBy changes: ObjectIDChanges) {
         let ids = changes.updated + changes.deleted + changes.refreshed + changes.invalidated
         for id in ids {
@@ -97,7 +97,7 @@ extension ManagedObjectContext {
             && (1...layout.entities.count).contains(id.entityNumber)
     }
 
-    /// Makes an object one whose deletion is saved. Its entry among the changed ones is left to the caller.
+    /// Marks an object as deleted by a save. The caller removes it from the changed objects.
     private func forgetDeleted(_ object: ManagedObject) {
         for (_, inverse, other) in unsavedReferences(to: object) {
             detach(object, from: other, inverse)
@@ -108,8 +108,8 @@ extension ManagedObjectContext {
         discard(object)
     }
 
-    /// Makes contents of to-many relationships faults, and forgets those that were read ahead, which may lead to objects of
-    /// the entities of some identifiers.
+    /// Turns contents of to-many relationships into faults, and drops prefetched ones, if their destination may be an entity of
+    /// the identifiers.
     private func forgetContents(concernedBy changes: ObjectIDChanges) {
         let numbers = Set(
             (changes.inserted + changes.updated + changes.deleted + changes.refreshed
@@ -133,25 +133,25 @@ extension ManagedObjectContext {
 
 // MARK: - Batch requests
 
-/// Batch requests go straight to the store, from whichever context of a tree they are executed in, and act on what is
-/// saved. No context sees what they did until it is merged:
+/// Batch requests are executed by the store, from any context of a tree, and act on saved values. Contexts do not see their
+/// changes until these are merged:
 ///
 /// ```swift
 /// let result = try context.execute(request)       // with resultType .objectIDs
 /// ManagedObjectContext.mergeChanges(fromRemoteContextSave: result.changes, into: [library, background])
 /// ```
 ///
-/// Faults that fire afterwards read what the request has written. A save of an object that was read before, and has
-/// been changed or deleted by the request, is a merge conflict. Nothing is validated by classes, nothing can be undone,
-/// and ``PersistentStoreCoordinator/saves`` does not tell of it.
+/// Faults that fire afterwards read the written values. Saving an object that was read before, and has been changed or deleted
+/// by the request, is a merge conflict. Custom classes' validation is not called, nothing is undoable, and
+/// ``PersistentStoreCoordinator/saves`` has no element for it.
 ///
-/// A request is one transaction: all of it is done, and survives power loss when the call returns, or nothing is. The
-/// caller waits meanwhile, so execute large ones in a context with a queue of its own.
+/// A request is one transaction: atomic, and durable when the call returns. The caller waits meanwhile, so execute large ones
+/// in a private-queue context.
 extension ManagedObjectContext {
     /// Inserts objects into the store.
     ///
-    /// About a row with values that must be unique, and are those of a stored object, the type of the ``mergePolicy``
-    /// decides; its overridden methods are not asked:
+    /// If a row violates a uniqueness constraint, the type of the ``mergePolicy`` decides; its overridden methods are not
+    /// called:
     ///
     /// | policy | the stored object |
     /// |---|---|
@@ -161,13 +161,14 @@ extension ManagedObjectContext {
     /// | ``MergePolicy/mergeByPropertyStoreTrump`` | gets the row's values where it has none |
     /// | ``MergePolicy/rollback`` | stays, and the row is left out |
     ///
-    /// It keeps its identifier, and its version goes up. It must be of the request's entity or a sub-entity of it; an object of
-    /// another entity, such as a superentity, cannot take a row over, and the request fails unless the row is left out.
+    /// The stored object keeps its identifier, and its version is incremented. It must be of the request's entity or a
+    /// sub-entity of it; a row cannot update an object of another entity, such as a superentity, and the request fails unless
+    /// the row is left out.
     ///
     /// Call it on the context's queue.
     ///
-    /// - Complexity: O(*n*) in the rows, one transaction. Memory does not grow with the rows of a generator, unless
-    ///   their identifiers are asked for.
+    /// - Complexity: O(*n*) in the rows, one transaction. Memory does not grow with the rows of a generator, unless identifiers
+    ///   are requested.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidValue`, `validation`, `notFound`,
     ///   `constraintConflict` or `unsupported`, whose ``QuireError/Subject/position`` is the number of the row, from 1;
     ///   `readOnly`, `outOfSpace` or `storeUnavailable`; or what the request's generator throws.
@@ -216,7 +217,7 @@ extension ManagedObjectContext {
 // MARK: - Registering objects
 
 extension ManagedObjectContext {
-    /// The objects that the context has: those that somebody holds, and those with unsaved changes.
+    /// The registered objects: those that are retained, and those with unsaved changes.
     ///
     /// - Complexity: O(*n*) in these.
     public var registeredObjects: Set<ManagedObject> {
@@ -226,8 +227,8 @@ extension ManagedObjectContext {
         return objects
     }
 
-    /// Whether the context keeps its objects while nobody else holds them, until it is reset or this is set to
-    /// false. False for a new context: then only objects with unsaved changes are kept.
+    /// Whether the context retains its registered objects, until it is reset or this is set to false. False for a new context:
+    /// then only objects with unsaved changes are retained.
     public var retainsRegisteredObjects: Bool {
         get { retainedObjects != nil }
         set {
@@ -236,7 +237,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Puts an object into the identity map. There must be none for the key.
+    /// Registers an object in the identity map. There must be none for the key.
     @inline(__always)
     func register(_ object: ManagedObject, for bits: UInt64) {
         identityMap.insert(object, for: bits)
@@ -248,8 +249,8 @@ extension ManagedObjectContext {
 
     // MARK: Discarding
 
-    /// Makes an object one whose deletion is saved: it has no context to others, and nothing finds it. It stays in the
-    /// identity map as long as somebody has it, so that it is known to be deleted, and undo can bring it back.
+    /// Marks an object as deleted by a save: it has no public context, and is not found by identifier. It stays in the identity
+    /// map while it is retained, so that it is known to be deleted, and undo can reinsert it.
     func discard(_ object: ManagedObject) {
         object.state.subtract([.live, .persisted])
         object.state.insert(.discarded)
@@ -259,7 +260,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Faults whose rows turned out to be gone, by identifier.
+    /// Faults whose rows do not exist, by identifier.
     var inaccessibleFaults: [ManagedObject] {
         var objects: [ManagedObject] = []
         identityMap.forEach {
@@ -268,7 +269,7 @@ extension ManagedObjectContext {
         return objects.sorted { $0.objectID.bits < $1.objectID.bits }
     }
 
-    /// What a save does with faults whose rows turned out to be gone.
+    /// Handles faults without rows during a save.
     func discardInaccessibleFaults() {
         guard hasInaccessibleFaults else { return }
         hasInaccessibleFaults = false
@@ -278,8 +279,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Puts a fault in the place of an object whose deletion is saved. Whether its row is there again, it finds out when
-    /// it is read; until then it counts as deleted.
+    /// Replaces an object whose deletion is saved by a fault, which counts as deleted until its row is read.
     func replaceDiscarded(_ object: ManagedObject) -> ManagedObject {
         identityMap.remove(object.objectID.bits, object)
         if object.state.contains(.observed) { observation?.forget(object) }
@@ -290,8 +290,7 @@ extension ManagedObjectContext {
         return fault
     }
 
-    /// The identifiers of the objects that a save would write. New objects may have temporary ones before the
-    /// save gives them others.
+    /// The identifiers of the objects that a save would write. New objects may have temporary identifiers.
     var pendingObjectIDChanges: ObjectIDChanges {
         var changes = ObjectIDChanges()
         for object in tracked {
@@ -306,10 +305,10 @@ extension ManagedObjectContext {
         return changes
     }
 
-    /// Whether anybody wants to know what the context saves.
+    /// Whether saves of the context have observers.
     var hasSaveObservers: Bool { !source.saveObservers.isEmpty || !saveObservers.isEmpty }
 
-    /// Tells those who share the source, and the children, what was saved.
+    /// Notifies the contexts of the same source, and the children, of a save.
     func notifySaveObservers(_ changes: ObjectIDChanges) {
         source.saveObservers.tell(changes, except: parentSaveMerger)
         saveObservers.tell(changes, areKnown: isWriteBehindParent, except: nil)
@@ -318,10 +317,9 @@ extension ManagedObjectContext {
 
 // MARK: - Stores
 
-/// Which of the coordinator's stores new objects go to.
+/// Assignment of new objects to the coordinator's stores.
 extension ManagedObjectContext {
-    /// Has a new object go to a store when it is saved, instead of the first store that keeps objects of its entity and
-    /// can be written.
+    /// Assigns a new object to a store, instead of the first writable store that keeps objects of its entity.
     ///
     /// ```swift
     /// let note = try context.insertObject(entityName: "Note")
@@ -347,7 +345,7 @@ extension ManagedObjectContext {
         assignedStores[object.objectID.bits] = store.identity
     }
 
-    /// The store that a new object goes to when it is saved.
+    /// The store that a new object is saved to.
     func storeForNewObject(_ object: ManagedObject) -> StoreIdentity? {
         assignedStores[object.objectID.bits]
             ?? persistentStoreCoordinator.storeForNewObjects(of: object.entity)

@@ -1,15 +1,14 @@
 internal import OrderedCollections
 
 extension ManagedObjectContext {
-    /// Has an object take over what the store, or the parent, has by now.
+    /// Refreshes an object from the store or the parent.
     ///
-    /// With `mergeChanges` it keeps its unsaved changes, property by property, and its transient values; a later
-    /// save builds on what was read. Otherwise it loses them and becomes a fault: it is as it was saved, what its
-    /// relationships led to is told so, and an undo manager can take that back; an object whose unsaved deletion
-    /// is lost so is there again. A new object has nothing to read and stays as it is.
+    /// With `mergeChanges` it keeps its unsaved changes, property by property, and its transient values; a later save is based
+    /// on the values read. Otherwise it loses them and becomes a fault: inverses in related objects are updated, and an undo
+    /// manager can undo that; an unsaved deletion is reverted. A new object is not refreshed.
     ///
-    /// If the row is gone the object is as described for ``shouldDeleteInaccessibleFaults``. Nothing happens to an object
-    /// whose deletion is saved.
+    /// If the row no longer exists the object is as described for ``shouldDeleteInaccessibleFaults``. An object whose deletion
+    /// is saved is left alone.
     ///
     /// Call it on the context's queue.
     ///
@@ -36,10 +35,9 @@ extension ManagedObjectContext {
         if !event.isEmpty { announce(event) }
     }
 
-    /// Has all objects take over what the store, or the parent, has by now, their unsaved changes kept: those
-    /// without become faults.
+    /// Refreshes all objects from the store or the parent, unsaved changes kept: objects without changes become faults.
     ///
-    /// - Complexity: O(*n*) in the objects that the context has; one query for those with changes.
+    /// - Complexity: O(*n*) in the registered objects; one query for those with changes.
     public func refreshAllObjects() {
         processPendingChanges()
         staleRows.noteAll()
@@ -52,9 +50,9 @@ extension ManagedObjectContext {
         if !event.isEmpty { announce(event) }
     }
 
-    /// Makes objects without changes faults, and puts what the source has under the changes of the others. Gives
-    /// those of which anything had been read. With `readsObserved`, objects that somebody follows are no faults then:
-    /// so they are told of what differs, and of that only.
+    /// Turns objects without changes into faults, and rebases the others onto the source's rows. Returns the objects of which
+    /// values had been read. With `readsObserved`, observed objects are read instead of becoming faults, so that only
+    /// properties that differ are announced.
     func refresh(_ objects: [ManagedObject], readsObserved: Bool = false) -> [ManagedObject] {
         var refreshed: [ManagedObject] = []
         var changed: [ManagedObject] = []
@@ -79,9 +77,9 @@ extension ManagedObjectContext {
         return refreshed
     }
 
-    /// Has objects that are in rows which were just found take over what these have, unsaved changes kept.
+    /// Refreshes registered objects from rows that were just fetched, unsaved changes kept.
     ///
-    /// - Returns: Whether objects with unsaved changes were among them, so that others may be found now.
+    /// - Returns: Whether any of them had unsaved changes, so that the request may match other objects now.
     func refreshRefetched(_ rows: RowSet) -> Bool {
         let objects = rows.indices.compactMap { position -> ManagedObject? in
             guard let object = identityMap.find(rows.identifierBits(at: position)),
@@ -95,7 +93,7 @@ extension ManagedObjectContext {
         return haveChanges
     }
 
-    /// Has objects that were just found by their identifiers take over what the source has by now.
+    /// Refreshes registered objects whose identifiers were just fetched.
     func refreshRefetched(_ identifiers: ContiguousArray<UInt64>) {
         refreshRefetched(identifiers.compactMap { identityMap.find($0) })
     }
@@ -120,7 +118,7 @@ extension ManagedObjectContext {
                 }
                 for object in group {
                     guard let position = positions[object.objectID.bits] else {
-                        // A row that is gone is found out by whoever reads, saves or deletes it.
+                        // A missing row is detected when the object is read, saved or deleted.
                         if !object.isUnsaved { object.turnIntoStaleFault() }
                         continue
                     }
@@ -133,7 +131,7 @@ extension ManagedObjectContext {
             }
         }
         if rebased.isEmpty { return }
-        // Before contents are read again, which drops what is no difference.
+        // Before contents are read again, which drops edits that equal the stored contents.
         for object in rebased { keepUnsavedReferences(of: object) }
         for object in rebased {
             object.rebaseContents()
@@ -145,8 +143,8 @@ extension ManagedObjectContext {
         undoManager?.enableUndoRegistration()
     }
 
-    /// Has the to-many relationships that an object is in by its unsaved changes, but not by its new row, have it as a
-    /// difference. One that was taken out and put back was none while it was saved that way.
+    /// Records an object's unsaved references as edits of the inverse to-many relationships, unless its new row agrees. A
+    /// removed and reinserted member had no edit while the stored reference was the same.
     private func keepUnsavedReferences(of object: ManagedObject) {
         guard object.state.contains(.live), let edits = object.edits else { return }
         for relationship in object.entity.relationships {
@@ -159,13 +157,12 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Takes an object out of the relationships of those that its new row leads to, but its unsaved changes do not: that
-    /// it leads elsewhere, or is deleted, goes for both sides.
+    /// Removes an object from the inverses of its new row's references that its unsaved changes or its deletion contradict.
     func leaveSavedReferences(of object: ManagedObject) {
         let isLive = object.state.contains(.live)
         for relationship in object.entity.relationships {
             guard let inverse = layout.inverse(of: relationship) else { continue }
-            // What denies a deletion, or is to be left alone by it, is left by no other way either.
+            // Deny and no-action rules leave the inverses alone here, too.
             let rule = relationship.description.deleteRule
             if !isLive && (rule == .deny || rule == .noAction) { continue }
             if let slot = relationship.slot {
@@ -193,13 +190,13 @@ extension ManagedObjectContext {
 
     // MARK: Discarding
 
-    /// Takes back the unsaved changes of one object, and what they meant for others. One that was deleted is linked again
-    /// to what it led to, as far as that is there.
+    /// Discards the unsaved changes of one object, and their effects on related objects. A deleted object is linked again to
+    /// its former destinations that still exist.
     private func discardChanges(of object: ManagedObject) {
         guard object.isUnsaved else { return }
         let wasDeleted = !object.state.contains(.live)
         if wasDeleted {
-            // A child's deletion may have come without the values.
+            // A child's deletion may not include the values.
             if object.chunk == nil && object.edits?.own.isEmpty != false {
                 object.state.remove(.realized)
             }
@@ -285,7 +282,7 @@ extension ManagedObjectContext {
         if !object.toManyState(toMany).hasChanges { object.edits?.toMany[toMany].commit() }
     }
 
-    /// Takes an object out of another's relationship, if it is in there.
+    /// Removes an object from another's relationship, if it is a member.
     private func unlink(
         _ object: ManagedObject, from other: ManagedObject, _ inverse: ResolvedEntity.Relationship
     ) {
@@ -296,8 +293,7 @@ extension ManagedObjectContext {
         if let slot = inverse.slot { other.forgetChangeIfCommitted(at: slot) }
     }
 
-    /// Puts an object back into another's relationship where it is saved, if it is not in there. `leading` is the
-    /// relationship of the object that leads there.
+    /// Restores an object's saved membership in another's relationship. `leading` is the object's relationship to the other.
     private func relink(
         _ object: ManagedObject, to other: ManagedObject, _ inverse: ResolvedEntity.Relationship,
         _ leading: ResolvedEntity.Relationship
@@ -309,8 +305,7 @@ extension ManagedObjectContext {
         if let slot = inverse.slot { other.forgetChangeIfCommitted(at: slot) }
     }
 
-    /// Whether an object leads to another one. Contents that are a fault are not read: `wasSaved` says what they are
-    /// without the changes here.
+    /// Whether an object refers to another one. Contents that are a fault are not read: `wasSaved` is the saved state.
     private func leads(
         _ object: ManagedObject, to other: ManagedObject,
         _ relationship: ResolvedEntity.Relationship,
@@ -325,7 +320,7 @@ extension ManagedObjectContext {
             || (wasSaved && !state.removed.contains(other.objectID))
     }
 
-    /// Puts an object of an ordered relationship behind the one that it follows as saved.
+    /// Restores the saved position of an object in an ordered relationship.
     private func restorePlace(
         of object: ManagedObject, in other: ManagedObject,
         _ relationship: ResolvedEntity.Relationship
@@ -344,7 +339,7 @@ extension ManagedObjectContext {
 }
 
 extension ManagedObject {
-    /// Becomes a fault that keeps transient values. Only without changes.
+    /// Turns the object into a fault that keeps transient values. Requires that it has no changes.
     final func turnIntoStaleFault() {
         guard let edits, !transientSlots(of: edits.own).isEmpty else { return turnIntoFault() }
         turnIntoFault()
@@ -355,7 +350,7 @@ extension ManagedObject {
         self.edits = edits
     }
 
-    /// Puts a newer row under the object's unsaved changes; ``rebaseContents()`` does so for to-many relationships.
+    /// Rebases the object's unsaved changes onto a newer row; ``rebaseContents()`` does so for to-many relationships.
     final func rebase(onto row: ObjectSnapshot) {
         guard row.entity === entity else { return }
         context?.staleRows.note(objectID.bits)
@@ -375,7 +370,7 @@ extension ManagedObject {
         edits.own.formUnion(transient)
     }
 
-    /// Makes the contents of all to-many relationships faults, but for orders of its own.
+    /// Turns the contents of all to-many relationships into faults, except for unsaved orders.
     final func rebaseContents() {
         guard let edits, !edits.toMany.isEmpty else { return }
         for (toMany, index) in entity.toManyRelationships.enumerated() {
@@ -383,7 +378,7 @@ extension ManagedObject {
         }
     }
 
-    /// Makes the contents of a to-many relationship a fault; an order of its own is put over what is saved now.
+    /// Turns the contents of a to-many relationship into a fault; an unsaved order is rebased onto the stored contents.
     final func rebaseContents(of relationship: ResolvedEntity.Relationship, _ toMany: Int) {
         guard let edits, edits.toMany[toMany].members != nil else { return }
         announceRefresh(toMany: toMany) { rereadContents(of: relationship, toMany, edits) }
@@ -392,7 +387,7 @@ extension ManagedObject {
     private final func rereadContents(
         of relationship: ResolvedEntity.Relationship, _ toMany: Int, _ edits: ObjectEdits
     ) {
-        // What a deleted object had is what undo brings back, also when its row has gone.
+        // Undo restores a deleted object's contents, also if its row no longer exists.
         guard edits.toMany[toMany].isArranged || !state.contains(.live) else {
             edits.toMany[toMany].forgetContents()
             return

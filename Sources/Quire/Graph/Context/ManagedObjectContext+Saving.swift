@@ -6,10 +6,10 @@ extension ManagedObjectContext {
     /// Either every change is saved or none is. If anything fails the context keeps its changes; after a conflict new
     /// objects may have permanent identifiers.
     ///
-    /// If others have saved the same objects since they were read here, or values that must be unique are not, the
-    /// ``mergePolicy`` decides. One that resolves conflicts changes objects of this context, and stays done if the
-    /// save then fails for another reason. What could be undone is forgotten if relationships, insertions or
-    /// deletions were in conflict.
+    /// If the same objects have been saved elsewhere since they were read here, or a uniqueness constraint is violated, the
+    /// ``mergePolicy`` decides. A policy that resolves conflicts changes objects of this context, and its changes remain if the
+    /// save then fails for another reason. The undo stack is cleared if relationships, insertions or deletions were in
+    /// conflict.
     ///
     /// ```swift
     /// let book = try context.insertObject(entityName: "Book")
@@ -19,13 +19,12 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in changed objects; one transaction. Saving to a parent touches no file.
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
-    ///   `constraintConflict`, `outOfSpace`, `readOnly`, `storeUnavailable`, or `invalidState` if the context is that of a
-    ///   document which is closed. Conflicts are listed in ``QuireError/mergeConflicts`` and
-    ///   ``QuireError/constraintConflicts``.
+    ///   `constraintConflict`, `outOfSpace`, `readOnly`, `storeUnavailable`, or `invalidState` if the context's document is
+    ///   closed. Conflicts are listed in ``QuireError/mergeConflicts`` and ``QuireError/constraintConflicts``.
     public func save() throws { try save(evenIfUnchanged: false) { try source.save($0) } }
 
-    /// Saves by a closure of the caller's, which is handed what there is to save, and gives the objects whose derived
-    /// values that has changed. It may be called again if the merge policy resolves a conflict.
+    /// Saves with a closure that receives the change set and returns the objects whose derived values have changed. It may be
+    /// called again if the merge policy resolves a conflict.
     package func save(
         evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws {
@@ -68,8 +67,8 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Gives new objects their permanent identifiers before they are saved. The store sets them aside, durably: no
-    /// other process gives them to its objects.
+    /// Gives new objects their permanent identifiers before they are saved. The store reserves them durably: no other process
+    /// uses them.
     ///
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
@@ -126,7 +125,7 @@ extension ManagedObjectContext {
 
     // MARK: Collecting
 
-    /// What a save would write. Without bases, an update's version is 0 if it is not the store's.
+    /// The change set of a save. Without bases, an update's version is 0 if it is not the store's.
     func collectChanges(insertedCount: Int, includesBases: Bool = true) -> ChangeSet {
         var changes = ChangeSet()
         changes.inserted.reserveCapacity(insertedCount)
@@ -155,7 +154,7 @@ extension ManagedObjectContext {
         let edits = object.editsForWriting()
         var values = edits.values
         if object.chunk != nil {
-            // Deleted, saved, and brought back by undo: what the row held is written again.
+            // Reinserted by undo after a saved deletion: the row's values are written again.
             for slot in values.indices where !edits.own.contains(slot) {
                 values[slot] = object.valueWithoutLoading(at: slot)
             }
@@ -182,13 +181,13 @@ extension ManagedObjectContext {
         return change
     }
 
-    /// Whether an object's version is the store's. Of what was saved to a parent, only the context at the top knows it;
-    /// elsewhere it has none, or 0.
+    /// Whether an object's version is the store's. After a save to a parent only the root context knows the version; elsewhere
+    /// it is missing or 0.
     func knowsVersion(of object: ManagedObject) -> Bool {
         parent == nil || (!object.state.contains(.savedHere) && object.version > 0)
     }
 
-    /// What a parent compares with what it has by now.
+    /// The base values that a parent compares with its present ones.
     private func savedValues(of object: ManagedObject, _ edits: ObjectEdits) -> SavedValues {
         let saved = edits.committed ?? (edits.values, edits.own)
         var (values, own) = (saved.values, saved.own)
@@ -254,7 +253,7 @@ extension ManagedObjectContext {
     private func noteForChildren(_ object: ManagedObject) {
         var version: UInt32 = 0
         if parent == nil {
-            // A fault that merely came into a relationship of another was never read, and its row not written.
+            // A fault that was only added to another object's relationship was never read, and its row is not written.
             version =
                 object.version > 0
                 ? object.version : savedVersion(of: object.objectID.bits)?.version ?? 0
@@ -275,7 +274,7 @@ extension ManagedObjectContext {
 // MARK: - Validation
 
 extension ManagedObjectContext {
-    /// Checks what a save would write against the model, and has the objects of classes of their own check it.
+    /// Validates the pending changes against the model, and calls the validation methods of custom classes.
     ///
     /// - Throws: ``QuireError`` with code `validation`, or `deleteDenied` if only deletions are at fault. Each
     ///   failure names the object, the property, the rule and the value.
@@ -299,8 +298,8 @@ extension ManagedObjectContext {
 
 // MARK: - Results for children
 
-/// What a context shows a child of the results of a request without pending changes: the request is matched against
-/// what is saved, but its objects are as they are here, and those that are deleted here are not there.
+/// Objects fetched for a child without pending changes: the request is matched against saved values, but the objects show the
+/// present ones, and those deleted here are omitted.
 extension ManagedObjectContext {
     func rowsForChild(matching request: FetchRequest) throws -> RowSet {
         let found = try rows(matching: request)
@@ -340,7 +339,7 @@ extension ManagedObjectContext {
         return try objectIDsForChild(matching: request).bits.count
     }
 
-    /// Whether a request is matched against what is saved while something else is to be seen here.
+    /// Whether a request is matched against saved values that differ from the present ones.
     private func hidesSavedState(of request: FetchRequest) -> Bool {
         !request.includesPendingChanges && tracked.contains(where: \.isUnsaved)
     }
@@ -349,7 +348,7 @@ extension ManagedObjectContext {
 // MARK: - Saving elsewhere
 
 extension ManagedObjectContext {
-    /// Hands what is unsaved to a closure, as a save would to the store, and leaves it unsaved: for a copy that has it.
+    /// Passes the unsaved changes to a closure as a save would, and leaves them unsaved: for writing a copy that includes them.
     ///
     /// - Throws: ``QuireError`` with code `validation` if an object could not be saved, or what the closure throws.
     package func withUnsavedChanges<Result>(
@@ -369,12 +368,12 @@ extension ManagedObjectContext {
         return try body(collectChanges(insertedCount: inserted.count))
     }
 
-    /// Saves to a store that takes the coordinator's store's place with that: a copy, which is gone on with.
+    /// Saves to a copy that replaces the coordinator's store.
     ///
     /// - Parameters:
     ///   - store: The store of the coordinator.
-    ///   - write: Writes the changes to another store, which continues the first, and gives it, open, with the objects whose
-    ///     derived values have changed. It may be called again if the merge policy resolves a conflict.
+    ///   - write: Writes the changes to a store that continues the first, and returns it, open, with the objects whose derived
+    ///     values have changed. It may be called again if the merge policy resolves a conflict.
     package func save(
         replacing store: SQLiteStore,
         _ write: (ChangeSet) throws -> (store: SQLiteStore, derived: [ManagedObjectID])

@@ -4,13 +4,13 @@ internal import Logging
 internal import OrderedCollections
 internal import Synchronization
 
-/// A place to work with objects: it fetches them, tracks what changes, and saves that as a whole.
+/// A workspace for objects: fetches them, tracks their changes, and saves these atomically.
 ///
 /// A context has one object per identifier. It is used on one queue only, and so are its objects: a main-queue
 /// context on the main queue (the main actor), a private-queue context within the closures given to
 /// ``ConfinedContext/perform(schedule:_:)`` and ``ConfinedContext/performAndWait(_:)``. The compiler checks what
-/// it can; in debug builds, and in others if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
-/// on a wrong queue stops the program with a sentence.
+/// it can; in debug builds, and in release builds if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
+/// on a wrong queue traps.
 ///
 /// A context saves to its parent, if it has one, else to the store. Saving a child moves its changes up and
 /// touches no file; only the parent's save writes them.
@@ -26,33 +26,32 @@ public final class ManagedObjectContext {
     public enum ConcurrencyType: Sendable {
         /// The main queue.
         case mainQueue
-        /// A queue of its own.
+        /// A private queue.
         case privateQueue
     }
 
-    /// Whether the context only stands between its children and the stores, as a document's parent context does.
+    /// Whether the context only buffers its children's saves for the stores, as a document's parent context does.
     ///
-    /// It posts no notifications: an edit, and its save, are announced where the edit was made. Its children learn what it
-    /// changes itself when the event ends, not when it saves, so that a save has nothing new for them.
+    /// It posts no notifications: an edit and its save are announced by the child. Changes of its own objects reach the
+    /// children when the event ends, not when it saves, so a save has nothing new for them.
     package var isWriteBehindParent = false
-    /// What the children of a relay have saved to it, and what is known of what was saved here.
+    /// The buffered saves of a write-behind parent's children, and the state of its own saves.
     let writeBehindBuffer: WriteBehindBuffer
-    /// What a relay's child has saved by the present event, which that announces to its siblings itself.
+    /// Objects saved by a write-behind parent's child in the present event; the child's save notifies its siblings itself.
     var savedByChild: Set<UInt64> = []
-    /// Why the context takes no new objects, and no changes from its children, any more; `nil` while it does.
+    /// The error that insertions and saves of children fail with; `nil` while they are allowed.
     package var saveBlock: QuireError?
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
-    /// The context that this one reads from and saves to; `nil` if it does so with the store.
+    /// The parent context; `nil` if the context reads from the stores.
     public let parent: ConfinedContext?
-    /// The coordinator of the store that the context, or the topmost of its parents, saves to.
+    /// The coordinator of the context, or of its root context.
     public let persistentStoreCoordinator: PersistentStoreCoordinator
-    /// A name, to tell contexts apart when debugging.
+    /// A name for debugging.
     public var name: String?
     /// The model.
     public let layout: ResolvedModel
-    /// Registers what takes changes back, if there is one. A new context has none. Setting one, or `nil`,
-    /// leaves what the old one has registered.
+    /// The undo manager; `nil` for a new context. The old one keeps its registered actions when another is set.
     public var undoManager: UndoManager? {
         willSet {
             processPendingChanges()
@@ -72,115 +71,114 @@ public final class ManagedObjectContext {
             changeLogger = undoManager
         }
     }
-    /// The undo manager again, for the check that every change makes.
+    /// The undo manager, cached for the check on every change.
     @exclusivity(unchecked) private var changeLogger: UndoManager?
-    /// What a save does about objects that others have changed meanwhile; ``MergePolicy/error`` at first.
+    /// The resolution of optimistic-lock failures during a save; ``MergePolicy/error`` by default.
     public var mergePolicy = MergePolicy.error
-    /// How old, in seconds, the values may be that a fault gets without asking the store: those which the coordinator
-    /// has kept since it read them last. Negative, the usual: of any age. 0: none, so that every fault asks.
+    /// The maximum age, in seconds, of a cached row that may fulfill a fault without a read from the store. Negative, the
+    /// default: any age. 0: every fault reads.
     ///
-    /// See ``PersistentStoreCoordinator`` for when kept values can be out of date. Values that objects have already,
-    /// and what fetches find, have nothing to do with it.
+    /// See ``PersistentStoreCoordinator`` for when cached rows can be out of date. Values already in objects, and the results
+    /// of fetches, are not affected.
     public var stalenessInterval: Double = -1
-    /// The error of the last fault that could not be read, of the last change that was refused because an object is gone, or
-    /// of the last object that was made here although the context's document is closed; see ``ManagedObject``.
+    /// The error of the last fault that could not be read, of the last change refused because its object no longer exists, or
+    /// of the last object inserted although the context's document is closed; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
 
-    /// The error of the last fault that could not be read, which is then forgotten: what comes after it can be
-    /// told apart.
+    /// Returns ``lastFaultError`` and clears it, so that later errors can be told apart.
     public func takeFaultError() -> QuireError? {
         checkQueue()
         defer { lastFaultError = nil }
         return lastFaultError
     }
-    /// Called at the end of every user event that changed anything. For documents.
+    /// Called at the end of every user event with changes. For documents.
     package var changeHandler: (() -> Void)?
-    /// Whether undo can take back what the user event changed that ended last.
+    /// Whether undo can revert the last user event.
     package private(set) var lastEventIsUndoable = false
 
-    /// What is known about derived attributes, if the model has any.
+    /// Tracks changes that affect derived attributes; `nil` if the model has none.
     let derived: DerivedValueTracker?
     let source: any ObjectSource
-    /// What the identifiers of stored objects share; as ``source`` has it, which is slower to ask.
+    /// The store identity of permanent identifiers; a copy of the ``source``'s, which is slower to read.
     let storeIdentity: StoreIdentity
-    /// What the identifiers of new objects share.
+    /// The store identity of temporary identifiers.
     let temporaryIdentity: StoreIdentity
     let queueMarker: QueueMarker
-    /// The contexts that read from this one and save to it.
+    /// The child contexts.
     let children = ContextChildren()
-    /// Those who want to know what is saved to this context: its children.
+    /// Observers of saves to this context: its children.
     let saveObservers = SaveObservers()
-    /// Set while the context merges what others save by itself.
+    /// Set while the context merges saves of other contexts automatically.
     var parentSaveMerger: ParentSaveMerger?
-    /// Whether children may know identifiers of objects that are new here.
+    /// Set once temporary identifiers may have been published to child contexts.
     var isParent = false
     /// Whether there may be new objects with temporary identifiers.
     @exclusivity(unchecked) var hasTemporaryIDs = false
-    /// Whether undo must reckon with changes that came from elsewhere since.
+    /// Set by a merge; undo must then repair inverses.
     var undoRequiresInverseRepair = false
-    /// The objects that ``retainsRegisteredObjects`` keeps.
+    /// The objects retained by ``retainsRegisteredObjects``.
     @exclusivity(unchecked) var retainedObjects: Set<ManagedObject>?
-    /// Whether an object whose row turns out to be gone counts as deleted. True for a new context.
+    /// Whether an object whose row no longer exists counts as deleted. True for a new context.
     ///
-    /// Such an object has no values, ``ManagedObject/isDeleted`` is true, it is among the ``deletedObjects``, and no part
-    /// of any save: the next one only has the context forget it. If false, it goes on as an object without values whose changes cannot be saved. In neither case does
-    /// asking it stop the program; ``ManagedObject/isInaccessible`` tells it apart.
+    /// Such an object has no values, ``ManagedObject/isDeleted`` is true, and it is among the ``deletedObjects``, but in no
+    /// save: the next one only removes it from the context. If false, it remains an object without values whose changes cannot
+    /// be saved. Reading it never traps; ``ManagedObject/isInaccessible`` identifies it.
     public var shouldDeleteInaccessibleFaults = true
     /// Whether there may be such objects.
     var hasInaccessibleFaults = false
     @exclusivity(unchecked) var identityMap = IdentityMap()
-    /// Which rows in fetch results must not make objects any more.
+    /// The rows in fetch results that must not become objects any more.
     @exclusivity(unchecked) var staleRows = StaleRowTracker()
-    /// What fetches whose results are held have read ahead; each takes itself out.
+    /// Prefetched rows of fetches whose results are still held; each removes itself on release.
     @exclusivity(unchecked) var prefetches: ContiguousArray<Unmanaged<PrefetchedObjects>> = []
-    /// The members of the to-many relationship whose objects were asked for last, which are read together.
+    /// Prefetch window: faults in it are fulfilled in one batch.
     @exclusivity(unchecked) var prefetchWindow: OrderedSet<ManagedObjectID> = []
-    /// What fetched properties have found, by the identifiers of their objects.
+    /// Cached results of fetched properties, by the identifiers of their objects.
     @exclusivity(unchecked) var fetchedPropertyValues: [UInt64: [String: [ManagedObjectID]]] = [:]
     /// Changed objects, in the order they were first changed. Retains them.
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
-    /// What takes back the changes of the present user event.
+    /// The inverse operations of the present user event.
     @exclusivity(unchecked) private(set) var eventLog: [UndoOperation] = []
-    /// How long ``eventLog`` may grow before it is looked through for steps that others make void.
+    /// The length of ``eventLog`` at which overwritten operations are removed from it.
     @exclusivity(unchecked) private var logLimit = ManagedObjectContext.minimumLogLimit
     private static let minimumLogLimit = 1024
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
-    /// Whether a block that ends the user event is on its way to the queue.
+    /// Whether a block that ends the user event is enqueued.
     private var eventEndIsScheduled = false
-    /// Whether observers are being told that a save begins.
+    /// Whether observers are being notified that a save begins.
     var isAnnouncingSave = false
-    /// Those who keep in step with the objects.
+    /// Observers called synchronously, before notifications are posted.
     var followers = ContextObservers()
-    /// What becomes of the sequences of changes.
+    /// Feeds the AsyncSequences of changes.
     let changeBroadcast = Broadcast<ObjectIDChanges>()
-    /// What becomes of the sequences of saves.
+    /// Feeds the AsyncSequences of saves.
     let saveBroadcast = Broadcast<ObjectIDChanges>()
-    /// What Swift's Observation knows of the objects, from when ``isObservable`` was first true.
+    /// The registrar for Swift's Observation, from when ``isObservable`` was first true.
     var observation: ContextObservation?
-    /// What every object of the context has in its state: whether reading it checks the queue, and whether it is
-    /// noted for Swift's Observation.
+    /// The initial state of every object of the context: whether reading it checks the queue, and whether accesses are
+    /// registered with Swift's Observation.
     @exclusivity(unchecked) var stateOfObjects: ManagedObject.State =
         QueueMarker.isChecking ? [] : .unguarded
-    /// How many methods of the life cycle run that must not change anything.
+    /// Nesting depth of life-cycle methods, during which the graph must not change.
     @exclusivity(unchecked) private var awakeningDepth = 0
-    /// Objects without changes in which such a method has set something.
+    /// Objects without changes in which such a method has set a value.
     private var awakened: [ManagedObject] = []
     /// Objects that the present user event has deleted before they were ever saved.
     var deletedUnsaved: [ManagedObject] = []
-    /// The objects that the running deletion has told of it.
+    /// The objects whose `prepareForDeletion` the running deletion has called.
     var preparedForDeletion: Set<ObjectIdentifier> = []
-    /// The permanent identifiers of objects that a log may know by temporary ones.
+    /// The permanent identifiers of objects that an undo log may refer to by temporary ones.
     var undoIdentifiers = UndoIdentifiers()
-    /// Tells this context from others that save to the same parent.
+    /// Distinguishes this context from other children of the same parent.
     let number = ManagedObjectContext.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
     /// Whether the present user event is logged for undo.
     private var eventIsLogged = false
     var hasUnfinishedLog: Bool { !eventLog.isEmpty }
     /// The stores that new objects were assigned to, by their temporary identifiers.
     var assignedStores: [UInt64: StoreIdentity] = [:]
-    /// What the next save records beside the objects.
+    /// The metadata records written by the next save.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)
     private static let lastNumber = Atomic<UInt32>(0)
@@ -204,7 +202,7 @@ public final class ManagedObjectContext {
         parent?.children.add(self)
     }
 
-    /// Makes a context for the main queue that saves to the store.
+    /// Creates a main-queue context that saves to the store.
     @MainActor
     public static func mainQueue(coordinator: PersistentStoreCoordinator) -> ManagedObjectContext {
         ManagedObjectContext(
@@ -212,10 +210,10 @@ public final class ManagedObjectContext {
             coordinator: coordinator, queueMarker: .main)
     }
 
-    /// Makes a context for the main queue that reads from another context, its unsaved changes included, and
-    /// saves to it. If that is on a private queue, it writes off the main queue.
+    /// Creates a main-queue context that reads from another context, including its unsaved changes, and saves to it. If the
+    /// parent is on a private queue, files are written off the main queue.
     ///
-    /// A child that goes unsaved leaves no trace in its parent.
+    /// Unsaved changes of a released child never reach its parent.
     @MainActor
     public static func mainQueue(parent: ConfinedContext) -> ManagedObjectContext {
         ManagedObjectContext(
@@ -223,7 +221,7 @@ public final class ManagedObjectContext {
             coordinator: parent.coordinator, queueMarker: .main)
     }
 
-    /// Makes a context for the main queue that reads from another such context and saves to it: a scratch pad.
+    /// Creates a main-queue scratch pad: a child of another main-queue context.
     @MainActor
     public static func mainQueue(parent: ManagedObjectContext) -> ManagedObjectContext {
         mainQueue(parent: MainQueueContext(parent))
@@ -258,15 +256,15 @@ public final class ManagedObjectContext {
         if eventLog.count >= logLimit { compactLog() }
     }
 
-    /// Has a long event cost no more memory than what it changes, however often.
+    /// Bounds the memory of a long event by the number of changed objects.
     @inline(never)
     private func compactLog() {
         if eventLog.count > 8 * eventObjects.count { eventLog.dropOverwritten() }
         logLimit = max(Self.minimumLogLimit, 2 * eventLog.count)
     }
 
-    /// Counts an object among the changed ones, and among those that the user event has changed. `wasLive`
-    /// tells whether it was live before this change, if the change is about that.
+    /// Registers an object as changed, and as changed by the present user event. `wasLive` is its state before this change, if
+    /// the change inserts or deletes it.
     @inline(__always)
     func track(_ object: ManagedObject, wasLive: Bool? = nil) {
         if !object.state.contains(.tracked) {
@@ -299,7 +297,7 @@ public final class ManagedObjectContext {
         changeLogger = nil
     }
 
-    /// Gives the objects without changes that were set something, once the outermost method has ended.
+    /// Returns the objects without changes in which values were set, once the outermost method has ended.
     func endAwakening() -> [ManagedObject] {
         awakeningDepth -= 1
         guard awakeningDepth == 0 else { return [] }
@@ -313,7 +311,7 @@ public final class ManagedObjectContext {
         awakened.append(object)
     }
 
-    /// Stops the program if a method of the life cycle changes more than values.
+    /// Traps if a life-cycle method changes more than values.
     @inline(__always)
     func checkMayChangeGraph() {
         precondition(
@@ -324,7 +322,7 @@ public final class ManagedObjectContext {
 
     private func beginEvent() {
         eventIsLogged = logsChanges
-        // A block on a private queue ends the event itself, unless that is what it is doing.
+        // A block on a private queue ends the event itself, unless it is doing so now.
         guard concurrencyType == .mainQueue || isEndingEvent, !eventEndIsScheduled else { return }
         eventEndIsScheduled = true
         let reference = WeakContext(context: self)
@@ -342,10 +340,10 @@ public final class ManagedObjectContext {
         weak var context: ManagedObjectContext?
     }
 
-    /// Ends the user event: what changed becomes one step of undo.
+    /// Ends the user event: its changes become one undo step.
     ///
-    /// Happens by itself at the next turn of the main queue, or when a `perform` block ends, and before a save,
-    /// an undo and a redo.
+    /// Called automatically at the next turn of the main queue, at the end of a `perform` block, and before a save, an undo and
+    /// a redo.
     public func processPendingChanges() {
         checkQueue()
         registerPendingChanges()
@@ -364,7 +362,7 @@ public final class ManagedObjectContext {
         changeHandler?()
     }
 
-    /// What the user event did to objects; afterwards the next one begins.
+    /// Returns the changes of the user event and begins the next one.
     func takeEventChanges() -> EventChanges {
         var changes = EventChanges()
         for object in eventObjects {
@@ -383,7 +381,7 @@ public final class ManagedObjectContext {
         return changes
     }
 
-    /// Registers what a round of `willSave()` changed, as one step of undo with other rounds, and gives the objects.
+    /// Registers the changes of a round of `willSave()`, in one undo step with other rounds, and returns the objects.
     func endSavingRound(_ hasChanged: inout Bool) -> [ManagedObject] {
         registerPendingChanges()
         guard !eventObjects.isEmpty else { return [] }
@@ -408,13 +406,13 @@ public final class ManagedObjectContext {
         undoManager?.registerUndo(withTarget: self) { $0.restore(log.operations) }
     }
 
-    /// Takes back the last user event, if there is an undo manager and anything to undo.
+    /// Undoes the last user event, if there is an undo manager and anything to undo.
     public func undo() {
         checkQueue()
         undoManager?.undo()
     }
 
-    /// Does again what was undone last, if there is anything.
+    /// Redoes the last undone event, if there is one.
     public func redo() {
         checkQueue()
         undoManager?.redo()
@@ -428,7 +426,7 @@ public final class ManagedObjectContext {
         noteAccessOfChanges()
         return newObjects
     }
-    /// As ``insertedObjects``, without being noted for Observation; for what the context does itself.
+    /// ``insertedObjects`` without registering an access; for the context's own reads.
     var newObjects: [ManagedObject] { tracked.filter(\.isNew) }
     /// Saved objects with changes.
     public var updatedObjects: [ManagedObject] {
@@ -436,8 +434,7 @@ public final class ManagedObjectContext {
         noteAccessOfChanges()
         return tracked.filter(\.isModified)
     }
-    /// Saved objects that were deleted, and faults whose rows turned out to be gone; see
-    /// ``shouldDeleteInaccessibleFaults``.
+    /// Saved objects that were deleted, and faults whose rows do not exist; see ``shouldDeleteInaccessibleFaults``.
     public var deletedObjects: [ManagedObject] {
         checkQueue()
         noteAccessOfChanges()
@@ -450,13 +447,13 @@ public final class ManagedObjectContext {
         noteAccessOfChanges()
         return isUnsaved
     }
-    /// As ``hasChanges``, without being noted for Observation; for what the context does itself.
+    /// ``hasChanges`` without registering an access; for the context's own reads.
     var isUnsaved: Bool {
         !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved)
             || !writeBehindBuffer.isEmpty
     }
 
-    /// Makes a new object.
+    /// Inserts a new object.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `invalidValue` if the entity is abstract, or `invalidState` if the
     ///   context is that of a document which is closed.
@@ -464,7 +461,7 @@ public final class ManagedObjectContext {
         try insertObject(layout.requireEntity(named: entityName))
     }
 
-    /// Makes a new object.
+    /// Inserts a new object.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the entity is abstract, or `invalidState` if the context is that
     ///   of a document which is closed.
@@ -476,7 +473,7 @@ public final class ManagedObjectContext {
         return object
     }
 
-    /// A place for a new object, with a temporary identifier.
+    /// The initializer argument for a new object, with a temporary identifier.
     func placeForNewObject(of entity: ResolvedEntity) throws -> ObjectPlace {
         checkQueue()
         checkMayChangeGraph()
@@ -525,9 +522,9 @@ public final class ManagedObjectContext {
 
     // MARK: Forgetting
 
-    /// Takes back all changes since the last save. What could be undone is forgotten.
+    /// Discards all changes since the last save, and the undo stack.
     ///
-    /// New objects leave the context; deleted ones are back; changed ones have their saved values.
+    /// Inserted objects leave the context; deleted ones are restored; changed ones have their saved values.
     public func rollback() {
         processPendingChanges()
         var changes = EventChanges()
@@ -547,7 +544,7 @@ public final class ManagedObjectContext {
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
                 object.edits?.rollBack()
-                // A child's deletion may have come without the values.
+                // A child's deletion may not include the values.
                 if object.chunk == nil && object.edits?.own.isEmpty != false {
                     object.state.remove(.realized)
                 }
@@ -571,7 +568,7 @@ public final class ManagedObjectContext {
         }
     }
 
-    /// Forgets all objects and changes. Objects still held belong to no context afterwards.
+    /// Discards all objects and changes. Objects still retained belong to no context afterwards.
     public func reset() {
         processPendingChanges()
         var objects: [ManagedObject] = []
@@ -604,8 +601,8 @@ public final class ManagedObjectContext {
         object.context = nil
     }
 
-    /// Takes an object that is being freed out of the identity map. The queue is always checked: two threads in the
-    /// identity map would damage it.
+    /// Removes a deallocating object from the identity map. The queue is always checked: concurrent access would corrupt the
+    /// map.
     @inline(__always)
     func forget(_ object: ManagedObject) {
         if object.state.contains(.unguarded) { queueMarker.checkCheaply() } else { checkQueue() }

@@ -1,11 +1,11 @@
 internal import Dispatch
 
-/// Takes notice of saves to a context's source, and has the context merge them on its queue.
+/// Observes saves to a context's source, and merges them on the context's queue.
 ///
-/// They wait until the queue gets to it, or until the context saves, which merges them first: so a context that merges
-/// automatically is never in conflict with a save that had ended before its own began.
+/// They are pending until the queue runs the merge, or until the context saves, which merges them first: so a context that
+/// merges automatically never conflicts with a save that had ended before its own began.
 ///
-/// It is `@unchecked Sendable` because its context is only asked for on that queue.
+/// It is `@unchecked Sendable` because its context is only accessed on that queue.
 final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
     private let queue: DispatchQueue
     private weak var context: ManagedObjectContext?
@@ -13,7 +13,7 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
 
     private struct Pending {
         var saves: [(changes: ObjectIDChanges, isByRows: Bool)] = []
-        /// Saves that are being merged: the context and its children have not taken notice of them yet.
+        /// Saves being merged: the context and its children have not applied them yet.
         var mergeCount = 0
 
         mutating func beginMerge() -> (changes: ObjectIDChanges, isByRows: Bool)? {
@@ -40,7 +40,7 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
     /// Whether every save is merged; on any thread.
     var isEmpty: Bool { pending.withLock { $0.saves.isEmpty && $0.mergeCount == 0 } }
 
-    /// Merges what waits, in the order in which it was saved. Call it on the context's queue.
+    /// Merges pending saves in commit order. Call it on the context's queue.
     func mergePending() {
         while let next = pending.withLock({ $0.beginMerge() }) {
             context?.merge(next.changes, isByRows: next.isByRows)
@@ -50,12 +50,12 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
 }
 
 extension ManagedObjectContext {
-    /// Whether the context merges by itself what others save to its store or parent, and what the parent saves
-    /// itself. False for a new context.
+    /// Whether the context automatically merges saves of other contexts to its store or parent, and the parent's own. False for
+    /// a new context.
     ///
-    /// It does so at a later turn of its own queue, or when it saves before that, as ``mergeChanges(from:)`` does. So a
-    /// context over the store follows the other contexts over the same coordinator, and a child follows its siblings
-    /// and its parent; and what they saved before this context saves is in no conflict with that.
+    /// Merges run at a later turn of its queue, or before its next save, as by ``mergeChanges(from:)``. So a context over the
+    /// store follows the other contexts of the coordinator, and a child follows its siblings and its parent; saves that precede
+    /// a save of this context do not conflict with it.
     public var automaticallyMergesChangesFromParent: Bool {
         get { parentSaveMerger != nil }
         set {
@@ -74,8 +74,8 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Merges what others have saved by now, if the context merges automatically; its parents do so before, from the
-    /// topmost down.
+    /// Merges pending saves of other contexts, if the context merges automatically; its parents merge before, from the topmost
+    /// down.
     package func mergePendingSaves() {
         checkQueue()
         guard let parentSaveMerger else { return }

@@ -1,25 +1,25 @@
 internal import Foundation
 
-/// What is laid over a source: the unsaved changes of a context's objects, or values that wait to be saved.
+/// The overlay on a source: the unsaved changes of a context's objects, or buffered values.
 protocol PendingChangeLayer {
-    /// A changed object, or one that a condition looks at.
+    /// A changed object, or one that a predicate refers to.
     associatedtype Object: QuerySubject
 
     var layout: ResolvedModel { get }
     var storeIdentity: StoreIdentity { get }
-    /// What the changes are laid over.
+    /// The source under the changes.
     var source: any ObjectSource { get }
 
     /// Whether the object of an identifier has changed.
     func hasChanges(_ bits: UInt64) -> Bool
     /// Whether a changed object may be found by the source, too.
     func isPersisted(_ object: Object) -> Bool
-    /// Whether an object is neither deleted nor known to be nowhere.
+    /// Whether an object is neither deleted nor known to be missing.
     func isThere(_ object: Object) -> Bool
     func object(for rows: RowSet, at position: Int) -> Object
     func object(bits: UInt64) throws -> Object
     func matches(_ object: Object, _ query: ResolvedQuery) throws -> Bool
-    /// The changed objects that a request is to find.
+    /// The changed objects that may match a request.
     func candidates(
         in overlay: PendingChangeOverlay<Self>, matching query: ResolvedQuery
     ) throws -> [Object]
@@ -60,11 +60,11 @@ extension ManagedObjectContext: PendingChangeLayer {
     }
 }
 
-/// Lays pending changes over what a source finds for a request.
+/// Overlays pending changes on a source's results for a request.
 ///
-/// Rows of changed objects are dropped from what the source found; changed objects are tested in memory, and
-/// those that satisfy the predicate are sorted in. If the predicate or the order looks at other objects through
-/// relationships and any of those has changed, every candidate is tested in memory instead.
+/// Rows of changed objects are removed from the source's results; changed objects are tested in memory, and matching ones are
+/// merged in sort order. If the predicate or the order depends on other objects through relationships and any of those has
+/// changed, every candidate is tested in memory instead.
 struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     typealias Object = Layer.Object
 
@@ -85,23 +85,22 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             ? entity.subtree.contains(object.entity.number) : object.entity === entity
     }
 
-    /// Tests the changed objects one by one.
+    /// Evaluates the predicate on each changed object.
     func testedCandidates(matching query: ResolvedQuery) throws -> [Object] {
         try changed.filter {
             try isOfEntity($0) && layer.isThere($0) && layer.matches($0, query)
         }
     }
 
-    /// What to ask the source, and what to do with it.
+    /// The request for the source, and the processing of its results.
     struct Plan {
         let resolved: ResolvedQuery
         /// The request for the source.
         let source: FetchRequest
-        /// Whether what the source finds is all.
+        /// Whether the source's results need no overlay.
         let isComplete: Bool
 
-        /// Whether every object of the entity is to be tested in memory, because the condition looks at others that
-        /// have changed.
+        /// Whether every object of the entity is tested in memory, because the predicate refers to other changed objects.
         func testsAll(_ request: FetchRequest) -> Bool {
             source.predicate == nil && request.predicate != nil
         }
@@ -112,7 +111,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             request, in: layer.layout, store: layer.storeIdentity)
         var wide = request
         if request.resultType == .count && !request.sortOrderings.isEmpty {
-            // What the order looks at decides nothing about a number.
+            // The sort order does not affect a count.
             wide.sortOrderings = []
             resolved = try ResolvedQuery(wide, in: layer.layout, store: layer.storeIdentity)
         }
@@ -126,7 +125,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             wide.predicate = nil
             wide.sortOrderings = []
         } else if request.fetchLimit > 0 && request.resultType != .count {
-            // However many of the changed objects the source finds, enough others are left.
+            // Even if all changed objects are in the source's results, enough others are left.
             wide.fetchLimit = request.fetchLimit + request.fetchOffset + changed.count
         }
         return Plan(resolved: resolved, source: wide, isComplete: false)
@@ -142,7 +141,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             : count(plan, stored: layer.source.count(matching: plan.source))
     }
 
-    /// Corrects the number of objects that the source has found: changed ones count as they are now.
+    /// Corrects the source's count for the changed objects.
     ///
     /// - Complexity: O(*n*) in the changed objects, and a query for those among them that were saved before.
     func count(_ plan: Plan, stored: Int) throws -> Int {
@@ -154,7 +153,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         return request.fetchLimit > 0 ? min(count, request.fetchLimit) : count
     }
 
-    /// How many of some objects are among those that the source has found.
+    /// The number of the given objects that are in the source's results.
     private func storedCount(of objects: [Object], _ plan: Plan) throws -> Int {
         if objects.isEmpty { return 0 }
         if objects.count <= Self.maximumNamedCount {
@@ -170,7 +169,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         return found.bits.reduce(0) { layer.hasChanges($1) ? $0 + 1 : $0 }
     }
 
-    /// How many objects a condition names; stores without a language of their own compare each with every object.
+    /// The maximum number of identifiers in a predicate; stores that evaluate in memory compare each with every object.
     private static var maximumNamedCount: Int { 64 }
 
     // MARK: Rows
@@ -180,7 +179,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         return try rows(plan, found: layer.source.rows(matching: plan.source))
     }
 
-    /// Lays the changes over what the source has found.
+    /// Overlays the changes on the source's rows.
     func rows(_ plan: Plan, found: RowSet) throws -> RowSet {
         if plan.isComplete { return found }
         let (resolved, wide) = (plan.resolved, plan.source)
@@ -272,7 +271,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         return result + left[i...] + right[j...]
     }
 
-    /// Puts rows found and rows of changed objects into one set.
+    /// Combines the source's rows and rows of changed objects in one set.
     private func rowSet(_ found: RowSet, _ candidates: ArraySlice<Candidate>) throws -> RowSet {
         let objects = candidates.compactMap {
             if case .object(let object) = $0 { object } else { nil }
@@ -305,8 +304,8 @@ extension ManagedObjectContext {
 
 // MARK: - Identifiers
 
-/// The overlay for fetches in batches, which are about identifiers: objects that were found are read only where a
-/// changed one has to be put in its place among them.
+/// The overlay for batched fetches, which return identifiers: the source's objects are read only where a changed one is
+/// inserted among them.
 extension PendingChangeOverlay {
     func identifiers() throws -> ContiguousArray<UInt64> {
         let resolved = try ResolvedQuery(request, in: layer.layout, store: layer.storeIdentity)
@@ -319,7 +318,7 @@ extension PendingChangeOverlay {
         }
         var wide = request
         wide.fetchOffset = 0
-        // However many of the changed objects the source finds, enough others are left.
+        // Even if all changed objects are in the source's results, enough others are left.
         wide.fetchLimit =
             request.fetchLimit > 0
             ? request.fetchLimit + request.fetchOffset + changed.count : 0
@@ -338,7 +337,7 @@ extension PendingChangeOverlay {
         return start == 0 && end == all.count ? all : ContiguousArray(all[start..<end])
     }
 
-    /// Puts objects, which are in order, in their places among identifiers, which are too.
+    /// Merges sorted objects into sorted identifiers.
     private func merge(
         _ kept: ContiguousArray<UInt64>, _ added: [Object], _ resolved: ResolvedQuery
     ) throws -> ContiguousArray<UInt64> {

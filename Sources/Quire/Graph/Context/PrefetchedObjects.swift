@@ -1,15 +1,14 @@
-/// What a fetch has read ahead along relationships, for as long as its results are held: rows of related objects
-/// and the contents of to-many relationships.
+/// Prefetched relationships of a fetch, for as long as its results are held: rows of related objects and the contents of
+/// to-many relationships.
 ///
-/// Objects that to-one relationships lead to, of which there are usually few, are made and retained. Others take
-/// over their row when they come to be, and relationships their contents when they are asked for, so that what is
-/// never touched costs next to nothing. The context finds what is here through ``ManagedObjectContext/prefetches``.
-/// What has been saved or refreshed since is passed over (``StaleRowTracker``).
+/// Destinations of to-one relationships, which are usually few, are made and retained. Others adopt their row when they are
+/// instantiated, and relationships their contents on access, so that unused rows cost next to nothing. The context finds them
+/// through ``ManagedObjectContext/prefetches``. Rows saved or refreshed since are skipped (``StaleRowTracker``).
 final class PrefetchedObjects: RowHolder {
     private final class Contents {
         /// The relationship's position; the owner's identifier says in which entity.
         let relationshipIndex: Int
-        /// The numbers of the entities that it may lead to.
+        /// The numbers of the possible destination entities.
         let destinations: ClosedRange<Int>
         let related: RelatedObjects
         /// Positions in `related` by owner.
@@ -23,7 +22,7 @@ final class PrefetchedObjects: RowHolder {
             self.destinations = destinations
             self.related = related
             places = IdentifierTable(minimumCapacity: asked.count)
-            // Those that are not found again lead nowhere.
+            // Owners missing in the results have an empty relationship.
             for id in asked { places.set(.max, for: id.bits) }
             for position in related.owners.indices {
                 places.set(UInt64(position), for: related.owners[position])
@@ -45,9 +44,9 @@ final class PrefetchedObjects: RowHolder {
     private var places = IdentifierTable()
     private var retained: [ManagedObject] = []
 
-    /// Reads what key paths of the objects of rows lead to.
+    /// Prefetches key paths of the objects of rows.
     ///
-    /// - Throws: What reading throws.
+    /// - Throws: Errors of the reads.
     init(_ keyPaths: [QueryKeyPath], of rows: RowSet, context: ManagedObjectContext) throws {
         self.context = context
         serial = context.staleRows.serial
@@ -72,7 +71,7 @@ final class PrefetchedObjects: RowHolder {
 
     // MARK: Finding
 
-    /// The row of an object, if it was read ahead and is good.
+    /// The prefetched row of an object, if it is not stale.
     func row(_ bits: UInt64) -> ObjectSnapshot? {
         guard let place = places[bits], !context.staleRows.contains(bits, since: serial) else {
             return nil
@@ -92,20 +91,20 @@ final class PrefetchedObjects: RowHolder {
         return nil
     }
 
-    /// Forgets the contents of relationships that may lead to objects of some entities.
+    /// Drops the contents of relationships whose destination may be one of the entities.
     func forgetContents(leadingTo entityNumbers: Set<Int>) {
         contents.removeAll { entityNumbers.contains(where: $0.destinations.contains) }
     }
 
     // MARK: Reading
 
-    /// The objects that a step leads from: some only as rows, some in memory.
+    /// The owners of a step: some only as rows, some in memory.
     private struct Owners {
         var rows: [RowSet] = []
         var objects: [ManagedObject] = []
     }
 
-    /// Follows key paths: those that begin alike share their queries.
+    /// Reads along key paths; common prefixes share their queries.
     private func follow(_ paths: [ArraySlice<QueryKeyPath.Step>], from owners: Owners) throws {
         var done: Set<Int> = []
         for path in paths {
@@ -171,7 +170,7 @@ final class PrefetchedObjects: RowHolder {
         let rows = try context.readRows(of: targets.unread)
         keep(rows)
         if rows.count < targets.unread.count {
-            // A reference without an object leads nowhere, as everywhere.
+            // A dangling foreign key is a nil relationship, as everywhere.
             var gone = IdentifierTable()
             for bits in targets.unread where places[bits] == nil { gone.set(0, for: bits) }
             related.removeMembers { gone[$0] != nil }
@@ -184,7 +183,7 @@ final class PrefetchedObjects: RowHolder {
         return (related, targets.inMemory)
     }
 
-    /// What the next step leads from, each object once.
+    /// The owners of the next step, each object once.
     private func members(of contents: (related: RelatedObjects, inMemory: [ManagedObject]))
         -> Owners
     {
@@ -208,7 +207,7 @@ final class PrefetchedObjects: RowHolder {
         }
     }
 
-    /// Collects what a step leads to, each once: what is in memory, and what is to be read.
+    /// The destinations of a step, each once: those in memory, and those to read.
     private struct Targets: ~Copyable {
         let context: ManagedObjectContext
         private var seen = IdentifierTable()
@@ -230,7 +229,7 @@ final class PrefetchedObjects: RowHolder {
 }
 
 extension ManagedObjectContext {
-    /// The row of an object, if a fetch whose results are held has read it ahead.
+    /// The row of an object prefetched by a fetch whose results are retained.
     func prefetchedRow(_ bits: UInt64) -> ObjectSnapshot? {
         for reference in prefetches.reversed() {
             if let row = reference.takeUnretainedValue().row(bits) { return row }
@@ -238,7 +237,7 @@ extension ManagedObjectContext {
         return nil
     }
 
-    /// The saved contents of a to-many relationship, if a fetch whose results are held has read them ahead.
+    /// The saved contents of a to-many relationship prefetched by a fetch whose results are retained.
     func prefetchedMembers(
         of object: ManagedObject, _ relationship: ResolvedEntity.Relationship
     ) -> Slice<ContiguousArray<UInt64>>? {
@@ -257,17 +256,16 @@ extension ManagedObjectContext {
 
 /// Reading many objects with few queries.
 extension ManagedObjectContext {
-    /// Reads the values of those of the objects that are faults: with one query for each entity hierarchy, or a
-    /// few if there are thousands.
+    /// Fulfills the faults among the objects: with one query for each entity hierarchy, or a few if there are thousands.
     ///
-    /// An object whose row is gone stays a fault, which finds that out when it is used.
+    /// An object whose row no longer exists stays a fault, which is handled when it fires.
     ///
     /// ```swift
     /// let authors = books.compactMap { $0.object("author") }      // faults
     /// try context.realizeFaults(of: authors)
     /// ```
     ///
-    /// Call it on the context's queue. Objects of other contexts, and those that are no faults, are passed over.
+    /// Call it on the context's queue. Objects of other contexts, and those that are no faults, are skipped.
     ///
     /// - Complexity: O(*n*).
     /// - Throws: ``QuireError`` with code `storeUnavailable` or `invalidFormat`.
@@ -281,7 +279,7 @@ extension ManagedObjectContext {
         adoptRows(try source.rows(for: wanted, maximumAge: stalenessInterval))
     }
 
-    /// Has registered faults take over rows.
+    /// Fulfills registered faults with rows.
     func adoptRows(_ rows: RowSet) {
         if identityMap.count == 0 { return }
         for position in rows.indices {
@@ -306,8 +304,8 @@ extension ManagedObjectContext {
         identityMap.find(bits) ?? object(with: objectID(bits: bits))
     }
 
-    /// Has an object that becomes a fault read anew when it fires: not from what fetch results hold, what was kept of
-    /// it, or what its fetched properties have found.
+    /// Drops the cached rows of an object that becomes a fault, in fetch results and in the row cache, and its fetched
+    /// properties, so that the fault reads from the source.
     func forgetRows(of object: ManagedObject) {
         staleRows.note(object.objectID.bits)
         forgetSavedVersion(of: object.objectID.bits)
@@ -317,10 +315,10 @@ extension ManagedObjectContext {
 
     // MARK: Neighbours
 
-    /// How many faults are read together.
+    /// The number of faults fulfilled together.
     private static let maximumNeighbourCount = 128
 
-    /// Reads a fault together with those that come after it in the relationship whose objects were asked for last.
+    /// Fulfills a fault together with those that follow it in the prefetch window.
     ///
     /// - Returns: Whether it was read.
     func realizeWithNeighbours(_ object: ManagedObject) throws -> Bool {
@@ -350,7 +348,7 @@ extension ManagedObjectContext {
         return ObjectIDList(bits: try overlay.identifiers(), store: storeIdentity)
     }
 
-    /// What a relationship of several objects leads to, as this context sees it.
+    /// The destinations of a relationship of several objects, as this context sees them.
     func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {

@@ -2,24 +2,22 @@ internal import Dispatch
 internal import Foundation
 internal import Synchronization
 
-/// Tells whether code runs on a context's queue.
+/// Detects whether code runs on a context's queue.
 ///
-/// Queues are marked with a DispatchSpecificKey, because the main queue need not be on the main thread on
-/// Linux.
+/// Queues are marked with a DispatchSpecificKey, because the main queue need not be on the main thread on Linux.
 ///
-/// Code that one queue waits for has that queue to itself, too: while the main queue waits in a
-/// `performAndWait` of a child, the child may ask its main-queue parent without waiting for the main queue.
-/// So each queue knows the queues that wait for the block it runs.
+/// Code that a queue waits for has exclusive access to that queue, too: while the main queue waits in a `performAndWait` of a
+/// child, the child may use its main-queue parent without waiting for the main queue. So each queue has a list of the queues
+/// that wait for its running block.
 final class QueueMarker: @unchecked Sendable {
     private static let key = DispatchSpecificKey<QueueMarker>()
 
     /// The queue.
     let queue: DispatchQueue
-    /// The queues that wait for the block that runs on this one. Only touched on the queue, hence the unchecked
-    /// conformance.
+    /// The queues that wait for this one's running block. Only accessed on the queue, hence the unchecked conformance.
     private var waiting: [QueueMarker] = []
-    /// The thread that is known to run a block of the queue; 0 if none is. Written on the queue only. Any thread may
-    /// compare it with itself: that it is the same can only be while it is on the queue.
+    /// The thread known to run a block of the queue; 0 if none. Written on the queue only. Any thread may compare it with
+    /// itself: they can only be equal while that thread is on the queue.
     private let thread = Atomic<UInt>(0)
 
     /// Whether contexts check their queue: in debug builds, and with `QUIRE_CONCURRENCY_DEBUG=1`.
@@ -46,8 +44,7 @@ final class QueueMarker: @unchecked Sendable {
         return current === self || current.waiting.contains { $0 === self }
     }
 
-    /// Has ``checkCheaply()`` know the thread of a block that begins on the queue. Gives what ``end(_:)`` takes when it
-    /// ends.
+    /// Records the thread of a block that begins on the queue for ``checkCheaply()``. Returns the argument for ``end(_:)``.
     func begin() -> UInt {
         thread.exchange(UInt(pthread_self()), ordering: .relaxed)
     }
@@ -69,8 +66,8 @@ final class QueueMarker: @unchecked Sendable {
         }
     }
 
-    /// Checks that something is released on the queue, which is done in all builds, because it changes what the context
-    /// keeps of it: two threads in there would damage the memory.
+    /// Checks that an object is released on the queue, in all builds: the release changes the context's tables, which
+    /// concurrent access would corrupt.
     @inline(__always)
     func checkRelease() {
         if Self.isChecking { check() } else { checkCheaply() }

@@ -1,16 +1,15 @@
-/// What a context knows of the objects that it has saved since it has children. These may show rows that were read before,
-/// and the objects themselves are not kept.
+/// The versions of the objects that a context has saved since it has children. Children may hold rows read before, and the
+/// objects themselves are not retained.
 ///
-/// An object is known for as long as a child, or one of its own, may hold a row that is older: from time to time the children
-/// are asked which rows they hold (``RetainedRowsQuery``). What can be forgotten before is that the source has an object as it was
-/// saved from here.
+/// An entry is kept for as long as a child, or one of its children, may hold an older row: from time to time the children are
+/// queried for the rows they hold (``RetainedRowsQuery``). Only the fact that the source has the object as it was saved here
+/// can be dropped earlier.
 struct SavedVersions: ~Copyable {
-    /// What is known of one object.
+    /// The entry of one object.
     struct Entry {
-        /// The version with which it was saved: 0 if only the context at the top knows it, the greatest if the object was
-        /// deleted.
+        /// The saved version: 0 if only the root context knows it, the maximum if the object was deleted.
         fileprivate(set) var version: UInt32
-        /// The number of the child that has seen all of what was saved; 0 for none.
+        /// The number of the child that has seen all saved values; 0 for none.
         fileprivate var child: UInt32
 
         fileprivate init(_ bits: UInt64) {
@@ -25,38 +24,37 @@ struct SavedVersions: ~Copyable {
 
         fileprivate var bits: UInt64 { UInt64(child) << 32 | UInt64(version) }
 
-        /// The version that the store must have, unless others have saved since; `nil` if that is not known.
+        /// The version that the store must have, unless another context has saved since; `nil` if unknown.
         var known: UInt32? {
             child == .max || version == 0 || version == .max ? nil : version
         }
 
-        /// Whether what was saved is that the object was deleted.
+        /// Whether the object was deleted.
         var isDeleted: Bool { version == .max }
 
-        /// Whether a child has seen all of what was saved.
+        /// Whether a child has seen all saved values.
         func isSeen(by child: UInt32) -> Bool {
             child != 0 && self.child == child && version != .max
         }
     }
 
     private var table = IdentifierTable()
-    /// How many objects may be known until the children are asked.
+    /// The number of entries at which the children are queried.
     private var limit = SavedVersions.minimumLimit
     private static let minimumLimit = 256
-    /// What the children have been asked, if they have not all answered.
+    /// The query sent to the children, if not all have answered.
     private var question: RetainedRowsQuery?
-    /// The objects that were saved since.
+    /// The objects saved since the query was sent.
     private var savedSince = IdentifierTable()
 
     /// The number of objects known, for tests.
     var count: Int { table.count }
-    /// How many there is room for, for tests.
+    /// The capacity of the table, for tests.
     var capacity: Int { table.capacity }
 
     subscript(bits: UInt64) -> Entry? { table[bits].map { Entry($0) } }
 
-    /// Notes that an object was saved. One that was deleted before, and has come back, counts its versions anew, so that
-    /// they say nothing about older rows.
+    /// Records a save. A deleted and reinserted object restarts its versions, so they cannot be compared with older rows.
     mutating func set(_ version: UInt32, seenBy child: UInt32, for bits: UInt64) {
         let isBack = self[bits]?.version == .max
         set(Entry(version: isBack ? .max : version, child: child), for: bits)
@@ -67,18 +65,18 @@ struct SavedVersions: ~Copyable {
         if question != nil { savedSince.set(0, for: bits) }
     }
 
-    /// Notes that an object was deleted.
+    /// Records a deletion.
     mutating func setDeleted(_ bits: UInt64) {
         set(Entry(version: .max, child: 0), for: bits)
     }
 
-    /// Forgets that the source has an object as it was saved.
+    /// Marks the source's version of an object as unknown.
     mutating func forget(_ bits: UInt64) {
         guard let entry = self[bits] else { return }
         table.set(Entry(version: entry.version, child: .max).bits, for: bits)
     }
 
-    /// Forgets that the source has any object as it was saved.
+    /// Marks the source's versions of all objects as unknown.
     mutating func forgetAll() {
         table.updateAll { Entry(version: Entry($0).version, child: .max).bits }
     }
@@ -91,8 +89,8 @@ struct SavedVersions: ~Copyable {
         limit = Self.minimumLimit
     }
 
-    /// Removes the objects of which no child holds a row, if all children have answered. Gives what they are to be asked,
-    /// if there is enough to make it worth while.
+    /// Removes the objects of which no child holds a row, if all children have answered. Returns the next query to send to
+    /// them, if there are enough entries to justify one.
     mutating func ask() -> RetainedRowsQuery? {
         if let question {
             guard question.isComplete else { return nil }
@@ -124,7 +122,7 @@ struct SavedVersions: ~Copyable {
 }
 
 extension KnownRowVersion {
-    /// Whether the row is older than what was saved of its object, or not known to be as new.
+    /// Whether the row is older than the saved version, or not known to be as new.
     func isOutdated(_ saved: SavedVersions.Entry?, for child: UInt32) -> Bool {
         guard let saved else { return version == 0 }
         return version > 0 ? saved.version > version : !saved.isSeen(by: child)

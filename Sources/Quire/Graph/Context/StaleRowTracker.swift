@@ -1,11 +1,10 @@
 internal import Dispatch
 
-/// Which of the rows that fetch results hold must not make objects any more, because the context has saved,
-/// refreshed or forgotten their objects since.
+/// Tracks the rows in fetch results that are stale, because the context has saved, refreshed or released their objects since.
 ///
-/// An object that is alive is the truth; its row in a list of results matters only once the object has been
-/// released. What is noted here is asked for anew then. Nothing is noted while no results are held, and from time to time
-/// notes are removed of objects of which no row is held.
+/// A registered object has precedence over its row in fetch results; the row is used only once the object has been released. A
+/// row noted here is read again then. Nothing is noted while no results are held, and notes without a held row are purged from
+/// time to time.
 struct StaleRowTracker: ~Copyable {
     /// Rises with every note.
     private(set) var serial: UInt64 = 0
@@ -14,7 +13,7 @@ struct StaleRowTracker: ~Copyable {
     private var allSerial: UInt64 = 0
     /// The addresses of the holders, which are not retained.
     private var holders = IdentifierTable()
-    /// How many notes there may be until those are removed that concern no row.
+    /// The number of notes at which those without a row are purged.
     private var limit = StaleRowTracker.minimumLimit
     private static let minimumLimit = 256
 
@@ -24,7 +23,7 @@ struct StaleRowTracker: ~Copyable {
     /// Whether any rows are held.
     var areHeld: Bool { !holders.isEmpty }
 
-    /// Notes that rows of an object are out of date.
+    /// Marks rows of an object as stale.
     @inline(__always)
     mutating func note(_ bits: UInt64) {
         if holders.isEmpty { return }
@@ -33,7 +32,7 @@ struct StaleRowTracker: ~Copyable {
         if serials.count > limit { removeUnneeded() }
     }
 
-    /// Notes that all rows are out of date.
+    /// Marks all rows as stale.
     mutating func noteAll() {
         if holders.isEmpty { return }
         serial += 1
@@ -83,7 +82,7 @@ struct StaleRowTracker: ~Copyable {
         return isComplete
     }
 
-    /// Removes the notes that concern no row. Each has cost its part of it by then.
+    /// Removes the notes without a row. Its cost is amortized over the notes.
     @inline(never)
     private mutating func removeUnneeded() {
         var needed = IdentifierTable()
@@ -101,9 +100,9 @@ struct StaleRowTracker: ~Copyable {
 
 // MARK: - Rows that children hold
 
-/// The children of a context, to ask them which rows they hold. They are told by their numbers and not retained.
+/// A context's children, to query them for the rows they hold. Identified by numbers, not retained.
 final class ContextChildren: Sendable {
-    /// A child, which may be asked on any thread and answers on its queue.
+    /// A child, which may be queried on any thread and answers on its queue.
     private struct Child: @unchecked Sendable {
         // Only dereferenced on the child's queue.
         weak var context: ManagedObjectContext?
@@ -112,7 +111,7 @@ final class ContextChildren: Sendable {
 
     private struct State {
         var children: [UInt32: Child] = [:]
-        /// What they have been asked, by this context or one above it, and have not all answered.
+        /// The queries from this context or one above it that not all children have answered.
         var questions: [RetainedRowsQuery] = []
     }
 
@@ -120,7 +119,7 @@ final class ContextChildren: Sendable {
 
     var isEmpty: Bool { state.withLock { $0.children.isEmpty } }
 
-    /// What the children have been asked and may not have answered.
+    /// The queries that the children may not have answered.
     var questions: [RetainedRowsQuery] { state.withLock { $0.questions } }
 
     func add(_ context: ManagedObjectContext) {
@@ -137,7 +136,7 @@ final class ContextChildren: Sendable {
         for question in questions { question.remove(number) }
     }
 
-    /// Asks all children, who answer when their queues come to it, or when they save.
+    /// Sends a query to all children, which answer on their queues, or when they save.
     func ask(_ question: RetainedRowsQuery) {
         let children = state.withLock { state -> [Child] in
             if state.children.isEmpty { return [] }
@@ -152,11 +151,10 @@ final class ContextChildren: Sendable {
     }
 }
 
-/// The identifiers of the objects of which the children of a context, and theirs, hold rows: asked by the context, and
-/// complete when all have answered.
+/// The identifiers of the objects of which a context's children, and theirs, hold rows: complete when all have answered.
 ///
-/// What a child reads after its answer was saved before the question, or after it and is known to whoever asked. A child is
-/// asked by its parent when that has answered, because it may read rows that its parent holds.
+/// Rows fetched after the answer are newer than the query, or known to the querying context, so they need not be reported. A
+/// context queries its children after it has answered itself, because they may read rows that it holds.
 final class RetainedRowsQuery: Sendable {
     private struct State {
         /// The contexts that have not answered.
@@ -168,7 +166,7 @@ final class RetainedRowsQuery: Sendable {
 
     var isComplete: Bool { state.withLock { $0.missing.isEmpty } }
 
-    /// Takes the answers, when all have answered.
+    /// Returns the answers, when all contexts have answered.
     func take() -> [ContiguousArray<UInt64>] {
         state.withLock { state in
             defer { state.identifiers = [] }
@@ -180,7 +178,7 @@ final class RetainedRowsQuery: Sendable {
 
     func remove(_ number: UInt32) { state.withLock { _ = $0.missing.remove(number) } }
 
-    /// Whether a context has been asked and has not answered.
+    /// Whether a context has not answered the query yet.
     func isMissing(_ number: UInt32) -> Bool { state.withLock { $0.missing.contains(number) } }
 
     func add(_ identifiers: ContiguousArray<UInt64>, of number: UInt32) {
@@ -192,14 +190,14 @@ final class RetainedRowsQuery: Sendable {
 }
 
 extension ManagedObjectContext {
-    /// Answers what the parent has asked, if anything.
+    /// Answers the parent's pending queries.
     func answerRetainedRowsQueries() {
         guard let parent else { return }
         for question in parent.children.questions { answer(question) }
     }
 
-    /// Answers which rows the context holds, in its objects and in results of fetches, unless it has. While it is reading
-    /// rows on another thread it does not know, and answers when they are read.
+    /// Answers a query with the rows that the context holds, in its objects and in fetch results, unless it has answered.
+    /// During a background fetch its rows are unknown, and the answer is delayed until they are read.
     func answer(_ question: RetainedRowsQuery) {
         guard question.isMissing(number) else { return }
         var identifiers: ContiguousArray<UInt64> = []
@@ -210,7 +208,7 @@ extension ManagedObjectContext {
         question.add(identifiers, of: number)
     }
 
-    /// Removes what is known of objects that were saved, if no child holds their rows as they were before.
+    /// Removes the entries of saved objects of which no child holds an older row.
     func removeUnneededSavedVersions() {
         let hasChildren = !children.isEmpty
         let question = writeBehindBuffer.withState { state -> RetainedRowsQuery? in

@@ -1,5 +1,5 @@
-/// What takes back one user event, and the proof that somebody still may want to: the context keeps what
-/// temporary identifiers have become as long as there is a log that may know an object by one.
+/// The inverse operations of one user event. While a log exists that may refer to an object by its temporary identifier, the
+/// context keeps the permanent one.
 final class UndoLog {
     let operations: [UndoOperation]
     /// Logs are numbered in the order they were made.
@@ -20,8 +20,7 @@ final class UndoLog {
 }
 
 extension [UndoOperation] {
-    /// Drops steps that earlier ones make void: taking a log back ends with the value, or the order, that was
-    /// there first.
+    /// Removes operations that earlier ones overwrite: undoing a log ends with the first recorded value or order.
     mutating func dropOverwritten() {
         var seen: Set<UndoLogPosition> = []
         var lastOrder: UndoLogPosition?
@@ -50,10 +49,10 @@ private struct UndoLogPosition: Hashable {
     let slot: Int
 }
 
-/// What the temporary identifiers in logs have become by saves since.
+/// The permanent identifiers of objects that undo logs may refer to by temporary ones.
 ///
-/// A log can know an object by its temporary identifier only if it was made before the save that gave the
-/// permanent one; so what a save adds goes when the logs made before it have gone.
+/// Only logs made before the save that replaced a temporary identifier can contain it; the identifiers that a save adds are
+/// released with the logs made before it.
 struct UndoIdentifiers: ~Copyable {
     private var permanent = IdentifierTable()
     /// The saves that added identifiers, from `firstSave` on.
@@ -66,7 +65,7 @@ struct UndoIdentifiers: ~Copyable {
 
     /// The number of identifiers kept.
     var count: Int { permanent.count }
-    /// How many there is room for, for tests.
+    /// The capacity of the table, for tests.
     var capacity: Int { permanent.capacity }
 
     /// The bits of the permanent identifier of an object, by those of its temporary one.
@@ -79,7 +78,7 @@ struct UndoIdentifiers: ~Copyable {
         return lastLog
     }
 
-    /// Forgets what no log needs any more without this one.
+    /// Removes the identifiers that no remaining log needs.
     mutating func removeLog(_ number: UInt64) {
         logs.remove(number)
         while oldestLog <= lastLog && logs[oldestLog] == nil { oldestLog += 1 }
@@ -94,7 +93,7 @@ struct UndoIdentifiers: ~Copyable {
         }
     }
 
-    /// Takes over what a save has made of temporary identifiers.
+    /// Adds the identifiers replaced by a save.
     mutating func add(
         _ new: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)>,
         hasUnfinishedLog: Bool
@@ -105,7 +104,7 @@ struct UndoIdentifiers: ~Copyable {
             (hasUnfinishedLog ? lastLog + 1 : lastLog, ContiguousArray(new.map(\.temporary))))
     }
 
-    /// Forgets the permanent identifiers of objects that have their temporary ones again.
+    /// Removes the permanent identifiers of objects that have their temporary ones again.
     mutating func remove(_ temporary: some Sequence<ManagedObjectID>) {
         for id in temporary { permanent.remove(id.bits) }
     }

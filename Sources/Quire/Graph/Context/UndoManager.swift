@@ -1,11 +1,11 @@
 public import Foundation
 internal import Synchronization
 
-/// Keeps what takes changes back, in groups, and does it: Foundation's `UndoManager`, which Linux lacks.
+/// Stacks of undo and redo actions, in groups: Foundation's `UndoManager`, which Linux lacks.
 ///
-/// Everything registered during a user event is one group, which one ``undo()`` takes back. Groups opened with
-/// ``beginUndoGrouping()`` nest; one may span several events and is then still taken back as one. Used on the
-/// queue of the context or document it belongs to.
+/// All actions registered during a user event are one group, which one ``undo()`` reverts. Groups opened with
+/// ``beginUndoGrouping()`` nest; a group that spans several events is still undone as one. Used on the queue of its context or
+/// document.
 ///
 /// ```swift
 /// undoManager.beginUndoGrouping()
@@ -24,17 +24,17 @@ public final class UndoManager {
     private var disabledCount = 0
     /// The position when nothing more can be undone.
     private var floor = UndoManager.newPosition()
-    /// The position while a group is open that has something in it.
+    /// The position while a non-empty group is open.
     private var openPosition = UndoManager.newPosition()
     /// The contexts that register changes.
     var clients: [ObjectIdentifier: UndoClient] = [:]
     /// Called when ``position`` may have changed.
     package var didChange: (() -> Void)?
 
-    /// Makes an undo manager with nothing to undo.
+    /// Creates an undo manager with empty stacks.
     public init() {}
 
-    /// Adds a context, and removes those that have been freed.
+    /// Adds a context, and removes released ones.
     func addClient(_ context: ObjectIdentifier, _ client: UndoClient) {
         clients = clients.filter { $0.value.isAlive() }
         clients[context] = client
@@ -46,15 +46,15 @@ public final class UndoManager {
     public var levelsOfUndo = 0 {
         didSet { discardOldGroups() }
     }
-    /// Whether a group is opened for what is registered outside any.
+    /// Whether a group is opened for actions registered outside any group.
     public var groupsByEvent = true
-    /// Whether a change is being taken back now.
+    /// Whether an undo is running.
     public private(set) var isUndoing = false
     /// Whether a change is being done again now.
     public private(set) var isRedoing = false
     /// Whether changes are registered.
     public var isUndoRegistrationEnabled: Bool { disabledCount == 0 }
-    /// The number of groups that are open, that of the user event included.
+    /// The number of open groups, including the user event's.
     public var groupingLevel: Int { openGroups.count }
     /// Whether there is anything to undo.
     public var canUndo: Bool {
@@ -62,13 +62,13 @@ public final class UndoManager {
     }
     /// Whether there is anything to redo.
     public var canRedo: Bool { !redoStack.isEmpty && !hasPending }
-    /// The number of groups that can be undone, open ones not counted.
+    /// The number of groups that can be undone, without open ones.
     public var undoCount: Int { undoStack.count }
     /// The number of groups that can be redone.
     public var redoCount: Int { redoStack.count }
 
-    /// Stands for the present state: equal positions are equal states, as far as all changes were registered. Each change
-    /// in an open group leads to a position of its own.
+    /// Identifies the present state: equal positions are equal states, as far as all changes were registered. Each change in an
+    /// open group gets a new position.
     package var position: UInt64 {
         guard hasOpenChanges, let outermost = openGroups.first else { return closedPosition }
         return outermost.isDiscardable ? closedPosition : openPosition
@@ -92,7 +92,7 @@ public final class UndoManager {
         disabledCount += 1
     }
 
-    /// Ends what ``disableUndoRegistration()`` began.
+    /// Ends a ``disableUndoRegistration()``.
     public func enableUndoRegistration() {
         precondition(
             disabledCount > 0,
@@ -101,9 +101,9 @@ public final class UndoManager {
         disabledCount -= 1
     }
 
-    /// Registers what takes a change back. While undoing it is what does it again.
+    /// Registers an undo action; a redo action during an undo.
     ///
-    /// The target is not retained; if it has gone the action is skipped.
+    /// The target is not retained; if it was released the action is skipped.
     public func registerUndo<Target: AnyObject>(
         withTarget target: Target, handler: @escaping (Target) -> Void
     ) {
@@ -124,7 +124,7 @@ public final class UndoManager {
         if !isUndoing && !isRedoing { redoStack.removeAll() }
     }
 
-    /// Forgets everything that could be undone or redone.
+    /// Clears both stacks.
     public func removeAllActions() {
         floor = position
         undoStack.removeAll()
@@ -133,23 +133,23 @@ public final class UndoManager {
         didChange?()
     }
 
-    /// Forgets what was registered with a target; groups in which nothing is left go.
+    /// Removes the actions registered with a target, and groups left empty.
     ///
-    /// - Complexity: O(*n*) in what is registered.
+    /// - Complexity: O(*n*) in registered actions.
     public func removeAllActions(withTarget target: AnyObject) {
         registerPending()
         let target = ObjectIdentifier(target)
         let groups = undoStack + redoStack + openGroups
-        // Every one must be asked, so that none keeps the target's.
+        // No short-circuit: the target's actions are removed from every group.
         let removed = groups.filter { $0.remove(target) }
         guard !removed.isEmpty else { return }
         let present = position
         undoStack.removeAll(where: \.isEmpty)
         redoStack.removeAll(where: \.isEmpty)
-        // States that undo and redo lead to from here on are others than they were.
+        // The states that undo and redo restore from here on differ from those before.
         floor = Self.newPosition()
         for group in undoStack + redoStack { group.position = Self.newPosition() }
-        // What the open groups have lost they do not take back any more.
+        // Undoing the open groups no longer restores what they have lost.
         let closed = hasOpenChanges ? Self.newPosition() : present
         if let last = undoStack.last { last.position = closed } else { floor = closed }
         didChange?()
@@ -157,11 +157,11 @@ public final class UndoManager {
 
     // MARK: Groups
 
-    /// Opens a group. Groups nest; the outermost is what one ``undo()`` takes back.
+    /// Opens a group. Groups nest; ``undo()`` reverts the outermost one.
     public func beginUndoGrouping() {
         if groupsByEvent && openGroups.isEmpty && !isUndoing && !isRedoing { openEventGroup() }
         if !openGroups.isEmpty {
-            // What was changed so far belongs to the group outside.
+            // Changes made so far belong to the enclosing group.
             registerPending()
             post(Self.checkpointNotification)
         }
@@ -231,10 +231,9 @@ public final class UndoManager {
 
     // MARK: Undo and redo
 
-    /// Takes back the last group of changes, or does nothing if there is none.
+    /// Undoes the last group of changes, or does nothing if there is none.
     ///
-    /// A group that is open is closed first if it is the outermost; inside a nested one it stops the program with
-    /// a sentence.
+    /// An open outermost group is closed first; traps inside a nested group.
     public func undo() {
         closeOutermostGroup(for: "undo()")
         guard let group = undoStack.popLast() else { return }
@@ -242,7 +241,7 @@ public final class UndoManager {
         perform(group, \.isUndoing, notifications)
     }
 
-    /// Does the last group that was undone again, or nothing if there is none.
+    /// Redoes the last undone group, or does nothing if there is none.
     public func redo() {
         closeOutermostGroup(for: "redo()")
         guard let group = redoStack.popLast() else { return }
@@ -250,9 +249,9 @@ public final class UndoManager {
         perform(group, \.isRedoing, notifications)
     }
 
-    /// Takes back the group closed last within the open one, or as ``undo()`` if none is open.
+    /// Undoes the last group closed within the open one; same as ``undo()`` if none is open.
     ///
-    /// Stops the program with a sentence if something has been registered since that group was closed.
+    /// Traps if actions have been registered since that group was closed.
     public func undoNestedGroup() {
         registerPending()
         guard let open = openGroups.last,
@@ -263,7 +262,7 @@ public final class UndoManager {
             "undoNestedGroup() was called although something was registered since the last group was closed."
         )
         guard let group = open.popGroup() else { return }
-        // The reverse goes to the redo stack, not into the groups that are open.
+        // The inverse actions go to the redo stack, not into the open groups.
         let (outer, outerIsEvent) = (openGroups, eventGroupIsOpen)
         (openGroups, eventGroupIsOpen) = ([], false)
         group.position = Self.newPosition()
@@ -306,32 +305,32 @@ public final class UndoManager {
 
     // MARK: Names
 
-    /// The name of what ``undo()`` would take back.
+    /// The action name of the next undo.
     public var undoActionName: String {
         openGroups.first { !$0.isEmpty && !$0.name.isEmpty }?.name ?? undoStack.last?.name ?? ""
     }
-    /// The name of what ``redo()`` would do again.
+    /// The action name of the next redo.
     public var redoActionName: String { redoStack.last?.name ?? "" }
-    /// What a menu shows for ``undo()``: “Undo Rename”.
+    /// The menu title for ``undo()``: “Undo Rename”.
     public var undoMenuItemTitle: String { undoMenuTitle(forUndoActionName: undoActionName) }
-    /// What a menu shows for ``redo()``: “Redo Rename”.
+    /// The menu title for ``redo()``: “Redo Rename”.
     public var redoMenuItemTitle: String { redoMenuTitle(forUndoActionName: redoActionName) }
 
-    /// What a menu shows for undoing an action of a name.
+    /// The menu title for undoing a named action.
     public func undoMenuTitle(forUndoActionName name: String) -> String {
         name.isEmpty ? "Undo" : "Undo \(name)"
     }
 
-    /// What a menu shows for redoing an action of a name.
+    /// The menu title for redoing a named action.
     public func redoMenuTitle(forUndoActionName name: String) -> String {
         name.isEmpty ? "Redo" : "Redo \(name)"
     }
 
-    /// Names what the present group does, for a menu; outside any, what the last group did.
+    /// Sets the action name of the present group, for a menu; outside any, of the last group.
     public func setActionName(_ name: String) { presentGroup?.name = name }
 
-    /// Marks what the present group does as something that need not be saved, such as a selection: it does not
-    /// give a document unsaved changes.
+    /// Marks the actions of the present group as changes that need not be saved, such as a selection: they do not make a
+    /// document dirty.
     public func setActionIsDiscardable(_ isDiscardable: Bool) {
         registerPending()
         guard let group = presentGroup, group.isDiscardable != isDiscardable else { return }
@@ -343,9 +342,9 @@ public final class UndoManager {
         didChange?()
     }
 
-    /// Whether what ``undo()`` would take back need not be saved.
+    /// Whether the next undo is discardable.
     public var undoActionIsDiscardable: Bool { undoStack.last?.isDiscardable ?? false }
-    /// Whether what ``redo()`` would do again need not be saved.
+    /// Whether the next redo is discardable.
     public var redoActionIsDiscardable: Bool { redoStack.last?.isDiscardable ?? false }
 
     private var hasPending: Bool { clients.values.contains { $0.hasPending() } }
@@ -369,10 +368,10 @@ extension UndoManager: Sendable {}
 
 // MARK: - Notifications
 
-/// What an undo manager posts, with itself as the object, on the queue it is used on. The names are Foundation's.
+/// Notifications posted by an undo manager, with itself as the object, on its queue. The names are Foundation's.
 extension UndoManager {
-    /// A group is about to be opened or closed within another, or something to be undone or redone: what has not
-    /// been registered yet should be now.
+    /// A group is about to be opened or closed within another, or an undo or redo to begin: observers register pending changes
+    /// now.
     public static let checkpointNotification =
         Notification.Name("NSUndoManagerCheckpointNotification")
     /// A group was opened.

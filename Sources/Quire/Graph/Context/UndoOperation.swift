@@ -1,17 +1,17 @@
 internal import OrderedCollections
 
-/// A step that takes back one primitive change of one object. Every primitive change logs its contrary, so
-/// taking back a log, last step first, writes the log that does it again.
+/// The inverse operation of one primitive change of one object. Every primitive change logs its inverse, so undoing a log, last
+/// operation first, writes its redo log.
 enum UndoOperation {
-    /// Set a slot to what it was.
+    /// Restores the value of a slot.
     case value(ManagedObject, slot: Int, value: AttributeValue)
-    /// Put an object back into a to-many relationship, at its position if that is known.
+    /// Inserts an object into a to-many relationship, at its position if that is known.
     case insertMember(ManagedObject, toMany: Int, id: ManagedObjectID, index: Int?)
-    /// Take an object out of a to-many relationship.
+    /// Removes an object from a to-many relationship.
     case removeMember(ManagedObject, toMany: Int, id: ManagedObjectID)
-    /// Set the order of a to-many relationship to what it was.
+    /// Restores the order of a to-many relationship.
     case order(ManagedObject, toMany: Int, OrderedSet<ManagedObjectID>)
-    /// Bring an object to life or take it away.
+    /// Inserts or deletes an object.
     case life(ManagedObject, isLive: Bool)
 
     /// The object.
@@ -35,7 +35,7 @@ enum UndoOperation {
         }
     }
 
-    /// What the step is to the object.
+    /// The snapshot event passed to the object's awakening.
     var snapshotEvent: SnapshotEvents {
         switch self {
         case .life(_, isLive: true): .undoDeletion
@@ -45,8 +45,7 @@ enum UndoOperation {
     }
 }
 
-/// The primitive changes. They log for undo and track the object, and do nothing about inverses: what calls
-/// them does.
+/// The primitive changes. They log for undo and track the object; inverses are maintained by their callers.
 extension ManagedObjectContext {
     func insertMember(
         _ id: ManagedObjectID, into object: ManagedObject,
@@ -59,7 +58,7 @@ extension ManagedObjectContext {
             _ = object.members(of: relationship)
         }
         let edits = object.editsForRelationships()
-        // What comes back or comes between others changes the order.
+        // A member that was removed, or is inserted between others, changes the order.
         if index != nil || edits.toMany[toMany].removed.contains(id) {
             object.realizeForOrder(of: relationship)
         }
@@ -74,7 +73,7 @@ extension ManagedObjectContext {
         track(object)
     }
 
-    /// Has an object that is in a to-many relationship count as put in here, because others have taken it out.
+    /// Marks a member as added locally after a merge removed it from the stored set.
     func keepMember(
         _ id: ManagedObjectID, in object: ManagedObject, _ relationship: ResolvedEntity.Relationship
     ) {
@@ -113,9 +112,9 @@ extension ManagedObjectContext {
         track(object)
     }
 
-    /// Whether the contents of a to-many relationship must be read before a removal is taken back by an insertion, or
-    /// the contrary: for the place in an order, or because others may have saved the same, so that it is no mere taking
-    /// back.
+    /// Whether the contents of a to-many relationship must be read before an insertion reverts a removal, or vice versa: for
+    /// the position in an ordered relationship, or because another context may have saved the same change, so that the two do
+    /// not cancel out.
     private func mustRead(
         _ object: ManagedObject, _ relationship: ResolvedEntity.Relationship,
         takingBack id: ManagedObjectID, byInsertion isInsertion: Bool
@@ -178,7 +177,7 @@ extension ManagedObjectContext {
         track(object, wasLive: !isLive)
     }
 
-    /// Makes an object whose deletion was saved, and now is undone, count as new with all it has.
+    /// Marks an object whose saved deletion is undone as new, with all its values.
     private func reinsert(_ object: ManagedObject) {
         guard let edits = object.edits else { return }
         for index in edits.toMany.indices {
@@ -187,7 +186,7 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Takes back a log.
+    /// Applies the inverse operations of a log.
     func restore(_ operations: [UndoOperation]) {
         let operations = operations.map(registered)
         let previous = undoRequiresInverseRepair ? references(setBy: operations) : []
@@ -198,8 +197,8 @@ extension ManagedObjectContext {
         processPendingChanges()
     }
 
-    /// A step with the object that has taken the place of its own, if there is one; see ``replaceDiscarded(_:)``. It gets
-    /// what the deleted one had if it is to take its life over, too.
+    /// The operation with its object replaced by the fault that has superseded it, if there is one; see
+    /// ``replaceDiscarded(_:)``. If the operation reinserts the object, the replacement gets the deleted one's contents.
     private func registered(_ operation: UndoOperation) -> UndoOperation {
         let object = operation.object
         guard object.context == nil, object.state.contains(.discarded) else { return operation }
@@ -226,8 +225,8 @@ extension ManagedObjectContext {
         for (id, events) in events { identityMap.find(id.bits)?.didChange(by: events) }
     }
 
-    /// Whether a step can be taken back: not if the object has left the context by a reset or rollback, nor if its
-    /// row has gone since it was refreshed.
+    /// Whether an operation can be applied: not if the object has left the context by a reset or rollback, nor if its row was
+    /// deleted since it was refreshed.
     private func isRestorable(_ operation: UndoOperation) -> Bool {
         let object = operation.object
         guard object.context === self else { return false }
@@ -236,8 +235,7 @@ extension ManagedObjectContext {
         return !object.isInaccessible
     }
 
-    /// Takes an object out again that a step has put into a relationship, if it has gone for good: deleted in the
-    /// store, or by another context.
+    /// Removes an object that an operation has put into a relationship, if it was deleted in the store or by another context.
     private func dropGoneObject(of operation: UndoOperation) {
         guard isRestorable(operation) else { return }
         switch operation {
@@ -254,8 +252,8 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Has an object that is made again lead nowhere by relationships without inverse that led to what is gone. It could be
-    /// saved leading there, but what is new is not saved so.
+    /// Clears one-way references of a reinserted object to deleted objects. A new object must not be saved with a dangling
+    /// foreign key.
     private func dropOneSidedReferences(of object: ManagedObject) {
         guard layout.hasRelationshipsWithoutInverse else { return }
         for relationship in object.entity.relationships
@@ -277,7 +275,7 @@ extension ManagedObjectContext {
         return object.reference(at: slot)
     }
 
-    /// Whether an object was deleted, and that is saved, or its row turned out to be gone.
+    /// Whether an object's deletion is saved, or its row does not exist.
     func isGone(_ id: ManagedObjectID) -> Bool {
         guard let object = identityMap.find(id.bits) else { return false }
         return object.isInaccessible || object.state.isDisjoint(with: [.live, .persisted])
@@ -300,7 +298,7 @@ extension ManagedObjectContext {
         case .order(let object, let toMany, let order):
             let relationship = relationship(object, toMany)
             let present = object.members(of: relationship)
-            // What has come in or gone out elsewhere since stays in or out.
+            // Members added or removed by other contexts since are kept so.
             let order = OrderedSet(order.map(permanentIDIfAny(for:)).filter(present.contains))
             reorder(object, relationship, order.union(present))
         case .life(let object, let isLive):
@@ -314,7 +312,7 @@ extension ManagedObjectContext {
         object.entity.relationships[object.entity.toManyRelationships[toMany]]
     }
 
-    /// What an identifier in a log has become by saves since.
+    /// The permanent identifier of an ID recorded in an undo log.
     func permanentIDIfAny(for id: ManagedObjectID) -> ManagedObjectID {
         var id = id
         while id.isTemporary, let next = undoIdentifiers[id.bits] { id = objectID(bits: next) }
@@ -323,8 +321,8 @@ extension ManagedObjectContext {
 }
 
 extension ManagedObject {
-    /// Whether a change of a to-many relationship is kept for ``changedValuesForCurrentEvent()``: not if the event
-    /// has made the object, which may be given any number of others.
+    /// Whether a change of a to-many relationship is kept for ``changedValuesForCurrentEvent()``. It is not for objects
+    /// inserted by the event, which may get any number of members.
     @inline(__always)
     fileprivate final func beginsStep(_ edits: ObjectEdits) -> Bool {
         if state.contains(.inEvent) { return state.contains(.wasLive) }
@@ -332,7 +330,7 @@ extension ManagedObject {
         return true
     }
 
-    /// Takes over the values and relationships of an object of the same identifier.
+    /// Moves in the values and relationships of another instance with the same identifier.
     fileprivate final func takeContents(of other: ManagedObject) {
         guard other.chunk != nil || other.edits != nil else { return }
         (chunk, rowOffset, version) = (other.chunk, other.rowOffset, other.version)
@@ -342,7 +340,7 @@ extension ManagedObject {
         state.subtract([.live, .persisted, .inaccessible])
     }
 
-    /// Takes a slot off the changed ones if an undo brought back the saved value.
+    /// Clears the changed flag of a slot if an undo restored the saved value.
     final func forgetChangeIfCommitted(at slot: Int) {
         guard let edits, edits.committed != nil, edits.changed.contains(slot) else { return }
         if savedValue(at: slot).isSame(as: edits.values[slot]) { edits.changed.remove(slot) }

@@ -1,10 +1,10 @@
-/// Makes changes for a context of those of a draft: names become places in the model, references identifiers.
+/// Converts a draft to changes for a context: resolves names in the model, and references to identifiers.
 struct DraftApplication {
     private let context: ManagedObjectContext
-    /// What was left out so far, each only once.
+    /// The omissions so far, each only once.
     private(set) var omissions: [ObjectDraft.Omission] = []
     private var reported: Set<ObjectDraft.Omission> = []
-    /// The identifiers of the new objects; `nil` for one of an entity that is no more.
+    /// The identifiers of the new objects; `nil` if the entity no longer exists.
     private var newIDs: [ManagedObjectID?] = []
     /// The saved objects that there are.
     private var present: Set<ManagedObjectID> = []
@@ -14,7 +14,7 @@ struct DraftApplication {
 
     // MARK: Objects
 
-    /// Reads the saved objects that the draft changes, deletes or leads to. Gives them, to be held.
+    /// Reads the saved objects that the draft changes, deletes or refers to. Returns them, to be retained.
     mutating func readObjects(of draft: ObjectDraft) throws -> [ManagedObject] {
         var ids: Set<ManagedObjectID> = []
         var versions: [ManagedObjectID: UInt32] = [:]
@@ -58,7 +58,7 @@ struct DraftApplication {
             bits: UInt64(entity.number) << 48 | place | UInt64(key), store: store)
     }
 
-    /// The identifier of an object that is there.
+    /// The identifier of an existing object.
     private func id(of reference: ObjectDraft.Reference) -> ManagedObjectID? {
         if case .new(let number) = reference {
             return newIDs.indices.contains(number) ? newIDs[number] : nil
@@ -71,7 +71,7 @@ struct DraftApplication {
 
     mutating func changes(of layer: ObjectDraft.Layer) -> ChangeSet {
         var changes = ChangeSet()
-        // All new objects have identifiers before anything leads to them.
+        // All new objects have identifiers before references to them are resolved.
         for change in layer.inserted { newIDs.append(newID(change)) }
         if !layer.inserted.isEmpty { context.hasTemporaryIDs = true }
         for change in layer.inserted {
@@ -86,7 +86,7 @@ struct DraftApplication {
             changes.updated.append(self.change(change, id, isNew: false))
         }
         for deletion in layer.deleted {
-            // One that is gone need not be deleted.
+            // A missing object need not be deleted.
             guard let id = id(of: deletion.object) else { continue }
             changes.deleted.append(ObjectDeletion(objectID: id, version: nil))
         }
@@ -175,12 +175,12 @@ struct DraftApplication {
         return ToManyChange(
             relationshipIndex: relationship.index,
             added: members.added.compactMap { target($0, relationship, entity) },
-            // What is gone is in no relationship.
+            // A deleted object is in no relationship.
             removed: members.removed.compactMap(anyID),
             order: relationship.isOrdered ? members.order.map { $0.compactMap(anyID) } : nil)
     }
 
-    /// The identifier of an object that a relationship is to lead to.
+    /// The identifier of a relationship's destination.
     private mutating func target(
         _ reference: ObjectDraft.Reference, _ relationship: ResolvedEntity.Relationship,
         _ entity: ResolvedEntity
@@ -199,7 +199,7 @@ struct DraftApplication {
         return id
     }
 
-    /// The identifier of an object, whether it is there or not.
+    /// The identifier of an object, existing or not.
     private func anyID(_ reference: ObjectDraft.Reference) -> ManagedObjectID? {
         id(of: reference) ?? savedID(reference)
     }
@@ -209,7 +209,7 @@ struct DraftApplication {
     private mutating func omitObject(
         _ reference: ObjectDraft.Reference, _ entity: String, _ what: String
     ) {
-        // Where new objects are missing, their entity is.
+        // A missing new object is reported with its entity.
         guard case .saved(let name, let key, _) = reference else { return }
         let object = "\(name)/p\(key)"
         omit(name, nil, object: object, "\(object) is not there any more; \(what) left out.")
@@ -227,14 +227,14 @@ struct DraftApplication {
 // MARK: - Drafts of a context
 
 extension ManagedObjectContext {
-    /// What the context has not saved, as a draft. It is not validated, and nothing changes.
+    /// The unsaved changes as a draft. It is not validated, and nothing changes.
     ///
-    /// Of a context with a parent it is what a save would hand to that, without what the parent itself has not saved.
+    /// For a context with a parent: the changes that a save would pass to it, without the parent's own unsaved ones.
     ///
     /// - Complexity: O(*n*) in changed objects.
     public func makeDraft() -> ObjectDraft { ObjectDraft([unsavedChanges()]) }
 
-    /// What the context has not saved, as values that any queue may make a draft of.
+    /// The unsaved changes as values, from which a draft can be made on any queue.
     ///
     /// - Complexity: O(*n*) in changed objects; no value is copied.
     package func unsavedChanges() -> ChangeSet {
@@ -242,18 +242,18 @@ extension ManagedObjectContext {
         return collectChanges(insertedCount: 0, includesBases: false)
     }
 
-    /// Makes the changes of a draft, which are unsaved then.
+    /// Applies the changes of a draft, which are unsaved then.
     ///
-    /// They are what they were, valid or not: saving them does what saving would have done when the draft was made. They
-    /// come on top of changes that the context has already. One step of undo takes them back; for objects of classes,
-    /// ``ManagedObject/awakeFromFetch()`` is called.
+    /// They are applied unchanged, valid or not: saving them has the effect of saving when the draft was made. They are added
+    /// to the context's present changes, as one undo step; for objects of custom classes, ``ManagedObject/awakeFromFetch()`` is
+    /// called.
     ///
-    /// If others have saved an object meanwhile, the draft's changes are made all the same, and a save finds the
-    /// conflict. What cannot be made, because its entity, property or object is no more, is left out.
+    /// If an object has been saved elsewhere meanwhile, the draft's changes are applied all the same, and a save detects the
+    /// conflict. Changes whose entity, property or object no longer exists are omitted.
     ///
-    /// - Returns: What was left out.
-    /// - Complexity: O(*n*) in the changes; saved objects that they are about are read together.
-    /// - Throws: What reading the store throws; then nothing has changed.
+    /// - Returns: The omissions.
+    /// - Complexity: O(*n*) in the changes; the saved objects concerned are read together.
+    /// - Throws: Read errors of the store; then nothing has changed.
     @discardableResult
     public func apply(_ draft: ObjectDraft) throws -> [ObjectDraft.Omission] {
         processPendingChanges()
@@ -266,7 +266,7 @@ extension ManagedObjectContext {
         return application.omissions
     }
 
-    /// Has an object count as read when it had an earlier version, so that a save finds what others have saved since.
+    /// Sets the object's base version back so that the optimistic-lock check detects later saves.
     func setBack(_ object: ManagedObject, to version: UInt32) {
         guard version > 0, object.version != version, let chunk = object.chunk else { return }
         var builder = RowSetBuilder(
@@ -290,7 +290,7 @@ extension ObjectDraft {
         public var property: String?
         /// The saved object, if it is about one: `Entity/p12`.
         public var object: String?
-        /// One sentence that says what was left out, and why.
+        /// One sentence with the omission and its reason.
         public var message: String
     }
 }

@@ -1,13 +1,13 @@
 public import Foundation
 
-// The form of the bytes, all integers in LEB128 unless their size is given:
+// The encoding, all integers in LEB128 unless their size is given:
 //
 //     draft   = "QDRAFT" version:1 layers
 //     layer   = inserted updated deleted, each a count and that many
 //     change  = object entity:name version values members
 //     value   = name kind:1 content
 //     members = name added removed hasOrder:1 [order], each a count and that many references
-//     name    = 0 text, or 1 + the place of a name that was given before
+//     name    = 0 text, or 1 + the index of a name encoded before
 //     text    = count and that many bytes of UTF-8
 
 extension ObjectDraft {
@@ -15,7 +15,7 @@ extension ObjectDraft {
     /// The version of the form.
     static let formatVersion: UInt8 = 1
 
-    /// The draft as bytes, for ``init(decoding:)``. Equal drafts have equal bytes.
+    /// Encodes the draft for ``init(decoding:)``. Equal drafts have equal bytes.
     ///
     /// - Complexity: O(*n*) in the size of the values.
     public func encoded() -> Data {
@@ -33,10 +33,10 @@ extension ObjectDraft {
         return Data(writer.bytes)
     }
 
-    /// Reads a draft.
+    /// Decodes a draft.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the bytes are none, `unsupported` if a newer version has
-    ///   made them.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the bytes are not a valid draft, `unsupported` if a newer version
+    ///   has encoded them.
     public init(decoding bytes: Data) throws {
         layers = try bytes.withUnsafeBytes { bytes in
             var reader = DraftReader(bytes)
@@ -153,18 +153,18 @@ private struct DraftWriter {
         case .attribute(.uri(let uri)):
             kind(.uri)
             text(uri.absoluteString)
-        // Identifiers have become references, and composites are their elements, by the time a draft is made.
+        // A draft has references instead of identifiers, and elements instead of composites.
         case .attribute(.null), .attribute(.objectID), .attribute(.composite): kind(.null)
         }
     }
 }
 
-/// Reads a draft's bytes, which anybody may have written.
+/// Decodes a draft's bytes, which are untrusted.
 private struct DraftReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
     private var names: [String] = []
-    /// How many new objects there are up to the layer that is read.
+    /// The number of new objects up to the layer being read.
     private var newCount = 0
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
@@ -188,7 +188,7 @@ private struct DraftReader {
         guard version > 0 else { throw damaged("it has no version") }
         let layers = try list { reader in
             var layer = ObjectDraft.Layer()
-            // A new object may lead to one that comes after it, so their number is checked when all are there.
+            // A new object may refer to a later one, so numbers are checked after the layer is read.
             let before = reader.newCount
             reader.newCount = Int.max
             layer.inserted = try reader.list { try $0.change() }

@@ -1,8 +1,8 @@
 /// Unsaved changes of contexts, as a value that survives the process: new, changed and deleted objects, valid or not.
 ///
-/// Everything goes by names, and refers to saved objects by their identifiers, so that a draft can be applied to a store
-/// that has been opened again, saved by others, or migrated meanwhile; see ``ManagedObjectContext/apply(_:)-(ObjectDraft)``.
-/// Transient and derived values are no part of it.
+/// Entities and properties are stored by name, saved objects by identifier, so that a draft can be applied to a store that has
+/// been reopened, saved elsewhere, or migrated meanwhile; see ``ManagedObjectContext/apply(_:)-(ObjectDraft)``. Transient and
+/// derived values are not included.
 ///
 /// ```swift
 /// let bytes = context.makeDraft().encoded()
@@ -12,26 +12,26 @@
 public struct ObjectDraft: Sendable, Hashable {
     /// An object, either one that was never saved or one of a store.
     enum Reference: Sendable, Hashable {
-        /// A new one, by its place among all new objects of the draft.
+        /// A new one, by its index among all new objects of the draft.
         case new(Int)
         /// A saved one. The store is `nil` if it was the only one.
         case saved(entity: String, key: Int64, store: String?)
     }
 
-    /// What a property has.
+    /// The value of a property.
     enum Value: Sendable, Hashable {
         case attribute(AttributeValue)
         case object(Reference)
     }
 
-    /// What happened to a to-many relationship; as ``ToManyChange``.
+    /// The change of a to-many relationship; as ``ToManyChange``.
     struct Members: Sendable, Hashable {
         var name: String
         var added: [Reference] = []
         var removed: [Reference] = []
         var order: [Reference]?
 
-        /// Whether it says nothing: what came in or went out was never saved, and is deleted.
+        /// Whether there is no change left: the members added or removed were never saved, and are deleted.
         var isEmpty: Bool { added.isEmpty && removed.isEmpty && order == nil }
     }
 
@@ -59,7 +59,7 @@ public struct ObjectDraft: Sendable, Hashable {
         var version: UInt32
     }
 
-    /// What one context has not saved.
+    /// The unsaved changes of one context.
     struct Layer: Sendable, Hashable {
         var inserted: [Change] = []
         var updated: [Change] = []
@@ -76,11 +76,11 @@ public struct ObjectDraft: Sendable, Hashable {
 
     /// Whether there are no changes.
     public var isEmpty: Bool { layers.isEmpty }
-    /// How many new objects there are.
+    /// The number of new objects.
     public var insertedCount: Int { layers.reduce(0) { $0 + $1.inserted.count } }
-    /// How many saved objects have changes. One that was changed in a context and in its parent counts twice.
+    /// The number of saved objects with changes. One that was changed in a context and in its parent counts twice.
     public var updatedCount: Int { layers.reduce(0) { $0 + $1.updated.count } }
-    /// How many objects were deleted.
+    /// The number of deleted objects.
     public var deletedCount: Int { layers.reduce(0) { $0 + $1.deleted.count } }
 }
 
@@ -99,8 +99,8 @@ extension ObjectDraft.Reference: Comparable {
 // MARK: - Making
 
 extension ObjectDraft {
-    /// Makes a draft of the unsaved changes of contexts, a parent's before its child's. In which order saved objects were
-    /// changed makes no difference.
+    /// Creates a draft of the unsaved changes of contexts, a parent's before its child's. The order in which saved objects were
+    /// changed is irrelevant.
     ///
     /// - Complexity: O(*n* log *n*) in the changes. May be called on any queue.
     package init(_ changes: [ChangeSet]) {
@@ -161,7 +161,7 @@ extension ObjectDraft {
             }
         }
 
-        /// `nil` for what is neither new here nor saved anywhere.
+        /// `nil` for objects neither new here nor saved.
         subscript(id: ManagedObjectID) -> Reference? {
             if let number = numbers[id] { return .new(number) }
             if id.isTemporary { return nil }

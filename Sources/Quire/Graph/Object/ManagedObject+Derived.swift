@@ -3,7 +3,7 @@ internal import OrderedCollections
 
 /// Derived attributes in memory; see ``DerivedValueTracker``.
 extension ManagedObject {
-    /// Brings the value of a derived slot in line with what is unsaved, before it is read.
+    /// Updates the value of a derived slot for the unsaved changes, before it is read.
     final func updateDerivedValue(at slot: Int) {
         guard let context, let derived = context.derived, state.contains(.live),
             let derivation = derived.derivations.derivation(of: slot, in: entity)
@@ -18,7 +18,7 @@ extension ManagedObject {
         }
     }
 
-    /// Takes over the derived values of a newer row.
+    /// Adopts the derived values of a newer row.
     final func takeDerivedValues(from row: ObjectSnapshot) throws {
         guard row.entity === entity else { return }
         for slot in entity.slots where slot.isDerived {
@@ -28,7 +28,7 @@ extension ManagedObject {
         }
     }
 
-    /// Whether unsaved changes can make a value another than the one that was read.
+    /// Whether unsaved changes can affect a derived value.
     private final func mayDiffer(
         _ derivation: ResolvedEntity.Derivation, _ unsaved: DirtyDerivationSources,
         in context: ManagedObjectContext
@@ -53,7 +53,7 @@ extension ManagedObject {
 
     private final func hasChanged(_ slot: Int) -> Bool { edits?.changed.contains(slot) == true }
 
-    /// What the store will derive; `nil` if that cannot be read.
+    /// The value that the store will derive; `nil` if its dependencies cannot be read.
     private final func derivedValue(
         _ derivation: ResolvedEntity.Derivation, in context: ManagedObjectContext
     ) -> AttributeValue? {
@@ -68,7 +68,7 @@ extension ManagedObject {
             source: { source(at: $0, through: $1, in: context) })
     }
 
-    /// The objects that a relationship leads to, without those that are deleted.
+    /// The destinations of a relationship, without deleted ones.
     private final func liveMembers(
         of relationship: ResolvedEntity.Relationship, in context: ManagedObjectContext
     ) -> [ManagedObject] {
@@ -90,7 +90,7 @@ extension ManagedObject {
 // MARK: - Computed values
 
 extension ObjectEdits {
-    /// A value that was computed goes before the saved one, which is kept.
+    /// Overrides the saved value, which is kept, by a computed one.
     func setComputedValue(_ value: AttributeValue, at slot: Int) {
         if !savedDerived.contains(where: { $0.slot == slot }) {
             // Spelt out, because nil is a value, too: the missing one.
@@ -101,19 +101,19 @@ extension ObjectEdits {
         own.insert(slot)
     }
 
-    /// Goes back to the saved value.
+    /// Restores the saved value.
     func dropComputedValue(at slot: Int) {
         guard let index = savedDerived.firstIndex(where: { $0.slot == slot }) else { return }
         let saved = savedDerived.remove(at: index).value
         if let saved { values[slot] = saved } else { own.remove(slot) }
     }
 
-    /// Goes back to all saved values.
+    /// Restores all saved values.
     func dropComputedValues() {
         while let last = savedDerived.last { dropComputedValue(at: last.slot) }
     }
 
-    /// What a save has derived.
+    /// Sets the value derived by a save.
     func setSavedValue(_ value: AttributeValue, at slot: Int) {
         if committed != nil {
             committed?.values[slot] = value
@@ -131,15 +131,15 @@ extension ObjectEdits {
 // MARK: - Fetched properties
 
 extension ManagedObject {
-    /// The objects that a fetched property's request finds for this object.
+    /// The objects matching a fetched property's request for this object.
     ///
-    /// The request's predicate may use `$FETCH_SOURCE` for this object and `$FETCH_SOURCE.author.name` for what it has
-    /// at a key path, `$FETCHED_PROPERTY.name` and `$FETCHED_PROPERTY.userInfo.KEY` for texts of the model. What was
-    /// found is kept, whatever changes, until the object becomes a fault or its context is reset.
+    /// The request's predicate may use `$FETCH_SOURCE` for this object and `$FETCH_SOURCE.author.name` for its value at a key
+    /// path, `$FETCHED_PROPERTY.name` and `$FETCHED_PROPERTY.userInfo.KEY` for texts of the model. The result is cached,
+    /// whatever changes, until the object becomes a fault or its context is reset.
     ///
     /// - Complexity: One fetch the first time; O(*n*).
-    /// - Throws: ``QuireError`` with code `unknownKey` if the key names no fetched property, `invalidQuery` if its
-    ///   request makes no sense, or `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `unknownKey` if the key names no fetched property, `invalidQuery` if its request is
+    ///   invalid, or `storeUnavailable`.
     public final func fetchedObjects(_ key: String) throws -> [ManagedObject] {
         guard case .fetched(let property) = try property(key) else {
             throw QuireError(
@@ -171,7 +171,7 @@ extension ManagedObject {
         return request
     }
 
-    /// What a variable of a fetched property's request stands for.
+    /// The value of a variable in a fetched property's request.
     private final func value(
         ofVariable name: String, _ property: FetchedPropertyDescription
     ) throws -> QueryExpression {
@@ -193,7 +193,7 @@ extension ManagedObject {
         }
     }
 
-    /// What a key path of an object leads to; a collection if it goes through a to-many relationship.
+    /// The value at a key path of an object; a collection if it goes through a to-many relationship.
     private static func value(
         of subject: any QuerySubject, at keys: ArraySlice<String>
     ) throws -> QueryExpression {
@@ -226,7 +226,7 @@ extension ManagedObject {
 }
 
 extension ManagedObjectContext {
-    /// Replaces the temporary identifiers of objects that have just become permanent.
+    /// Replaces the temporary identifiers of objects that have just got permanent ones.
     func replaceIDsInFetchedProperties() {
         var replaced: [UInt64: [String: [ManagedObjectID]]] = [:]
         for (owner, values) in fetchedPropertyValues {
@@ -261,15 +261,15 @@ extension AttributeValue {
 
 /// Values of binary attributes that need not be in memory.
 extension ManagedObject {
-    /// The value of a binary attribute as something to read from; `nil` if it has none.
+    /// A binary attribute's value for streaming; `nil` if it has none.
     ///
-    /// Its file, if it is in one, is open as long as what is returned is held. The bytes of an attribute that does not allow
-    /// external storage are in memory.
+    /// Its file, if it is in one, is open while the result is retained. The bytes of an attribute that does not allow external
+    /// storage are in memory.
     ///
-    /// Call it on the context's queue. What is returned may be used anywhere.
+    /// Call it on the context's queue. The result may be used on any.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, `invalidValue` if the attribute is not
-    ///   binary, `invalidFormat` if the file is missing, or what reading the store throws.
+    ///   binary, `invalidFormat` if the file is missing, or the store's read errors.
     public final func externalData(forKey key: String) throws -> ExternalData? {
         try externalData(at: binarySlot(key))
     }
@@ -282,23 +282,23 @@ extension ManagedObject {
         }
     }
 
-    /// Sets a binary attribute. Values in files are not read, nor copied if they lie in the object's store already.
+    /// Sets a binary attribute. Values in files are not read, nor copied if they are in the object's store already.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` or `invalidValue`; or, if the attribute does not allow external
-    ///   storage, what reading the value throws.
+    /// - Throws: ``QuireError`` with code `unknownKey` or `invalidValue`; or, if the attribute does not allow external storage,
+    ///   the errors of reading the value.
     public final func setExternalData(_ data: ExternalData?, forKey key: String) throws {
         try setValue(data.map { .external($0) } ?? .null, at: binarySlot(key))
     }
 
-    /// Sets a binary attribute to what a file holds, however large that is, while the caller waits.
+    /// Sets a binary attribute to the contents of a file of any size, while the caller waits.
     ///
-    /// The bytes go to a file in the object's store at once, so that the save has none to copy. If it is never saved, or the
-    /// change is undone and forgotten, that file goes. If this throws, the object is as it was.
+    /// The bytes are copied to a file in the object's store at once, so that the save copies none. If the value is never saved,
+    /// or the change is undone and dropped, that file is deleted. On an error the object is unchanged.
     ///
     /// - Parameters:
-    ///   - path: The file's path. Anything that can be read to an end will do.
+    ///   - path: The path of the file, or of anything readable to an end.
     ///   - key: The attribute.
-    ///   - taking: Whether the file stays; see ``ExternalData/Taking``.
+    ///   - taking: Whether the file is copied or moved; see ``ExternalData/Taking``.
     /// - Complexity: O(*n*) in the bytes, of which one block at a time is in memory.
     /// - Throws: ``QuireError`` with code `unknownKey`, `invalidValue`, `notFound`, `outOfSpace` or `inputOutput`.
     public final func setExternalData(
@@ -310,10 +310,10 @@ extension ManagedObject {
         try setValue(.external(value), at: slot)
     }
 
-    /// Sets a binary attribute to what a file holds, however large that is, without blocking the context's queue.
+    /// Sets a binary attribute to the contents of a file of any size, without blocking the context's queue.
     ///
-    /// As the function of the same name that does not suspend, but the bytes are copied elsewhere. The attribute is set when
-    /// they are there. It ends early if the task is cancelled.
+    /// The asynchronous variant: the bytes are copied on another thread, and the attribute is set afterwards. Stops early if
+    /// the task is cancelled.
     public final func setExternalData(
         contentsOf path: String, forKey key: String, taking: ExternalData.Taking = .copying
     ) async throws {
@@ -324,10 +324,10 @@ extension ManagedObject {
         try setValue(.external(value), at: slot)
     }
 
-    /// Sets a binary attribute to bytes that come one after another, without having them in memory, nor blocking the
-    /// context's queue. The attribute is set when all are there.
+    /// Sets a binary attribute from an asynchronous sequence of chunks, without having it in memory, nor blocking the context's
+    /// queue. The attribute is set at the end of the sequence.
     ///
-    /// - Throws: What the sequence throws, or as ``setExternalData(contentsOf:forKey:taking:)``; the object is as it was then.
+    /// - Throws: The sequence's errors, or as ``setExternalData(contentsOf:forKey:taking:)``; the object is unchanged then.
     public final func setExternalData<Chunks: AsyncSequence>(
         from chunks: Chunks, forKey key: String
     ) async throws where Chunks.Element: DataProtocol {
@@ -336,7 +336,7 @@ extension ManagedObject {
         try setValue(.external(value), at: slot)
     }
 
-    /// Sets a binary attribute to what a file handle gives from its position to its end, while the caller waits.
+    /// Sets a binary attribute to a file handle's bytes from its position to its end, while the caller waits.
     ///
     /// - Throws: As ``setExternalData(contentsOf:forKey:taking:)``.
     public final func setExternalData(
@@ -359,7 +359,7 @@ extension ManagedObject {
         return slot
     }
 
-    /// Where values of the object are kept in files; `nil` if its store keeps none.
+    /// The location of the object's external data; `nil` if its store has none.
     private final var externalDataPlace: ExternalDataPlace? {
         guard let context = contextUnlessDiscarded else { return nil }
         let new = objectID.isTemporary ? context.storeForNewObject(self) : nil

@@ -1,10 +1,9 @@
-/// What put other values under an object than it had, when ``ManagedObject/awake(fromSnapshotEvents:)`` is
-/// called.
+/// The causes of a replacement of an object's values, passed to ``ManagedObject/awake(fromSnapshotEvents:)``.
 public struct SnapshotEvents: OptionSet, Sendable, Hashable {
     /// Core Data's bits.
     public let rawValue: UInt
 
-    /// Makes a set of its bits.
+    /// Creates a set from its raw value.
     public init(rawValue: UInt) { self.rawValue = rawValue }
 
     /// The object's insertion was undone.
@@ -21,16 +20,16 @@ public struct SnapshotEvents: OptionSet, Sendable, Hashable {
     public static let mergePolicy = SnapshotEvents(rawValue: 1 << 6)
 }
 
-/// Calling the methods of the life cycle. Only objects of subclasses are asked; the bit is tested by the
-/// caller, next to others of the same word.
+/// Calls of life-cycle methods. Only objects of subclasses have them; the caller tests the bit, next to others of the same
+/// word.
 extension ManagedObject {
-    /// Tells an object that its values have arrived.
+    /// Notifies an object that its values were read.
     @inline(never)
     final func didArrive() {
         context?.withoutTrackingChanges(of: self) { awakeFromFetch() }
     }
 
-    /// Tells an object that its values were replaced.
+    /// Notifies an object that its values were replaced.
     final func didChange(by events: SnapshotEvents) {
         guard state.contains(.hasHooks), let context else { return }
         context.withoutTrackingChanges(of: self) { awake(fromSnapshotEvents: events) }
@@ -38,8 +37,8 @@ extension ManagedObject {
 }
 
 extension ManagedObjectContext {
-    /// Runs a method of the life cycle that may set values without changing anything: what it sets in the
-    /// object, or in others that have no changes, counts as what they always had.
+    /// Runs a life-cycle method that may set values without making objects dirty: values it sets in the object, or in others
+    /// without changes, count as saved ones.
     func withoutTrackingChanges(of object: ManagedObject, _ method: () -> Void) {
         let changed = object.edits?.changed ?? SlotMask()
         let hasCommitted = object.edits?.committed != nil
@@ -60,9 +59,9 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Makes the changes of `willSave()` part of the save: calls it until nothing changes any more.
+    /// Includes the changes of `willSave()` in the save: calls it until no object changes any more.
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if that has no end.
+    /// - Throws: ``QuireError`` with code `invalidState` if that does not terminate.
     func callWillSave() throws {
         guard layout.hasSubclasses else { return }
         var pending = tracked.filter { $0.state.contains(.hasHooks) && $0.isUnsaved }
@@ -89,14 +88,13 @@ extension ManagedObjectContext {
 
     private static var willSaveLimit: Int { 1000 }
 
-    /// The objects to which `didSave()` is due after the save.
+    /// The objects whose `didSave()` is called after the save.
     func objectsToTellOfSave() -> [ManagedObject] {
         guard layout.hasSubclasses else { return [] }
         return tracked.filter { $0.state.contains(.hasHooks) && $0.isUnsaved }
     }
 
-    /// Calls `prepareForDeletion()` of an object and of all that its deletion would take along, while every
-    /// relationship still leads where it did.
+    /// Calls `prepareForDeletion()` of an object and of all in its cascade, before any relationship changes.
     func prepareForDeletion(of object: ManagedObject) {
         let isOutermost = preparedForDeletion.isEmpty
         defer { if isOutermost { preparedForDeletion.removeAll() } }
@@ -129,7 +127,7 @@ extension ManagedObject {
         try isNew ? validateForInsert() : throwIfAny(validationFailures(all: true))
     }
 
-    /// What keeps the object from being saved, by the methods of its class, if it has any.
+    /// The object's validation failures for a save, by its class's methods, if it has any.
     final func failuresForSaving() -> [QuireError] {
         guard state.contains(.hasHooks) else {
             if isGone { return requireContext().denials(of: self) }
@@ -155,7 +153,7 @@ extension ManagedObject {
         throw QuireError.combining(failures)
     }
 
-    /// What breaks rules: of all properties, or only of the changed ones.
+    /// The rule violations of all properties, or only of the changed ones.
     final func validationFailures(all: Bool) -> [QuireError] {
         var failures: [QuireError] = []
         let asksClass = state.contains(.hasHooks)
@@ -181,7 +179,7 @@ extension ManagedObject {
         return failures
     }
 
-    /// Has the class check a value, and takes over what it makes of it.
+    /// Calls the class's validation of a value, and adopts its replacement.
     private final func validateByClass(_ slot: ResolvedEntity.Slot) throws {
         let present = valueWithoutLoading(at: slot.index)
         var value = present
@@ -263,7 +261,7 @@ extension ManagedObject {
                 rule: rule, value: value))
     }
 
-    /// The single failures that an error stands for, each naming the object.
+    /// The single failures combined in an error, each naming the object.
     final func failures(from error: any Error, property: String? = nil) -> [QuireError] {
         guard let error = error as? QuireError else {
             return [
@@ -298,8 +296,8 @@ extension ManagedObject {
 
 // MARK: - Predicates
 
-/// Tests a value that an attribute is to have on the predicates of its description. Stands in for the object, with that
-/// value under the attribute's key.
+/// Evaluates the validation predicates of an attribute on a new value. Represents the object, with that value under the
+/// attribute's key.
 struct ValidationPredicateTest: QuerySubject {
     let object: ManagedObject
     let slot: ResolvedEntity.Slot

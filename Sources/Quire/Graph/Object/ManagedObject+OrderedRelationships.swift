@@ -1,18 +1,16 @@
 internal import OrderedCollections
 
-/// Ordered to-many relationships by position. The other side of a relationship follows, and undo takes each call back.
+/// Ordered to-many relationships by position. Inverses are maintained, and each call can be undone.
 ///
-/// The methods with a key stop the program with a sentence if the key names no ordered relationship, an object
-/// cannot be in it, or a position is out of bounds; those with a relationship throw ``QuireError`` with code
-/// `invalidValue` instead, and nothing is changed then.
+/// The methods with a key trap if the key names no ordered relationship, an object is not valid in it, or a position is out of
+/// bounds; those with a relationship throw ``QuireError`` with code `invalidValue` instead, and nothing is changed then.
 extension ManagedObject {
-    /// Takes the object at a position out of an ordered relationship.
+    /// Removes the object at a position from an ordered relationship.
     public final func removeObject(from key: String, at index: Int) {
         trapping { try removeObject(through: relationship(key, toMany: true), at: index) }
     }
 
-    /// Puts an object into an ordered relationship in place of the one at a position, which goes out. If the object is
-    /// there already, it moves.
+    /// Replaces the object at a position of an ordered relationship by another. If that is a member already, it moves.
     public final func replaceObject(in key: String, at index: Int, with object: ManagedObject) {
         trapping {
             try replaceObject(through: relationship(key, toMany: true), at: index, with: object)
@@ -34,7 +32,7 @@ extension ManagedObject {
         }
     }
 
-    /// Has two objects of an ordered relationship change places.
+    /// Exchanges two objects of an ordered relationship.
     public final func exchangeObjects(in key: String, at first: Int, and second: Int) {
         trapping {
             let relationship = relationship(key, toMany: true)
@@ -44,7 +42,7 @@ extension ManagedObject {
         }
     }
 
-    /// Takes the object at a position out of an ordered relationship.
+    /// Removes the object at a position from an ordered relationship.
     public final func removeObject(
         through relationship: ResolvedEntity.Relationship, at index: Int
     ) throws {
@@ -53,8 +51,7 @@ extension ManagedObject {
         context.removeFromMany(of: self, relationship, context.object(with: order[index]))
     }
 
-    /// Puts an object into an ordered relationship in place of the one at a position, which goes out. If the object is
-    /// there already, it moves.
+    /// Replaces the object at a position of an ordered relationship by another. If that is a member already, it moves.
     public final func replaceObject(
         through relationship: ResolvedEntity.Relationship, at index: Int, with object: ManagedObject
     ) throws {
@@ -135,13 +132,13 @@ enum RelationshipEdit {
 }
 
 extension BidirectionalCollection<RelationshipEdit> {
-    /// Whether the last step has changed the order of a relationship already: then what it was before that counts.
+    /// Whether the last step was a reordering of the relationship: its previous order is the one to keep.
     func endsWithReordering(of toMany: Int) -> Bool {
         if case .reordered(toMany, _)? = last { return true }
         return false
     }
 
-    /// Whether something was taken out of a relationship whose contents were a fault, so that its place is not known.
+    /// Whether a member was removed while the contents were a fault, so that its position is unknown.
     func includesRemovalFromFault(of toMany: Int) -> Bool {
         contains {
             if case .removed(toMany, _, index: nil) = $0 { return true }

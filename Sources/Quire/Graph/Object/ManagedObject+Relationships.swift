@@ -1,15 +1,15 @@
 internal import OrderedCollections
 
-/// Relationships. Setting one side sets the other; see ``RelationshipDescription``.
+/// Relationships. Setting one side sets the inverse; see ``RelationshipDescription``.
 ///
-/// The methods with a key stop the program with a sentence if the key names no relationship of the right kind
-/// or an object cannot be in it; those with a relationship throw instead. An object that was deleted, or whose row is
-/// known to be gone, gets into no relationship: that throws ``QuireError`` with code `notFound`, and by the methods with
-/// a key it is reported as the context's ``ManagedObjectContext/lastFaultError``. Nothing is changed then.
+/// The methods with a key trap if the key names no relationship of the right kind or an object is not valid in it; those with a
+/// relationship throw instead. An object that was deleted, or whose row is known not to exist, cannot be related: that throws
+/// ``QuireError`` with code `notFound`, and the methods with a key report it as the context's
+/// ``ManagedObjectContext/lastFaultError``. Nothing is changed then.
 extension ManagedObject {
     // MARK: To-one
 
-    /// The object that a to-one relationship leads to.
+    /// The destination of a to-one relationship.
     public final func object(_ key: String) -> ManagedObject? {
         guard let slot = relationship(key, toMany: false).slot, let id = objectID(at: slot) else {
             return nil
@@ -17,15 +17,15 @@ extension ManagedObject {
         return contextUnlessDiscarded?.object(with: id)
     }
 
-    /// Sets the object that a to-one relationship leads to, and the other side with it.
+    /// Sets the destination of a to-one relationship, and its inverse.
     public final func setObject(_ object: ManagedObject?, forKey key: String) {
         trapping { try setObject(object, through: relationship(key, toMany: false)) }
     }
 
-    /// Sets the object that a to-one relationship leads to, and the other side with it.
+    /// Sets the destination of a to-one relationship, and its inverse.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or `notFound` if
-    ///   it, or this one, is gone.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or `notFound` if it, or
+    ///   this one, does not exist.
     public final func setObject(
         _ object: ManagedObject?, through relationship: ResolvedEntity.Relationship
     ) throws {
@@ -39,18 +39,18 @@ extension ManagedObject {
 
     // MARK: To-many
 
-    /// The identifiers of the objects that a to-many relationship leads to: in its order if it has one, else
-    /// by primary key with those added since last.
+    /// The identifiers of the objects in a to-many relationship: in its order if it is ordered, else by primary key with those
+    /// added since last.
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
     public final func objectIDs(_ key: String) -> [ManagedObjectID] {
         notedMembers(of: relationship(key, toMany: true)).elements
     }
 
-    /// The objects that a to-many relationship leads to, in the order of ``objectIDs(_:)``.
+    /// The objects in a to-many relationship, in the order of ``objectIDs(_:)``.
     ///
-    /// - Complexity: O(*n*), and one fetch if the relationship is a fault. Objects that are faults are read many at a
-    ///   time, when the first of them is used.
+    /// - Complexity: O(*n*), and one fetch if the relationship is a fault. Faults among the objects are fulfilled in batches,
+    ///   when the first of them fires.
     public final func objects(_ key: String) -> [ManagedObject] {
         objects(through: relationship(key, toMany: true))
     }
@@ -60,15 +60,15 @@ extension ManagedObject {
             return []
         }
         noteAccess(.toMany(index))
-        // What somebody follows is kept in the object, so that it can be compared.
+        // Contents of an observed relationship are kept in the object, so that they can be compared.
         if edits == nil || edits?.toMany.isEmpty == true, !context.prefetches.isEmpty,
             !state.contains(.observed),
             let members = context.prefetchedMembers(of: self, relationship)
         {
-            // What was read ahead and has not changed need not be copied into the object.
+            // Prefetched contents without changes need not be copied into the object.
             return members.map { context.object(bits: $0) }
         }
-        // Objects made of the rows find their way into the result through the identity map.
+        // The result gets the objects made from the rows through the identity map.
         let rows = loadMembers(of: relationship, at: index)
         let made = rows.map { rows in rows.indices.map { context.object(for: rows, at: $0) } }
         return withExtendedLifetime(made) {
@@ -78,32 +78,32 @@ extension ManagedObject {
         }
     }
 
-    /// Adds an object to a to-many relationship, last in its order, and sets the other side.
+    /// Adds an object to a to-many relationship, last in its order, and sets the inverse.
     public final func add(_ object: ManagedObject, to key: String) {
         trapping { try add(object, through: relationship(key, toMany: true)) }
     }
 
-    /// Inserts an object into an ordered to-many relationship at a position, and sets the other side.
+    /// Inserts an object into an ordered to-many relationship at a position, and sets the inverse.
     ///
-    /// An object that is there already moves.
+    /// An object that is a member already moves.
     public final func insert(_ object: ManagedObject, into key: String, at index: Int) {
         trapping { try add(object, through: relationship(key, toMany: true), at: index) }
     }
 
-    /// Takes an object out of a to-many relationship, and clears the other side.
+    /// Removes an object from a to-many relationship, and clears the inverse.
     public final func remove(_ object: ManagedObject, from key: String) {
         trapping { try remove(object, through: relationship(key, toMany: true)) }
     }
 
-    /// Sets the objects that a to-many relationship leads to, in this order if it has one.
+    /// Sets the objects of a to-many relationship, in this order if it is ordered.
     public final func setObjects(_ objects: [ManagedObject], forKey key: String) {
         trapping { try setObjects(objects, through: relationship(key, toMany: true)) }
     }
 
     /// Adds an object to a to-many relationship, at a position if it is ordered, else last.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or the
-    ///   position is out of bounds; `notFound` if it, or this one, is gone.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or the position is out
+    ///   of bounds; `notFound` if it, or this one, does not exist.
     public final func add(
         _ object: ManagedObject, through relationship: ResolvedEntity.Relationship,
         at index: Int? = nil
@@ -127,10 +127,10 @@ extension ManagedObject {
         }
     }
 
-    /// Takes an object out of a to-many relationship, if it is there.
+    /// Removes an object from a to-many relationship, if it is a member.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or `notFound` if
-    ///   it, or this one, is gone.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or `notFound` if it, or
+    ///   this one, does not exist.
     public final func remove(
         _ object: ManagedObject, through relationship: ResolvedEntity.Relationship
     ) throws {
@@ -142,10 +142,10 @@ extension ManagedObject {
         context.removeFromMany(of: self, relationship, object)
     }
 
-    /// Sets the objects that a to-many relationship leads to, in this order if it has one.
+    /// Sets the objects of a to-many relationship, in this order if it is ordered.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if an object is of another entity or context, or `notFound` if
-    ///   one is gone; nothing is changed then.
+    /// - Throws: ``QuireError`` with code `invalidValue` if an object is of another entity or context, or `notFound` if one
+    ///   does not exist; nothing is changed then.
     public final func setObjects(
         _ objects: [ManagedObject], through relationship: ResolvedEntity.Relationship
     ) throws {
@@ -172,7 +172,7 @@ extension ManagedObject {
         return members(of: relationship)
     }
 
-    /// As ``notedMembers(of:)``, for what the graph reads for itself: it is not noted for Observation.
+    /// ``notedMembers(of:)`` without registering an access; for the graph's own reads.
     final func members(of relationship: ResolvedEntity.Relationship) -> OrderedSet<ManagedObjectID>
     {
         guard let index = relationship.toManyIndex else { return [] }
@@ -182,7 +182,7 @@ extension ManagedObject {
         return state.members ?? state.added
     }
 
-    /// Reads the contents of a to-many relationship, if they are a fault. Gives the rows that were read on the way.
+    /// Reads the contents of a to-many relationship, if they are a fault. Returns the rows read with them.
     private final func loadMembers(
         of relationship: ResolvedEntity.Relationship, at index: Int
     ) -> RowSet? {
@@ -206,7 +206,7 @@ extension ManagedObject {
                 as: relationship, index)
             return rows
         } catch {
-            // Stays a fault, so that a save cannot mistake what was not read for what was removed.
+            // Stays a fault, so that a save cannot take unread contents for removed ones.
             context.reportFault(error)
             return nil
         }
@@ -224,14 +224,13 @@ extension ManagedObject {
         if !shared.isEmpty { realizeForOrder(of: relationship) }
     }
 
-    /// Reads the object's row before the order of a relationship may differ from what is saved: the order is part of the
-    /// row's version, which a save must know.
+    /// Fulfills the object's fault before the order of a relationship changes: the order is part of the row's version, which a
+    /// save needs.
     final func realizeForOrder(of relationship: ResolvedEntity.Relationship) {
         if relationship.isOrdered && state.contains(.persisted) { realize() }
     }
 
-    /// Which differences in a to-many relationship others have saved too, while they are unsaved here: on the other side
-    /// as well.
+    /// The differences of a to-many relationship that another context has saved too, and that are unsaved here on both sides.
     final func sharedDifferences(
         with saved: OrderedSet<ManagedObjectID>, _ relationship: ResolvedEntity.Relationship,
         _ state: ToManyState
@@ -319,7 +318,7 @@ extension ManagedObject {
             object.realize()
             if object.isInaccessible { throw unknownObject(object, relationship) }
         }
-        // One that has taken the place of a deleted object may be there again.
+        // The replacement of a deleted object may exist again.
         if object.state.isDisjoint(with: [.live, .persisted]) { object.realize() }
         guard object.state.contains(.live), !object.state.contains(.inaccessible) else {
             throw gone(object, relationship)
@@ -356,8 +355,8 @@ extension ManagedObject {
             subject: .init(entity: entity.name, property: relationship.name))
     }
 
-    /// Stops the program with a sentence if a change is a programmer's mistake, and reports it if an object is gone,
-    /// which others may have caused.
+    /// Traps if a change is a programmer error, and reports an object that does not exist, which other contexts may have
+    /// deleted.
     final func trapping(_ body: () throws -> Void) {
         do {
             try body()

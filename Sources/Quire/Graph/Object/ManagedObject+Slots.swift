@@ -1,7 +1,7 @@
 public import Foundation
 
-/// Access by slot: the position that ``ResolvedEntity/slot(named:)`` gives for a key. For code that reads many
-/// objects: no lookup by name, no allocation but the text or data asked for.
+/// Access by slot: the position that ``ResolvedEntity/slot(named:)`` returns for a key. For code that reads many objects: no
+/// lookup by name, no allocation except for the text or data returned.
 extension ManagedObject {
     /// The value of a slot.
     ///
@@ -18,7 +18,7 @@ extension ManagedObject {
         return try presentValue(at: slot)
     }
 
-    /// As ``readNotedValue(at:)``, for what the graph reads for itself: it is not noted for Observation.
+    /// ``readNotedValue(at:)`` without registering an access; for the graph's own reads.
     final func readHeldValue(at slot: Int) throws -> AttributeValue {
         if state.contains(.derives), entity.derivedSlots.contains(slot) {
             context?.withoutNoting { updateDerivedValue(at: slot) }
@@ -59,9 +59,8 @@ extension ManagedObject {
         }
     }
 
-    /// The row to decode a slot from, or `nil` if the slot has no value there. Stops the program if the slot
-    /// has another storage form, because decoding it would read bytes that mean something else. A transient
-    /// attribute has no value in any row.
+    /// The row to decode a slot from, or `nil` if the slot has no value there. Traps if the slot has another storage form,
+    /// because decoding would misinterpret bytes. A transient attribute has no value in any row.
     @inline(__always)
     private final func row(for slot: Int, _ storage: ResolvedEntity.Slot.Storage) -> PackedRow? {
         guard entity.storages[slot] == storage else {
@@ -146,13 +145,13 @@ extension ManagedObject {
         }
     }
 
-    /// The identifier of the object that a to-one relationship's slot leads to.
+    /// The identifier of the destination of a to-one relationship's slot.
     public final func objectID(at slot: Int) -> ManagedObjectID? {
         noteAccess(.slot(slot))
         return reference(at: slot)
     }
 
-    /// As ``objectID(at:)``, for what the graph reads for itself: it is not noted for Observation.
+    /// ``objectID(at:)`` without registering an access; for the graph's own reads.
     final func reference(at slot: Int) -> ManagedObjectID? {
         if let edits, edits.own.contains(slot) {
             if case .objectID(let id) = edits.values[slot] { return id }
@@ -210,7 +209,7 @@ extension ManagedObject {
         context == nil && state.contains(.discarded) ? nil : requireContext()
     }
 
-    /// What changing an object says that was deleted.
+    /// The error of changing a deleted object.
     final func goneError(_ property: String) -> QuireError {
         QuireError(
             .notFound, "\(objectID.shortDescription) was deleted; “\(property)” cannot be changed.",

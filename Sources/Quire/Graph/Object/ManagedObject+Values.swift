@@ -2,10 +2,10 @@ public import Foundation
 internal import OrderedCollections
 
 extension ManagedObject {
-    /// The value of an attribute, or the identifier that a to-one relationship leads to.
+    /// The value of an attribute, or the destination's identifier of a to-one relationship.
     ///
-    /// Stops the program with a sentence if the key names neither, or the new value is of the wrong type. A change that is
-    /// refused because an object is gone is reported as the context's ``ManagedObjectContext/lastFaultError``.
+    /// Traps if the key names neither, or the new value is of the wrong type. A change refused because an object does not exist
+    /// is reported as the context's ``ManagedObjectContext/lastFaultError``.
     public final subscript(key: String) -> AttributeValue {
         get {
             do {
@@ -22,10 +22,10 @@ extension ManagedObject {
         }
     }
 
-    /// The value of an attribute, or the identifier that a to-one relationship leads to.
+    /// The value of an attribute, or the destination's identifier of a to-one relationship.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, or what reading the store or
-    ///   the value's file throws.
+    /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, or errors of reading the store or the value's
+    ///   file.
     public final func value(forKey key: String) throws -> AttributeValue {
         switch try property(key) {
         case .attribute(let slot): return try readValue(at: slot)
@@ -52,10 +52,10 @@ extension ManagedObject {
         }
     }
 
-    /// Sets an attribute, or the object that a to-one relationship leads to by its identifier.
+    /// Sets an attribute, or a to-one relationship's destination by its identifier.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, `invalidValue` if the value is
-    ///   of the wrong type, or `notFound` if there is no such object or it, or this one, was deleted.
+    /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, `invalidValue` if the value is of the wrong
+    ///   type, or `notFound` if there is no such object or it, or this one, was deleted.
     public final func setValue(_ value: AttributeValue, forKey key: String) throws {
         switch try property(key) {
         case .attribute(let slot): try setValue(value, at: slot)
@@ -112,8 +112,7 @@ extension ManagedObject {
 
 // MARK: - Typed getters
 
-/// Each gives `nil` if there is no value or the attribute is of another type, and stops the program with a
-/// sentence if the key names no attribute.
+/// Each returns `nil` if there is no value or the attribute is of another type, and traps if the key names no attribute.
 extension ManagedObject {
     /// The text of an attribute.
     public final func string(_ key: String) -> String? {
@@ -172,14 +171,14 @@ extension ManagedObject {
 
 // MARK: - Changes
 
-/// What has changed, and from what. Of stored properties only: transient ones make ``hasChanges`` true, but are
-/// not in any of these. Elements of composite attributes count by their dotted names. A value that is kept in a file is
-/// given as ``AttributeValue/external(_:)``, unread.
+/// Changed properties and their previous values. Only stored properties are included: transient ones make ``hasChanges`` true,
+/// but are in none of these. Elements of composite attributes are listed by dotted names. A value stored in a file is returned
+/// as ``AttributeValue/external(_:)``, unread.
 extension ManagedObject {
-    /// Whether a stored value or relationship differs from what was saved.
+    /// Whether a stored value or relationship differs from the saved one.
     ///
-    /// Unlike ``hasChanges`` it is false again once a value was set back by hand. Of a new object it says whether
-    /// anything differs from its default values.
+    /// Unlike ``hasChanges`` it is false again once the saved value has been set again. For a new object: whether anything
+    /// differs from its default values.
     ///
     /// - Complexity: O(*n*) in the object's properties; reads no relationship.
     public final var hasPersistentChangedValues: Bool {
@@ -188,9 +187,9 @@ extension ManagedObject {
             || edits.toMany.indices.contains { isChanged(toMany: $0, edits) }
     }
 
-    /// The new values of the properties that differ from what was saved, by name.
+    /// The new values of the properties that differ from the saved ones, by name.
     ///
-    /// A value that was set back by hand is not among them. Of a new object they are those that differ from its
+    /// A property whose saved value has been set again is not included. For a new object: the values that differ from its
     /// default values.
     ///
     /// - Complexity: O(*n*) in the object's properties and the contents of its changed relationships.
@@ -207,9 +206,9 @@ extension ManagedObject {
         return changes
     }
 
-    /// The values that properties had before the present user event changed them, by name.
+    /// The values of properties before the present user event changed them, by name.
     ///
-    /// Of an object that the event has made, those of a new object: its default values and no other objects.
+    /// For an object inserted by the event, a new object's: its default values and empty relationships.
     public final func changedValuesForCurrentEvent() -> [String: PropertyValue] {
         guard state.contains(.inEvent), let edits else { return [:] }
         let isNew = !state.contains(.wasLive)
@@ -344,23 +343,23 @@ extension ManagedObject {
 
 // MARK: - Primitive values
 
-/// For accessors and methods of the life cycle that subclasses write themselves, and what is known of faults.
+/// Primitive accessors for subclasses' own accessors and life-cycle methods, and the state of faults.
 extension ManagedObject {
-    /// The value of an attribute, or the identifier that a to-one relationship leads to.
+    /// The value of an attribute, or the destination's identifier of a to-one relationship.
     ///
-    /// - Throws: As ``value(forKey:)``, which it is the same as: there is no accessor in between.
+    /// - Throws: As ``value(forKey:)``, to which it is equal: there is no accessor in between.
     public final func primitiveValue(forKey key: String) throws -> AttributeValue {
         try value(forKey: key)
     }
 
-    /// Sets an attribute so that it is saved, but neither undone nor told to anyone: what undo and observers know is
-    /// that nothing happened, and ``willSave()`` is not called again for it.
+    /// Sets an attribute so that it is saved, without undo and without notifying observers; ``willSave()`` is not called again
+    /// for it.
     ///
-    /// Within ``awakeFromInsert()`` the value is thus one that the object began with. In an accessor of your own,
-    /// call ``willChangeValue(forKey:)`` before it, and the change is as any other.
+    /// Within ``awakeFromInsert()`` it thus sets an initial value. In a custom accessor, call ``willChangeValue(forKey:)``
+    /// before it, which makes it an ordinary change.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, or `invalidValue` if the
-    ///   value is of the wrong type. A relationship is refused, because its other side would not know.
+    /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, or `invalidValue` if the value is of the
+    ///   wrong type. A relationship is refused, because its inverse would not be maintained.
     public final func setPrimitiveValue(_ value: AttributeValue, forKey key: String) throws {
         guard case .attribute(let index) = try property(key) else {
             throw QuireError(
@@ -386,9 +385,9 @@ extension ManagedObject {
     /// Call after an accessor has read a primitive value. Does nothing; it is here for code that pairs the two.
     public final func didAccessValue(forKey key: String?) {}
 
-    /// Call before an accessor sets a primitive value: what it was can be undone, and observers are told.
+    /// Called before an accessor sets a primitive value: registers undo and notifies observers.
     ///
-    /// Stops the program with a sentence if the key names no property.
+    /// Traps if the key names no property.
     public final func willChangeValue(forKey key: String) {
         if state.contains(.discarded) { return }
         let context = requireContext()
@@ -417,13 +416,13 @@ extension ManagedObject {
 
     // MARK: Faults
 
-    /// 0 if the object's values are there, else another number.
+    /// 0 if the object's values have been read, else another number.
     public final var faultingState: UInt { isFault ? 1 : 0 }
 
-    /// Whether what a relationship leads to has not been read: for a to-many one, which objects it leads to; for
-    /// a to-one, the object it leads to. Reads nothing.
+    /// Whether a relationship has not been read: the contents of a to-many relationship, or the destination of a to-one
+    /// relationship. Reads nothing.
     ///
-    /// Stops the program with a sentence if the key names no relationship.
+    /// Traps if the key names no relationship.
     public final func hasFault(forRelationshipNamed key: String) -> Bool {
         let relationship = anyRelationship(key)
         if let index = relationship.toManyIndex {
@@ -434,10 +433,10 @@ extension ManagedObject {
         return context?.registeredObject(for: id)?.isFault ?? true
     }
 
-    /// The identifiers of what a relationship leads to, without making objects: at most one if it is to-one, else
-    /// as ``objectIDs(_:)`` has them.
+    /// The identifiers of a relationship's destinations, without instantiating objects: at most one if it is to-one, else as in
+    /// ``objectIDs(_:)``.
     ///
-    /// Stops the program with a sentence if the key names no relationship.
+    /// Traps if the key names no relationship.
     public final func objectIDs(forRelationshipNamed key: String) -> [ManagedObjectID] {
         let relationship = anyRelationship(key)
         guard let slot = relationship.slot else { return notedMembers(of: relationship).elements }
@@ -454,10 +453,10 @@ extension ManagedObject {
 
 // MARK: - Values of properties
 
-/// What an object has under a key, as ``ManagedObject/changedValues()`` and its like give it.
+/// The value of a property, as in ``ManagedObject/changedValues()``.
 public enum PropertyValue: Sendable, Hashable {
-    /// The value of an attribute, or the identifier that a to-one relationship leads to.
+    /// The value of an attribute, or the destination's identifier of a to-one relationship.
     case value(AttributeValue)
-    /// The identifiers that a to-many relationship leads to, in its order if it has one.
+    /// The identifiers in a to-many relationship, in its order if it is ordered.
     case objectIDs([ManagedObjectID])
 }

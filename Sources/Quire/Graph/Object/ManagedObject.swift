@@ -1,4 +1,4 @@
-/// An object of a document: its values by key, its relationships, and its place in a context.
+/// An object of a context: its values by key and its relationships.
 ///
 /// ```swift
 /// let book = try context.insertObject(entityName: "Book")
@@ -7,19 +7,18 @@
 /// print(book.string("title") ?? "untitled")
 /// ```
 ///
-/// An object belongs to one context and is used on that context's queue only; pass its ``objectID`` to others.
-/// An object read from a store may be a fault: it fetches its values when one is asked for. If its row is gone
-/// by then, or cannot be read, every value is missing, ``isInaccessible`` is true, and the context's
-/// ``ManagedObjectContext/lastFaultError`` says why; ``ManagedObjectContext/existingObject(with:)`` throws
-/// instead. While protected data are locked such an object stays a fault, and reads its values after they were unlocked.
+/// An object belongs to one context and is used on that context's queue only; pass its ``objectID`` to other queues. An object
+/// read from a store may be a fault: it reads its values at the first access. If its row no longer exists, or cannot be read,
+/// every value is missing, ``isInaccessible`` is true, and the context's ``ManagedObjectContext/lastFaultError`` has the
+/// reason; ``ManagedObjectContext/existingObject(with:)`` throws instead. While protected data are locked such an object stays
+/// a fault, and reads its values after they were unlocked.
 ///
-/// A key that names no property, or a value of the wrong type, is a programmer's mistake and stops the program
-/// with a sentence; ``value(forKey:)`` and ``setValue(_:forKey:)`` throw instead, for keys that come from
-/// outside.
+/// A key that names no property, or a value of the wrong type, is a programmer error and traps; ``value(forKey:)`` and
+/// ``setValue(_:forKey:)`` throw instead, for keys from external input.
 ///
-/// An entity's objects are of the class its description names (``EntityDescription/objectClass``), a subclass of
-/// this one. A subclass may have stored properties with initial values, overrides the methods of the life
-/// cycle such as ``awakeFromInsert()``, and makes new objects by ``init(in:)``.
+/// An entity's objects are of the class its description names (``EntityDescription/objectClass``), a subclass of this one. A
+/// subclass may have stored properties with initial values, override life-cycle methods such as ``awakeFromInsert()``, and
+/// create objects by ``init(in:)``.
 open class ManagedObject: EntityClass {
     struct State: OptionSet {
         let rawValue: UInt16
@@ -27,25 +26,25 @@ open class ManagedObject: EntityClass {
         static let persisted = State(rawValue: 1)
         /// The object has not been deleted.
         static let live = State(rawValue: 2)
-        /// The context's list of changed objects holds it.
+        /// The object is in the context's list of changed objects.
         static let tracked = State(rawValue: 4)
-        /// Its values are there; it is no fault.
+        /// The values have been read: not a fault.
         static let realized = State(rawValue: 8)
         /// Its row could not be read.
         static let inaccessible = State(rawValue: 16)
         /// It was saved in this context, so its row may be older than what the parent has.
         static let savedHere = State(rawValue: 32)
-        /// It is of a subclass, which may have methods of the life cycle.
+        /// The object is of a subclass, which may override life-cycle methods.
         static let hasHooks = State(rawValue: 64)
         /// The present user event has changed it.
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
-        /// Its deletion is saved, or was merged: the context keeps it for undo only, and finds it by nothing.
+        /// The deletion is saved, or was merged: the context keeps the object for undo only, and no lookup finds it.
         static let discarded = State(rawValue: 512)
-        /// Some of its values are derived from others.
+        /// The object has derived attributes.
         static let derives = State(rawValue: 1 << 12)
-        /// Somebody has followed one of its properties; the context's ``ContextObservation`` has its registrar.
+        /// A property has been observed; the context's ``ContextObservation`` has its registrar.
         static let observed = State(rawValue: 1 << 13)
         /// Reading its properties is noted for Swift's Observation.
         static let observable = State(rawValue: 1 << 14)
@@ -60,9 +59,9 @@ open class ManagedObject: EntityClass {
     @exclusivity(unchecked) public final internal(set) var objectID: ManagedObjectID
     /// The object's entity.
     public final let entity: ResolvedEntity
-    /// Not retained: the context clears it when it goes, and outlives every use of the object otherwise.
+    /// Not retained: the context clears it in its deinit, and outlives every other use of the object.
     @exclusivity(unchecked) unowned(unsafe) final var context: ManagedObjectContext?
-    /// The row that holds the values which `edits` does not.
+    /// The row of the values that `edits` lacks.
     @exclusivity(unchecked) final var chunk: RowChunk?
     @exclusivity(unchecked) final var rowOffset: UInt32 = 0
     /// The version of the row; the optimistic lock.
@@ -70,8 +69,7 @@ open class ManagedObject: EntityClass {
     @exclusivity(unchecked) final var state: State
     @exclusivity(unchecked) final var edits: ObjectEdits?
 
-    /// Makes the instance for an object. Contexts call it; a subclass with designated initializers of its own
-    /// passes the place on.
+    /// Instantiates an object. Called by contexts; a subclass with its own designated initializers passes the argument on.
     public required init(_ place: ObjectPlace) {
         objectID = place.objectID
         entity = place.entity
@@ -80,11 +78,10 @@ open class ManagedObject: EntityClass {
         if entity.hasDerivedSlots { state.insert(.derives) }
     }
 
-    /// Makes a new object of the entity whose class this is.
+    /// Inserts a new object of the class's entity.
     ///
-    /// Stops the program with a sentence if the context's model has no such entity, or it is abstract. In the context of a
-    /// document that is closed the object is made, but saving it throws; ``ManagedObjectContext/lastFaultError`` says so at
-    /// once.
+    /// Traps if the context's model has no such entity, or it is abstract. In the context of a closed document the object is
+    /// inserted, but saving it throws, and ``ManagedObjectContext/lastFaultError`` is set at once.
     public convenience init(in context: ManagedObjectContext) {
         guard let entity = context.layout.entity(of: Self.self) else {
             preconditionFailure(
@@ -103,7 +100,7 @@ open class ManagedObject: EntityClass {
 
     deinit { context?.forget(self) }
 
-    /// What the class says of its entity; `nil` here. The macro `@Entity` overrides it.
+    /// The class's declaration of its entity; `nil` here. The macro `@Entity` overrides it.
     open class var entityDeclaration: EntityDeclaration? { nil }
     /// `ManagedObject` itself.
     public static var plainClass: any EntityClass.Type { ManagedObject.self }
@@ -112,52 +109,50 @@ open class ManagedObject: EntityClass {
 
     // Overridden in subclasses; the context does not call them for objects of this very class.
 
-    /// Called once in the life of an object: when it was made, with its default values. Not when redo brings it
-    /// back, and not in the contexts that a child saves it to, where ``awakeFromFetch()`` is called.
+    /// Called once in the life of an object: after its insertion, with its default values. Not called when redo reinserts it,
+    /// nor in the contexts that a child saves it to, where ``awakeFromFetch()`` is called.
     ///
-    /// What it sets is undone with the insertion. Core Data has it called in every context on the way to the store,
-    /// which makes an object that inserts others here insert them twice.
+    /// Values set here are undone with the insertion. Core Data calls it in every context on the way to the store, so an object
+    /// that inserts related ones here inserts them twice.
     open func awakeFromInsert() {}
 
-    /// Called when the object's values have arrived from the store, a parent or a child, for whatever is computed from
-    /// them.
+    /// Called after the object's values were read from the store, a parent or a child, to compute values from them.
     ///
-    /// It may set attributes: that changes neither the object nor the context, and cannot be undone. It may
-    /// not change relationships, nor insert or delete objects, which stops the program.
+    /// It may set attributes, which makes neither the object nor the context dirty, and cannot be undone. It must not change
+    /// relationships, nor insert or delete objects, which traps.
     open func awakeFromFetch() {}
 
-    /// Called when undo, redo, a rollback, a refresh or a merge has put other values under the object, for whatever is
-    /// computed from them. The rules of ``awakeFromFetch()`` hold.
+    /// Called after undo, redo, a rollback, a refresh or a merge has replaced the object's values, to compute values from them.
+    /// The rules of ``awakeFromFetch()`` apply.
     open func awake(fromSnapshotEvents events: SnapshotEvents) {}
 
-    /// Called before the object is saved, if it was inserted, updated or deleted, before it is validated.
+    /// Called before an inserted, updated or deleted object is validated and saved.
     ///
-    /// What it changes becomes part of the save, and has it called again, so it must set only what differs: after
-    /// 1,000 rounds the save fails with ``QuireError`` code `invalidState`. ``setPrimitiveValue(_:forKey:)`` does
-    /// not have it called again.
+    /// Its changes become part of the save, and it is called again for them, so it must set only values that differ: after
+    /// 1,000 rounds the save fails with ``QuireError`` code `invalidState`. ``setPrimitiveValue(_:forKey:)`` does not cause
+    /// another call.
     open func willSave() {}
 
-    /// Called after the object was saved. ``isDeleted`` is false again by then also for a deleted object.
+    /// Called after the object was saved. ``isDeleted`` is false then, also for a deleted object.
     open func didSave() {}
 
-    /// Called before the object is deleted, also if another's deletion takes it along, while its relationships
-    /// still lead where they did.
+    /// Called before the object is deleted, also by a cascade, while its relationships are unchanged.
     open func prepareForDeletion() {}
 
-    /// Called before the object becomes a fault, with its values.
+    /// Called before the object becomes a fault, while it has its values.
     open func willTurnIntoFault() {}
 
-    /// Called after the object has become a fault. It must not ask for a value, which would read it again.
+    /// Called after the object has become a fault. It must not read a value, which would fire the fault.
     open func didTurnIntoFault() {}
 
     // MARK: Validation
 
-    /// Checks a value that a key is to have, and may replace it. The method of this class checks it against the model,
-    /// and brings it into the form that the attribute keeps.
+    /// Validates a value for a key, and may replace it. The method of this class validates it against the model, and normalizes
+    /// it to the attribute's stored form.
     ///
-    /// A save calls it for every attribute and to-one relationship of a new object, and every changed one of others; an
-    /// element of a composite has a dotted key. What an override throws becomes a failure that names the object
-    /// and the property; an error of another type than ``QuireError`` is its ``QuireError/underlying`` one.
+    /// A save calls it for every attribute and to-one relationship of a new object, and every changed one of other objects; an
+    /// element of a composite has a dotted key. An error thrown by an override becomes a failure that names the object and the
+    /// property; an error that is no ``QuireError`` is its ``QuireError/underlying`` one.
     ///
     /// ```swift
     /// override func validateValue(_ value: inout AttributeValue, forKey key: String) throws {
@@ -171,10 +166,10 @@ open class ManagedObject: EntityClass {
         try validateByModel(&value, forKey: key)
     }
 
-    /// Checks a new object before it is saved: all its values and relationships. An override calls this one, and checks
-    /// what concerns several properties.
+    /// Validates a new object before it is saved: all its values and relationships. An override calls this method, and checks
+    /// rules about several properties.
     ///
-    /// - Throws: ``QuireError`` with code `validation` and all that is wrong in ``QuireError/failures``.
+    /// - Throws: ``QuireError`` with code `validation` and all failures in ``QuireError/failures``.
     open func validateForInsert() throws { try throwIfAny(validationFailures(all: true)) }
 
     /// Checks a changed object before it is saved: its changed values and relationships.
@@ -182,9 +177,9 @@ open class ManagedObject: EntityClass {
     /// - Throws: As ``validateForInsert()``.
     open func validateForUpdate() throws { try throwIfAny(validationFailures(all: false)) }
 
-    /// Checks that a deleted object may go: that no relationship with the delete rule deny leads anywhere.
+    /// Validates a deletion: relationships with the delete rule deny must have no destinations.
     ///
-    /// - Throws: ``QuireError`` with code `deleteDenied`, with a ``DeletionDenial`` that lists what blocks it.
+    /// - Throws: ``QuireError`` with code `deleteDenied`, with a ``DeletionDenial`` that lists the blocking objects.
     open func validateForDelete() throws {
         try throwIfAny(requireContext().denials(of: self))
     }
@@ -200,7 +195,7 @@ open class ManagedObject: EntityClass {
         noteAccess(.state)
         return isNew
     }
-    /// Whether the object was deleted and that is not saved yet, or its row turned out to be gone; see
+    /// Whether the object's deletion is unsaved, or its row does not exist; see
     /// ``ManagedObjectContext/shouldDeleteInaccessibleFaults``.
     public final var isDeleted: Bool {
         noteAccess(.state)
@@ -237,7 +232,7 @@ open class ManagedObject: EntityClass {
         willRead()
         return !state.contains(.realized)
     }
-    /// Whether the object's row is gone or could not be read.
+    /// Whether the object's row does not exist or could not be read.
     public final var isInaccessible: Bool {
         willRead()
         return state.contains(.inaccessible)
@@ -269,7 +264,7 @@ extension ManagedObject: CustomStringConvertible {
 // MARK: - Faults
 
 extension ManagedObject {
-    /// Takes over a row, if the object is a fault.
+    /// Fulfills a fault with a row.
     @inline(__always)
     final func adopt(_ snapshot: ObjectSnapshot) {
         guard !state.contains(.realized), snapshot.entity === entity else { return }
@@ -290,7 +285,7 @@ extension ManagedObject {
     @inline(never)
     private final func checkUse() { context?.checkQueue() }
 
-    /// Reads the values, if the object is a fault. Afterwards it is none.
+    /// Fires the fault, if the object is one.
     @inline(__always)
     final func realize() {
         if !state.contains(.realized) { fire() }
@@ -302,7 +297,7 @@ extension ManagedObject {
             return
         }
         context.checkQueue()
-        // Not so of one that has taken the place of a deleted one.
+        // The replacement of a deleted object is not known to exist.
         let isKnown = state.contains(.persisted)
         do {
             if let snapshot = try context.rowForFault(of: self), snapshot.entity === entity {
@@ -352,7 +347,7 @@ extension ManagedObject {
             chunk: chunk, offset: Int(rowOffset), entity: entity, store: rowIdentity)
     }
 
-    /// What the identifiers in the object's row belong to.
+    /// The store identity of the identifiers in the object's row.
     final var rowIdentity: StoreIdentity { context?.storeIdentity ?? objectID.store }
 }
 
@@ -362,14 +357,14 @@ extension ManagedObject: QuerySubject {
     /// The model of the object's context.
     public final var queryLayout: ResolvedModel { requireContext().layout }
 
-    /// The value of a property, for predicates tested in memory.
+    /// The value of a property, for predicates evaluated in memory.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey`, or what reading the store throws.
+    /// - Throws: ``QuireError`` with code `unknownKey`, or the store's read errors.
     public func queryValue(forKey key: String) throws -> QueryValue {
         let index: Int
         switch try property(key) {
         case .relationship(let found): index = found
-        // Of a value in a file it matters only that it is there.
+        // Of a value in a file only its presence matters.
         case .attribute(let slot): return .value(try readNotedValue(at: slot))
         default: return .value(try value(forKey: key))
         }
@@ -398,12 +393,12 @@ extension ManagedObject: ContextBoundSubject {
 
 // MARK: - Making objects
 
-/// What an instance is made for: an identifier, an entity and a context. Only contexts make places;
-/// ``ManagedObject/init(_:)`` takes one.
+/// The arguments of an instantiation: an identifier, an entity and a context. Only contexts create them; passed to
+/// ``ManagedObject/init(_:)``.
 public struct ObjectPlace {
     let objectID: ManagedObjectID
     let entity: ResolvedEntity
-    /// `nil` only for the object that finds out what a key path names; see ``PropertyProbe``.
+    /// `nil` only for the probe of a key path; see ``PropertyProbe``.
     let context: ManagedObjectContext?
     let state: ManagedObject.State
 }

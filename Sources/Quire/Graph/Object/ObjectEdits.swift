@@ -1,7 +1,7 @@
-/// The values an object has of its own because it is new, changed, or was saved here, and the contents of its
-/// to-many relationships. An object that was only read has none.
+/// The values held by a new, changed or saved object beside its row, and the contents of its to-many relationships. An object
+/// that was only read has none.
 final class ObjectEdits {
-    /// Values by slot. Only those in `own` mean anything.
+    /// Values by slot. Only those in `own` are valid.
     @exclusivity(unchecked) var values: ContiguousArray<AttributeValue>
     /// The slots whose value is in `values` rather than in the object's row.
     @exclusivity(unchecked) var own: SlotMask
@@ -12,13 +12,13 @@ final class ObjectEdits {
     /// `values` and `own` as of the beginning of the user event, if there were changes before it. Like
     /// `eventSteps` of the last event in which the object changed.
     @exclusivity(unchecked) var eventBase: (values: ContiguousArray<AttributeValue>, own: SlotMask)?
-    /// What the user event did to to-many relationships of an object that it has not made.
+    /// The user event's changes of to-many relationships, of an object that it has not inserted.
     @exclusivity(unchecked) var eventSteps: [RelationshipEdit] = []
-    /// The saved values of derived slots, while computed ones go before them; `nil` for what the row has.
+    /// The saved values of derived slots that computed ones override; `nil` for the row's value.
     @exclusivity(unchecked) var savedDerived: [(slot: Int, value: AttributeValue?)] = []
     /// The number of the child that has seen all values as they are here, because it has saved them; 0 for none.
     @exclusivity(unchecked) var child: UInt32 = 0
-    /// By position among the to-many relationships. Empty until one is asked for.
+    /// By position among the to-many relationships. Empty until the first access.
     @exclusivity(unchecked) var toMany: ContiguousArray<ToManyState> = []
 
     /// The edits of an object with a row.
@@ -37,7 +37,7 @@ final class ObjectEdits {
 
     var hasChanges: Bool { !changed.isEmpty || toMany.contains { $0.hasChanges } }
 
-    /// Changes a slot and remembers what was saved.
+    /// Sets a slot and keeps the saved values.
     @inline(__always)
     func write(_ value: AttributeValue, at slot: Int, remembersCommitted: Bool) {
         if remembersCommitted && committed == nil { rememberCommitted() }
@@ -65,12 +65,12 @@ final class ObjectEdits {
         committed = nil
         eventBase = nil
         eventSteps = []
-        // What was computed may be of a time before the save; what the store has derived is read.
+        // Computed values may be older than the save; the stored ones are read.
         if !savedDerived.isEmpty { dropComputedValues() }
         for index in toMany.indices { toMany[index].commit() }
     }
 
-    /// Goes back to the saved state.
+    /// Restores the saved state.
     func rollBack() {
         if let committed { (values, own) = committed }
         dropComputedValues()

@@ -1,24 +1,24 @@
 internal import OrderedCollections
 
-/// The contents of a to-many relationship of one object, and how they differ from what is saved.
+/// The contents of a to-many relationship of one object, and their difference from the saved ones.
 ///
-/// The contents are a fault until asked for. What comes in or goes out before that is kept as a difference, so
-/// that adding to a relationship never reads it.
+/// The contents are a fault until the first access. Additions and removals before that are kept as differences, so that adding
+/// to a relationship never reads it.
 ///
-/// Invariants: `added` and `removed` are disjoint; if `members` is there, it contains all of `added` and none
-/// of `removed`. Both are what was done here, whatever others save: the other side of the relationship has it as a
-/// difference too, and reading one side must not change that.
+/// Invariants: `added` and `removed` are disjoint; `members`, unless `nil`, contains all of `added` and none of `removed`. Both
+/// are changes made here, whatever other contexts save: the inverse has them as differences too, and reading one side must not
+/// change that.
 struct ToManyState {
     /// The contents; `nil` for a fault.
     var members: OrderedSet<ManagedObjectID>?
-    /// What came in since the last save.
+    /// The members added since the last save.
     var added: OrderedSet<ManagedObjectID> = []
-    /// What went out since the last save.
+    /// The members removed since the last save.
     var removed: OrderedSet<ManagedObjectID> = []
     /// For an ordered relationship whose order may have changed, the saved order.
     var committedOrder: OrderedSet<ManagedObjectID>?
-    /// Of `added` what the saved contents have too, and of `removed` what they have not: others have saved the same.
-    /// Known only while `members` is there.
+    /// The part of `added` that the saved contents have, and of `removed` that they lack: another context has saved the same.
+    /// Known only while `members` is not `nil`.
     private(set) var shared: OrderedSet<ManagedObjectID> = []
 
     var hasChanges: Bool {
@@ -32,10 +32,10 @@ struct ToManyState {
         return appended != members
     }
 
-    /// Whether the order must be saved as a whole. What others have put in as well has its place already.
+    /// Whether the order must be saved as a whole. Members that another context has added as well have a position already.
     var needsOrder: Bool { isArranged || (committedOrder != nil && !shared.isEmpty) }
 
-    /// Whether an object is in the saved contents; `nil` if these are not known.
+    /// Whether the saved contents have an object; `nil` if unknown.
     func isSaved(_ id: ManagedObjectID) -> Bool? {
         guard let members else { return nil }
         if added.contains(id) { return shared.contains(id) }
@@ -43,7 +43,7 @@ struct ToManyState {
         return members.contains(id)
     }
 
-    /// Puts an object in, at a position or last. Returns whether it was not there.
+    /// Inserts an object, at a position or last. Returns whether it was not a member.
     mutating func insert(_ id: ManagedObjectID, at index: Int?, ordered: Bool) -> Bool {
         if members != nil {
             if ordered || index != nil {
@@ -63,8 +63,7 @@ struct ToManyState {
         return added.append(id).inserted
     }
 
-    /// Takes an object out. Returns its position (`nil` while the contents are a fault) if it was or may have
-    /// been there.
+    /// Removes an object. Returns its position (`nil` while the contents are a fault) if it was or may have been a member.
     mutating func remove(_ id: ManagedObjectID, ordered: Bool) -> (index: Int?, Void)? {
         var index: Int?
         if members != nil {
@@ -82,12 +81,12 @@ struct ToManyState {
         return (index, ())
     }
 
-    /// Whether an object has come in here and is not in the saved contents, as far as these are known.
+    /// Whether an object was added here and is not in the saved contents, as far as these are known.
     func isUnsavedMember(_ id: ManagedObjectID) -> Bool {
         added.contains(id) && !shared.contains(id)
     }
 
-    /// Has an object that is in the contents be a difference: it is not in the saved ones any more.
+    /// Records a member as a difference: the saved contents no longer have it.
     mutating func keep(_ id: ManagedObjectID, ordered: Bool) {
         if members != nil {
             if ordered { rememberOrder() }
@@ -109,7 +108,7 @@ struct ToManyState {
         added.elements.filter(saved.contains) + removed.elements.filter { !saved.contains($0) }
     }
 
-    /// Fills in the contents read from the source. Of ``differences(in:)`` only those in `shared` are differences still.
+    /// Sets the contents read from the source. Of ``differences(in:)`` only those in `shared` remain differences.
     mutating func load(
         _ saved: OrderedSet<ManagedObjectID>, isOrdered: Bool,
         shared: OrderedSet<ManagedObjectID> = []
@@ -124,12 +123,12 @@ struct ToManyState {
             added = added.filter { !saved.contains($0) || shared.contains($0) }
             for id in added { contents.append(id) }
         }
-        // Where something was taken out, or what comes last, the contents do not tell.
+        // The contents do not tell the saved positions of removed members and of those appended.
         committedOrder = isOrdered && !(added.isEmpty && removed.isEmpty) ? saved : nil
         members = contents
     }
 
-    /// Takes over newer saved contents, under an order of its own if there is one: what is new comes last.
+    /// Adopts newer saved contents, under an unsaved order if there is one: new members come last.
     mutating func rebase(
         onto saved: OrderedSet<ManagedObjectID>, isOrdered: Bool,
         shared: OrderedSet<ManagedObjectID>
@@ -141,14 +140,14 @@ struct ToManyState {
         committedOrder = saved
     }
 
-    /// Makes the contents a fault. Differences stay, but not an order.
+    /// Turns the contents into a fault. Differences are kept, an unsaved order is not.
     mutating func forgetContents() {
         members = nil
         committedOrder = nil
         shared = []
     }
 
-    /// Has what others have saved too be no difference any more.
+    /// Drops the differences that another context has saved too.
     mutating func dropShared() {
         added.subtract(shared)
         removed.subtract(shared)
@@ -169,7 +168,7 @@ struct ToManyState {
         shared = []
     }
 
-    /// Forgets changes and contents.
+    /// Discards changes and contents.
     mutating func rollBack() {
         members = nil
         commit()

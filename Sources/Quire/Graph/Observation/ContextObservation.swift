@@ -1,14 +1,14 @@
 public import Observation
 internal import OrderedCollections
 
-/// What Swift's Observation knows of a context and its objects: a registrar for each object that somebody
-/// follows, kept here so that the others need no room for one. Used on the context's queue.
+/// Swift Observation's state for a context and its objects: one registrar for each observed object, kept here so that
+/// unobserved ones need no room for it. Used on the context's queue.
 ///
 /// An object has an entry exactly while it has the state ``ManagedObject/State/observed``.
 final class ContextObservation {
     private final class Entry {
         let registrar = ObservationRegistrar()
-        /// The properties that were ever followed, by ``ObservedProperty/number``.
+        /// The properties ever observed, by ``ObservedProperty/number``.
         var properties = SlotMask()
     }
 
@@ -16,7 +16,7 @@ final class ContextObservation {
     private var keyPaths: ContiguousArray<KeyPath<ManagedObject, Void>> = []
     private let contextRegistrar = ObservationRegistrar()
     private let probe = TrackingProbe()
-    /// Whether what is read is read for a fetch: which objects that finds cannot be followed, so nor can what it looks at.
+    /// Whether reads belong to a fetch: the results of a fetch cannot be observed, so neither are the values it reads.
     var isSuspended = false
 
     /// The key path of a property, the same for every object.
@@ -30,7 +30,7 @@ final class ContextObservation {
 
     // MARK: Accesses
 
-    /// Notes that a property is read, if anybody records that.
+    /// Registers an access to a property, if accesses are being recorded.
     func access(_ object: ManagedObject, _ property: ObservedProperty) {
         guard !isSuspended, probe.isTracking() else { return }
         let key = ObjectIdentifier(object)
@@ -46,7 +46,7 @@ final class ContextObservation {
         entry.registrar.access(object, keyPath: keyPath(of: property))
     }
 
-    /// Notes that the context's changed objects are asked for, if anybody records that.
+    /// Registers an access to the context's changed objects, if accesses are being recorded.
     func accessChanges(of context: ManagedObjectContext) {
         guard !isSuspended, probe.isTracking() else { return }
         contextRegistrar.access(context, keyPath: \ManagedObjectContext[observedChanges: 0])
@@ -54,12 +54,12 @@ final class ContextObservation {
 
     // MARK: Changes
 
-    /// Whether anybody ever followed a property of an object.
+    /// Whether a property of an object was ever observed.
     func isObserved(_ object: ManagedObject, _ property: ObservedProperty) -> Bool {
         entries[ObjectIdentifier(object)]?.properties.contains(property.number) ?? false
     }
 
-    /// Tells those who follow a property that it is about to change.
+    /// Notifies observers of a property before it changes.
     func announce(_ object: ManagedObject, _ property: ObservedProperty) {
         guard let entry = entries[ObjectIdentifier(object)],
             entry.properties.contains(property.number)
@@ -67,7 +67,7 @@ final class ContextObservation {
         announce(object, property, entry)
     }
 
-    /// Tells those who follow any property of an object that it is about to change.
+    /// Notifies observers of any property of an object before it changes.
     func announceAll(_ object: ManagedObject) {
         guard let entry = entries[ObjectIdentifier(object)] else { return }
         announce(object, .state)
@@ -91,7 +91,7 @@ final class ContextObservation {
         entry.registrar.didSet(object, keyPath: keyPath)
     }
 
-    /// Tells those who follow the context's changed objects that a user event or a save is over.
+    /// Notifies observers of the context's changed objects after a user event or a save.
     func contextDidChange(_ context: ManagedObjectContext) {
         probe.release()
         let keyPath = \ManagedObjectContext[observedChanges: 0]
@@ -99,15 +99,15 @@ final class ContextObservation {
         contextRegistrar.didSet(context, keyPath: keyPath)
     }
 
-    /// Forgets an object that is being freed or leaves the context.
+    /// Removes an object that is being deallocated or leaves the context.
     func forget(_ object: ManagedObject) {
-        // Freed after it is out of the table, because that may free objects, whose end comes back here.
+        // Released after its removal from the table, because that may deallocate objects, which call this method again.
         let entry = entries.removeValue(forKey: ObjectIdentifier(object))
         entries.giveBackMemory()
         withExtendedLifetime(entry) {}
     }
 
-    /// How many there is room for, for tests.
+    /// The capacity of the table, for tests.
     var capacity: Int { entries.capacity }
 }
 
@@ -116,11 +116,11 @@ final class ContextObservation {
 /// Swift's Observation: `withObservationTracking` and `Observations` follow the properties that their closure
 /// reads; see ``ManagedObjectContext/isObservable``.
 extension ManagedObject: Observable {
-    /// The subscript that stands for a property in key paths; see ``ObservedProperty``.
+    /// The subscript that represents a property in key paths; see ``ObservedProperty``.
     subscript(observed number: Int) -> Void { () }
 
-    /// Call before a public operation reads a property: checks the queue, if queues are checked, has it noted
-    /// that the property is read, if anybody may want to know, and brings it up to date if it is derived.
+    /// Called before a public operation reads a property: checks the queue, if queues are checked, registers the access, if
+    /// objects are observable, and updates a derived property.
     @inline(__always)
     final func noteAccess(_ property: @autoclosure () -> ObservedProperty) {
         if state.intersection([.unguarded, .observable, .derives]) != .unguarded {
@@ -137,8 +137,7 @@ extension ManagedObject: Observable {
         }
     }
 
-    /// Tells those who follow a slot that it is about to change, to `value` if that is known. For everything that
-    /// changes one, before.
+    /// Notifies observers of a slot before it changes, to `value` if that is known. Called for every kind of change.
     @inline(__always)
     final func announceChange(at slot: Int, to value: AttributeValue?) {
         if state.contains(.observed) { announceObservedChange(at: slot, to: value) }
@@ -153,7 +152,7 @@ extension ManagedObject: Observable {
         }
     }
 
-    /// Tells those who follow a to-many relationship that it is about to change.
+    /// Notifies observers of a to-many relationship before it changes.
     @inline(__always)
     final func announceChange(toMany index: Int) {
         if state.contains(.observed) { announceObservedChange(toMany: index) }
@@ -166,18 +165,17 @@ extension ManagedObject: Observable {
         observation.announce(self, .toMany(index))
     }
 
-    /// Tells those who follow whether the object is inserted, updated or deleted that this is about to change,
-    /// or has just.
+    /// Notifies observers of an object's inserted, updated or deleted state, before or after it changes.
     final func announceStateChange() {
         if state.contains(.observed) { context?.observation?.announce(self, .state) }
     }
 
-    /// Tells those who follow any property that the object comes or goes.
+    /// Notifies observers of any property that the object is inserted or deleted.
     final func announceLifeChange() {
         if state.contains(.observed) { context?.observation?.announceAll(self) }
     }
 
-    /// Tells those who follow changed properties that they go back to what was saved.
+    /// Notifies observers of changed properties that these return to their saved values.
     final func announceRollback() {
         guard state.contains(.observed), let observation = context?.observation else { return }
         guard state.contains(.persisted) && state.contains(.live) else {
@@ -193,12 +191,12 @@ extension ManagedObject: Observable {
         }
     }
 
-    /// Tells those who follow properties what changes when the object takes another row, which its changed values
-    /// go before. `nil` if that is not known yet, because it becomes a fault.
+    /// Notifies observers of the properties that change when the object adopts another row under its unsaved changes. `nil` if
+    /// the row is unknown, because the object becomes a fault.
     final func announceRefresh(to row: ObjectSnapshot?) {
         guard state.contains(.observed), let observation = context?.observation else { return }
         guard let row else { return observation.announceAll(self) }
-        // Whoever followed the values was told when it became a fault.
+        // Observers of the values were notified when it became a fault.
         guard state.contains(.realized) else { return }
         for slot in entity.slots where slot.isStored && edits?.changed.contains(slot.index) != true
         {
@@ -210,7 +208,7 @@ extension ManagedObject: Observable {
         }
     }
 
-    /// Tells those who follow attributes what changes when a decision about a conflict is carried out.
+    /// Notifies observers of the attributes that a merge resolution changes.
     final func announceMerge(_ decision: ResolvedConflict, onto row: ObjectSnapshot) {
         guard state.contains(.observed) else { return }
         announceStateChange()
@@ -223,8 +221,7 @@ extension ManagedObject: Observable {
         }
     }
 
-    /// Runs a closure that makes the contents of a to-many relationship others, and tells those who follow it if
-    /// they are others then.
+    /// Runs a closure that may change the contents of a to-many relationship, and notifies its observers if it has.
     final func announceRefresh(toMany index: Int, _ body: () -> Void) {
         guard state.contains(.observed), let observation = context?.observation,
             observation.isObserved(self, .toMany(index)), let old = toManyState(index).members
@@ -241,7 +238,7 @@ extension ManagedObject: Observable {
 
 // MARK: - Properties
 
-/// What Swift's Observation can follow of an object, numbered so that a set of them is a ``SlotMask``.
+/// An observable property of an object, numbered so that a set of them is a ``SlotMask``.
 struct ObservedProperty: Hashable {
     let number: Int
 
@@ -270,21 +267,20 @@ struct ObservedProperty: Hashable {
 
 // MARK: - Probes
 
-/// Tells whether `withObservationTracking` is recording accesses on this thread.
+/// Detects whether `withObservationTracking` is recording accesses on this thread.
 ///
-/// The standard library does not say, but a registrar only looks at a key path if somebody records: it then puts
-/// it into a set, which asks for its hash. So the probe has its registrar record an access by a key path that
-/// notices being hashed. That costs 33 ns, where a registrar for each object read would cost 90 ns and its
-/// memory.
+/// The standard library has no API for it, but a registrar only uses a key path while accesses are recorded: it then inserts it
+/// into a set, which computes its hash. So the probe has its registrar record an access by a key path that detects being
+/// hashed. That costs 33 ns, where a registrar for each object read would cost 90 ns and its memory.
 ///
-/// What recorded it would be kept by the probe's registrar until it is called. Therefore the registrar is
-/// replaced as soon as nobody records any more.
+/// The probe's registrar would retain the recorded closure until it is called. Therefore the registrar is replaced as soon as
+/// recording has ended.
 final class TrackingProbe {
     private final class Subject: Observable {
         subscript(observed witness: Witness) -> Void { () }
     }
 
-    /// Part of a key path that notices when it is hashed.
+    /// A key path component that detects being hashed.
     private final class Witness: Hashable {
         var wasHashed = false
 
@@ -319,7 +315,7 @@ final class TrackingProbe {
         return false
     }
 
-    /// Lets go of what recorded it.
+    /// Releases the recorded closure.
     func release() {
         guard wasRecorded else { return }
         wasRecorded = false

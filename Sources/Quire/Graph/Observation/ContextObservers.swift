@@ -1,19 +1,18 @@
-/// Something that keeps in step with what a context's objects are. Told on the context's queue, before notifications
-/// are posted.
+/// An observer of a context's objects. Called on the context's queue, before notifications are posted.
 protocol ContextObserver: AnyObject {
-    /// Objects have changed, or may be others than they were.
+    /// Objects have changed, or may have.
     func contextDidChange(_ changes: ContextChange)
-    /// Objects have other identifiers: they were saved, or that has failed.
+    /// The identifiers of objects were replaced by a save, or restored after its failure.
     func contextDidReplaceIDs(_ replaced: [(old: UInt64, new: UInt64)])
 }
 
-/// What a follower of a context is told.
+/// The changes that context observers are notified of.
 struct ContextChange {
-    /// What was done to objects that the context has.
+    /// The changes of registered objects.
     var event = EventChanges()
-    /// What was merged, also of objects that the context has not got.
+    /// The merged changes, including objects that are not registered.
     var merged = ObjectIDChanges()
-    /// Whether only those objects were named whose rows were written, not those that relate to them.
+    /// Whether only objects whose rows were written are listed, not those related to them.
     var isByRows = false
     /// Whether anything may be different.
     var concernsAll = false
@@ -21,7 +20,7 @@ struct ContextChange {
     var isSave = false
 }
 
-/// Those who follow a context, which does not keep them.
+/// Weak references to a context's observers.
 struct ContextObservers {
     private struct Reference {
         weak var follower: (any ContextObserver)?
@@ -31,7 +30,7 @@ struct ContextObservers {
 
     var isEmpty: Bool { references.isEmpty }
 
-    /// Those who are there, after the others are dropped.
+    /// Live observers; released ones are removed.
     mutating func present() -> [any ContextObserver] {
         references.removeAll { $0.follower == nil }
         return references.compactMap(\.follower)
@@ -43,14 +42,14 @@ struct ContextObservers {
 }
 
 extension ManagedObjectContext {
-    /// Tells those who follow the context.
+    /// Notifies the context's observers.
     func notifyObservers(_ changes: @autoclosure () -> ContextChange) {
         if followers.isEmpty { return }
         let changes = changes()
         for follower in followers.present() { follower.contextDidChange(changes) }
     }
 
-    /// Tells those who follow the context that objects have other identifiers.
+    /// Notifies the context's observers of replaced identifiers.
     func notifyObservers(ofReplacedIDs replaced: @autoclosure () -> [(old: UInt64, new: UInt64)]) {
         if followers.isEmpty { return }
         let replaced = replaced()
@@ -60,16 +59,16 @@ extension ManagedObjectContext {
 
 // MARK: - Changes of an event
 
-/// What one user event, a merge, a refresh or a save did to the objects of a context.
+/// The changes that one user event, a merge, a refresh or a save made to the objects of a context.
 struct EventChanges {
     var inserted: [ManagedObject] = []
     var updated: [ManagedObject] = []
     var deleted: [ManagedObject] = []
-    /// Objects whose values were read anew.
+    /// Objects whose values were read again.
     var refreshed: [ManagedObject] = []
-    /// Objects that were made faults, their changes lost.
+    /// Objects turned into faults, their changes discarded.
     var invalidated: [ManagedObject] = []
-    /// Whether the context has forgotten all its objects, which are then in `invalidated`.
+    /// Whether the context was reset; its former objects are in `invalidated`.
     var isReset = false
 
     var isEmpty: Bool {

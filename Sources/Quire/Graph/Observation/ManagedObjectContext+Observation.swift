@@ -2,7 +2,7 @@ public import Foundation
 public import Observation
 
 extension ManagedObjectContext: Observable {
-    /// Whether Swift's Observation follows the properties of the context's objects.
+    /// Whether the properties of the context's objects are observable with Swift's Observation.
     ///
     /// ```swift
     /// withObservationTracking {
@@ -12,21 +12,20 @@ extension ManagedObjectContext: Observable {
     /// }
     /// ```
     ///
-    /// `onChange` is called before the first change of a property that the closure read, by whatever way: set,
-    /// undone, redone, rolled back, refreshed, merged, decided by a merge policy, saved by a child, kept in step with an
-    /// inverse, or gone with the object's deletion. Where many objects become faults, or a merge policy decides about
-    /// relationships, it may be called although the property then is what it was. Properties are attributes and
-    /// relationships, read by key, by slot or by a typed accessor, and whether the object is inserted, updated or
-    /// deleted. Of the context, ``hasChanges``, ``insertedObjects``, ``updatedObjects`` and ``deletedObjects`` can be
-    /// followed; they are told at the end of a user event and after a save. Whether an object is a fault, what
-    /// ``ManagedObject/changedValues()`` says, and which objects a fetch or a fetched property finds, cannot.
-    /// What a context reads for itself, to save or to fetch for one, is not followed.
-    /// Like every `onChange`, it should only schedule work.
+    /// `onChange` is called before the first change of a property that the closure read, whatever its cause: set, undone,
+    /// redone, rolled back, refreshed, merged, resolved by a merge policy, saved by a child, inverse maintenance, or the
+    /// object's deletion. Where many objects become faults, or a merge policy resolves relationships, it may be called although
+    /// the property does not change. Properties are attributes and relationships, read by key, by slot or by a typed accessor,
+    /// and whether the object is inserted, updated or deleted. Of the context, ``hasChanges``, ``insertedObjects``,
+    /// ``updatedObjects`` and ``deletedObjects`` are observable; their observers are notified at the end of a user event and
+    /// after a save. Not observable are whether an object is a fault, ``ManagedObject/changedValues()``, and the results of
+    /// fetches and fetched properties. The context's own reads, to save or to execute a fetch, are not recorded. Like every
+    /// `onChange`, it should only schedule work.
     ///
-    /// It is true for `PersistentContainer.viewContext` and a document's context, which views show, and false
-    /// for others: asking Swift whether a read is recorded takes 33 to 38 ns, beside 10 to 40 ns for reading a value by
-    /// slot and 70 by key. False costs nothing. Only objects that were read while recording have a registrar, which
-    /// takes 90 ns to make. Setting it false ends the recording of what is read from then on.
+    /// True for `PersistentContainer.viewContext` and a document's context, which views show, and false for other contexts:
+    /// testing whether a read is recorded takes 33 to 38 ns, beside 10 to 40 ns for reading a value by slot and 70 by key.
+    /// False costs nothing. Only objects that were read while recording have a registrar, which takes 90 ns to make. Setting it
+    /// to false ends the recording of later reads.
     public var isObservable: Bool {
         get { stateOfObjects.contains(.observable) }
         set {
@@ -43,16 +42,16 @@ extension ManagedObjectContext: Observable {
         }
     }
 
-    /// The subscript that stands for the changed objects in key paths.
+    /// The subscript that represents the changed objects in key paths.
     subscript(observedChanges number: Int) -> Void { () }
 
-    /// Notes that the changed objects are asked for.
+    /// Registers an access to the changed objects.
     @inline(__always)
     func noteAccessOfChanges() {
         if isObservable { observation?.accessChanges(of: self) }
     }
 
-    /// Runs a closure whose reads are not followed.
+    /// Runs a closure whose reads are not recorded.
     func withoutNoting<Result>(_ body: () throws -> Result) rethrows -> Result {
         guard let observation, !observation.isSuspended else { return try body() }
         observation.isSuspended = true
@@ -72,31 +71,30 @@ extension ManagedObjectContext: Observable {
 /// | complete objects before they are saved | ``willSaveObjectsNotification``: what is changed then is saved too |
 /// | act on what was saved, with the objects | ``didSaveObjectsNotification`` |
 /// | bring another context up to date | ``didSaveObjectIDsNotification``, whose identifiers may go to any queue |
-/// | refetch after changes of others came in | ``didMergeChangesObjectIDsNotification`` |
+/// | refetch after merges of other contexts' changes | ``didMergeChangesObjectIDsNotification`` |
 /// | follow changes with `for await` | ``changes`` and ``saves``, or ``PersistentStoreCoordinator/saves`` |
 /// | follow the properties that a view shows | Swift's Observation; see ``isObservable`` |
 ///
-/// A notification's objects are read by ``Foundation/Notification/insertedObjects`` and its siblings, and only on the
-/// context's queue; its identifiers by ``Foundation/Notification/objectIDChanges``. A context that ends posts nothing.
-/// `NotificationCenter` does not keep the context an observer asks for; remove the observer when the context goes,
-/// because a later context may be at the same address.
+/// A notification's objects are read by ``Foundation/Notification/insertedObjects`` and its siblings, and only on the context's
+/// queue; its identifiers by ``Foundation/Notification/objectIDChanges``. A deallocating context posts nothing.
+/// `NotificationCenter` does not retain the observed context; remove the observer when the context is released, because a later
+/// context may have the same address.
 extension ManagedObjectContext {
-    /// Posted when a user event ends that changed objects, and after a refresh, a merge, a rollback, a reset, the
-    /// save of a child, and when a save has had a merge policy decide.
+    /// Posted when a user event ends that changed objects, and after a refresh, a merge, a rollback, a reset, the save of a
+    /// child, and a conflict resolution by a merge policy during a save.
     ///
-    /// An object that was inserted and deleted within one event is in none of its sets; one that was changed
-    /// twice is there once. A rollback has what leaves among the deleted objects, what comes back among the
-    /// inserted ones, and the others among the refreshed. A reset has all objects among the invalidated ones,
-    /// and ``Foundation/Notification/invalidatedAllObjects`` is true.
+    /// An object that was inserted and deleted within one event is in none of its sets; one that was changed twice is there
+    /// once. After a rollback, removed objects are among the deleted ones, restored ones among the inserted ones, and the rest
+    /// among the refreshed ones. After a reset all objects are among the invalidated ones, and
+    /// ``Foundation/Notification/invalidatedAllObjects`` is true.
     ///
-    /// Observers may change objects: that is a new user event, which ends at the next turn of the queue. They
-    /// may also save.
+    /// Observers may change objects: that is a new user event, which ends at the next turn of the queue. They may also save.
     public static let didChangeObjectsNotification = Notification.Name(
         "QuireManagedObjectContextDidChangeObjects")
 
-    /// Posted when a save begins that has something to save, before ``ManagedObject/willSave()`` and validation.
+    /// Posted when a save with changes begins, before ``ManagedObject/willSave()`` and validation.
     ///
-    /// Observers may change objects, but not save: that stops the program with a sentence.
+    /// Observers may change objects, but not save, which traps.
     public static let willSaveObjectsNotification = Notification.Name(
         "QuireManagedObjectContextWillSaveObjects")
 
@@ -110,42 +108,41 @@ extension ManagedObjectContext {
     public static let didSaveObjectIDsNotification = Notification.Name(
         "QuireManagedObjectContextDidSaveObjectIDs")
 
-    /// Posted when changes saved elsewhere have been merged into the context, with the identifiers that were
-    /// given to it. What that did to objects the context has was posted as ``didChangeObjectsNotification``
-    /// before.
+    /// Posted after changes saved by another context have been merged, with the identifiers passed to the merge. The resulting
+    /// changes of registered objects were posted as ``didChangeObjectsNotification`` before.
     public static let didMergeChangesObjectIDsNotification = Notification.Name(
         "QuireManagedObjectContextDidMergeChangesObjectIDs")
 
     /// The keys in the notifications' `userInfo`.
     ///
-    /// The sets of objects are made only when they are asked for, so they are not in `userInfo` themselves; read
-    /// ``Foundation/Notification/insertedObjects`` and so on.
+    /// The sets of objects are built on first access, so they are not in `userInfo` themselves; read
+    /// ``Foundation/Notification/insertedObjects`` and its siblings.
     public enum NotificationKey: String, Sendable {
-        /// What happened to which objects.
+        /// The changed objects.
         case objects
-        /// What happened to which objects, as ``ObjectIDChanges``.
+        /// The identifiers of the changed objects, as ``ObjectIDChanges``.
         case objectIDs
     }
 
     // MARK: Posting
 
-    /// Tells those who observe the context what a user event, a merge or a refresh did.
+    /// Notifies the context's observers of a user event, a merge or a refresh.
     func didEndEvent(_ changes: EventChanges) {
         notifyObservers(ContextChange(event: changes, concernsAll: changes.isReset))
         announce(changes)
         if isWriteBehindParent && !changes.isReset { announceToChildren(changes) }
     }
 
-    /// Has a relay's children merge an event, except what one of them has saved.
+    /// Notifies a write-behind parent's children of an event, except for objects that one of them has saved.
     private func announceToChildren(_ changes: EventChanges) {
         if saveObservers.isEmpty { return }
-        // What is new has the identifiers then by which children will know it.
+        // New objects get the identifiers by which children will know them.
         if changes.inserted.contains(where: \.objectID.isTemporary) { try? prepareForChild() }
         let changes = changes.objectIDs.filter { !savedByChild.contains($0.bits) }
         if !changes.isEmpty { saveObservers.tell(changes, except: nil) }
     }
 
-    /// Tells observers what a user event, a merge or a refresh did; those who follow the context know it.
+    /// Posts the notification of a user event, a merge or a refresh; context observers have been notified.
     func announce(_ changes: EventChanges) {
         observation?.contextDidChange(self)
         guard !changes.isEmpty else { return }
@@ -153,13 +150,12 @@ extension ManagedObjectContext {
         post(Self.didChangeObjectsNotification, .objects, ChangedObjects(changes, on: queueMarker))
     }
 
-    /// Tells those who observe the context what was merged into it, after ``didEndEvent(_:)`` with what that
-    /// did to its objects.
+    /// Posts the notification of a merge, after ``didEndEvent(_:)`` with its changes of registered objects.
     func didMerge(_ changes: ObjectIDChanges) {
         post(Self.didMergeChangesObjectIDsNotification, .objectIDs, changes)
     }
 
-    /// Tells observers that a save begins, and ends the event of what they change.
+    /// Posts the notification of a beginning save, and ends the event of the observers' changes.
     func announceSave() {
         precondition(
             !isAnnouncingSave,
@@ -171,7 +167,7 @@ extension ManagedObjectContext {
         processPendingChanges()
     }
 
-    /// What a save is about to save.
+    /// The changes of a beginning save.
     ///
     /// - Complexity: O(*n*) in changed objects.
     func changesToSave(inserted: [ManagedObject]) -> EventChanges {
@@ -186,7 +182,7 @@ extension ManagedObjectContext {
         return changes
     }
 
-    /// Tells those who observe the context what was saved.
+    /// Notifies observers of a finished save.
     func didSave(_ changes: EventChanges) {
         notifyObservers(ContextChange(event: changes, isSave: true))
         observation?.contextDidChange(self)
@@ -203,7 +199,7 @@ extension ManagedObjectContext {
     }
 
     private func post(_ name: Notification.Name, _ information: [AnyHashable: Any]? = nil) {
-        // What a relay passes on is announced where it was changed.
+        // A write-behind parent posts nothing: its children announce their changes.
         if isWriteBehindParent { return }
         NotificationCenter.default.post(name: name, object: self, userInfo: information)
     }
@@ -211,22 +207,22 @@ extension ManagedObjectContext {
 
 // MARK: - Contents of notifications
 
-/// What the notifications of a ``ManagedObjectContext`` say. All sets of objects are empty in other
-/// notifications, and in those that have identifiers only. Used on the context's queue.
+/// The contents of a ``ManagedObjectContext``'s notifications. All sets of objects are empty in other notifications, and in
+/// those that have identifiers only. Used on the context's queue.
 ///
-/// - Complexity: O(*n*) in the objects of a set when it is asked for first.
+/// - Complexity: O(*n*) in the objects of a set at its first access.
 extension Notification {
-    /// New objects, and deleted ones that are back.
+    /// Inserted objects, and restored ones.
     public var insertedObjects: Set<ManagedObject> { changedObjects?.inserted ?? [] }
     /// Objects whose values or relationships changed.
     public var updatedObjects: Set<ManagedObject> { changedObjects?.updated ?? [] }
-    /// Deleted objects, and new ones that have left the context.
+    /// Deleted objects, and new ones removed from the context.
     public var deletedObjects: Set<ManagedObject> { changedObjects?.deleted ?? [] }
     /// Objects that had no changes, or lost them, and have the values of the store or the parent.
     public var refreshedObjects: Set<ManagedObject> { changedObjects?.refreshed ?? [] }
-    /// Objects that were made faults, their changes lost.
+    /// Objects turned into faults, their changes discarded.
     public var invalidatedObjects: Set<ManagedObject> { changedObjects?.invalidated ?? [] }
-    /// Whether the context was reset: it has none of the objects any more that it had.
+    /// Whether the context was reset and has released all its objects.
     public var invalidatedAllObjects: Bool { changedObjects?.changes.isReset ?? false }
 
     /// The same by identifiers, which may go to any queue. `nil` if the notification has nothing to do with
@@ -241,8 +237,7 @@ extension Notification {
     }
 }
 
-/// The objects of a notification, made sets of when somebody asks. A program that observes nothing pays for
-/// none.
+/// The objects of a notification, turned into sets on first access, so that unobserved programs do not pay for them.
 final class ChangedObjects {
     private let contents: Contents
     private let marker: QueueMarker
@@ -298,22 +293,22 @@ final class ChangedObjects {
 /// }
 /// ```
 ///
-/// Every call gives a sequence of its own, which has all that happens from the call on, also while nobody
-/// waits for it: nothing is dropped, so a consumer that falls behind makes it grow. It ends when the context
-/// goes, which it does not keep, or when the task that waits is cancelled. Give each consumer its own.
+/// Every call returns a new sequence, which has all changes from the call on: nothing is dropped, so it grows if its consumer
+/// falls behind. It ends when the context is released, which it does not retain, or when the awaiting task is cancelled. Use
+/// one for each consumer.
 extension ManagedObjectContext {
-    /// What user events, merges, refreshes, rollbacks, resets and saves of children do to the context's objects:
-    /// one element each. New objects have temporary identifiers until they are saved.
+    /// The changes of the context's objects by user events, merges, refreshes, rollbacks, resets and saves of children: one
+    /// element each. New objects have temporary identifiers until they are saved.
     public var changes: AsyncStream<ObjectIDChanges> { changeBroadcast.stream() }
 
-    /// What this context saves, to its parent or to the store: one element for each save that succeeded.
+    /// The context's saves, to its parent or to the store: one element for each save that succeeded.
     public var saves: AsyncStream<ObjectIDChanges> { saveBroadcast.stream() }
 }
 
 extension ConfinedContext {
-    /// What happens to the context's objects; see ``ManagedObjectContext/changes``. May be called anywhere.
+    /// The changes of the context's objects; see ``ManagedObjectContext/changes``. May be called anywhere.
     public var changes: AsyncStream<ObjectIDChanges> { changeBroadcast.stream() }
 
-    /// What the context saves; see ``ManagedObjectContext/saves``. May be called anywhere.
+    /// The context's saves; see ``ManagedObjectContext/saves``. May be called anywhere.
     public var saves: AsyncStream<ObjectIDChanges> { saveBroadcast.stream() }
 }

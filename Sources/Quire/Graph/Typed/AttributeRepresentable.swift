@@ -20,17 +20,17 @@ public import Foundation
 /// }
 /// ```
 public protocol AttributeRepresentable: SendableMetatype {
-    /// The types of attributes whose every value the type can hold. A model made of a class uses the first.
+    /// The attribute types whose every value is representable. A model made from a class uses the first.
     static var attributeTypes: [AttributeType] { get }
-    /// What a property that is not optional gives if there is no value, nor a default value in class or model.
+    /// The value of a non-optional property without a value, and without a default value in class or model.
     static var missingValue: Self { get }
-    /// A value that a computation is unlikely to give by chance; key paths are told apart by it.
+    /// A value that a computation is unlikely to return by chance; used to probe key paths.
     static var unlikelyValue: Self { get }
-    /// The value of a property of an object; `nil` if there is none.
+    /// The value of an object's property; `nil` if it is missing.
     static func value(of object: ManagedObject, at ordinal: Int) -> Self?
-    /// Takes the value out of an attribute's; `nil` if it is none of this type.
+    /// Converts an attribute value; `nil` if it is of another type.
     init?(attributeValue value: AttributeValue)
-    /// The value as an attribute keeps it.
+    /// The attribute's representation of the value.
     var attributeValue: AttributeValue { get }
 }
 
@@ -65,7 +65,7 @@ extension Int64: AttributeRepresentable {
         return object.integer(at: slot)
     }
 
-    /// Takes an integer.
+    /// Converts an integer.
     public init?(attributeValue value: AttributeValue) {
         guard case .integer(let integer) = value else { return nil }
         self = integer
@@ -91,7 +91,7 @@ extension Int: AttributeRepresentable {
         return object.integer(at: slot).flatMap { Int(exactly: $0) }
     }
 
-    /// Takes an integer.
+    /// Converts an integer.
     public init?(attributeValue value: AttributeValue) {
         guard let integer = Int64(attributeValue: value) else { return nil }
         self.init(exactly: integer)
@@ -117,7 +117,7 @@ extension Int32: AttributeRepresentable {
         return object.integer(at: slot).flatMap { Int32(exactly: $0) }
     }
 
-    /// Takes an integer that fits.
+    /// Converts an integer that fits.
     public init?(attributeValue value: AttributeValue) {
         guard let integer = Int64(attributeValue: value) else { return nil }
         self.init(exactly: integer)
@@ -143,7 +143,7 @@ extension Int16: AttributeRepresentable {
         return object.integer(at: slot).flatMap { Int16(exactly: $0) }
     }
 
-    /// Takes an integer that fits.
+    /// Converts an integer that fits.
     public init?(attributeValue value: AttributeValue) {
         guard let integer = Int64(attributeValue: value) else { return nil }
         self.init(exactly: integer)
@@ -155,7 +155,7 @@ extension Int16: AttributeRepresentable {
 
 // MARK: - Other types
 
-// Types that rows keep in a form of their own are read in it, without an AttributeValue in between.
+// Types with their own representation in rows are read directly, without an AttributeValue in between.
 
 extension Double: AttributeRepresentable {
     /// Floating-point numbers of both widths.
@@ -173,7 +173,7 @@ extension Double: AttributeRepresentable {
         return object.double(at: slot)
     }
 
-    /// Takes a floating-point number.
+    /// Converts a floating-point number.
     public init?(attributeValue value: AttributeValue) {
         guard case .double(let double) = value else { return nil }
         self = double
@@ -199,7 +199,7 @@ extension Float: AttributeRepresentable {
         return object.double(at: slot).map { Float($0) }
     }
 
-    /// Takes a floating-point number, rounded.
+    /// Converts a floating-point number, rounded.
     public init?(attributeValue value: AttributeValue) {
         guard case .double(let double) = value else { return nil }
         self.init(double)
@@ -225,7 +225,7 @@ extension Bool: AttributeRepresentable {
         return object.boolean(at: slot)
     }
 
-    /// Takes a truth value.
+    /// Converts a Boolean.
     public init?(attributeValue value: AttributeValue) {
         guard case .boolean(let boolean) = value else { return nil }
         self = boolean
@@ -251,7 +251,7 @@ extension String: AttributeRepresentable {
         return object.string(at: slot)
     }
 
-    /// Takes a text.
+    /// Converts a string.
     public init?(attributeValue value: AttributeValue) {
         guard case .string(let string) = value else { return nil }
         self = string
@@ -277,7 +277,7 @@ extension Date: AttributeRepresentable {
         return object.date(at: slot)
     }
 
-    /// Takes a date.
+    /// Converts a date.
     public init?(attributeValue value: AttributeValue) {
         guard case .date(let date) = value else { return nil }
         self = date
@@ -307,7 +307,7 @@ extension UUID: AttributeRepresentable {
         return object.uuid(at: slot)
     }
 
-    /// Takes a UUID.
+    /// Converts a UUID.
     public init?(attributeValue value: AttributeValue) {
         guard case .uuid(let uuid) = value else { return nil }
         self = uuid
@@ -325,7 +325,7 @@ extension Decimal: AttributeRepresentable {
     /// Some number.
     public static var unlikelyValue: Decimal { Decimal(-7_318_462) / 1000 }
 
-    /// Takes a decimal number.
+    /// Converts a decimal number.
     public init?(attributeValue value: AttributeValue) {
         guard case .decimal(let decimal) = value else { return nil }
         self = decimal
@@ -343,7 +343,7 @@ extension Data: AttributeRepresentable {
     /// Some bytes.
     public static var unlikelyValue: Data { Data([7, 3, 1, 8, 4, 6, 2, 7, 1, 6, 2, 5]) }
 
-    /// Takes a binary value.
+    /// Converts a binary value.
     public init?(attributeValue value: AttributeValue) {
         guard case .binary(let data) = value else { return nil }
         self = data
@@ -363,7 +363,7 @@ extension URL: AttributeRepresentable {
         URL(string: "quire-probe://X/7318?q=4627#162") ?? missingValue
     }
 
-    /// Takes a URI.
+    /// Converts a URI.
     public init?(attributeValue value: AttributeValue) {
         guard case .uri(let uri) = value else { return nil }
         self = uri

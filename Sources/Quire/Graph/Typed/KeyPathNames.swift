@@ -1,14 +1,12 @@
 public import Foundation
 
 extension EntityClass where Self: ManagedObject {
-    /// The model's names of the properties that a key path leads through, first to last: `["author", "name"]` for
-    /// `\Book.author?.name`.
+    /// The model's names of a key path's properties, first to last: `["author", "name"]` for `\Book.author?.name`.
     ///
-    /// `nil` if it does not lead through properties marked `@Attribute` and `@Relationship` only. The identifier of an
-    /// object is named `objectID`. A computed property on the way is tried out on an object without a context, once; it
-    /// must not need one.
+    /// `nil` if it contains properties other than those marked `@Attribute` and `@Relationship`. The identifier of an object is
+    /// named `objectID`. A computed property in it is called on an object without a context, once; it must not need one.
     ///
-    /// - Complexity: O(1) for a key path that was asked about before.
+    /// - Complexity: O(1) for a cached key path.
     public static func propertyNames(for keyPath: PartialKeyPath<Self>) -> [String]? {
         PropertyProbe.names(of: keyPath)
     }
@@ -28,10 +26,9 @@ extension EntityClass where Self: ManagedObject {
 }
 
 extension SortOrdering {
-    /// Orders by a key path of a typed class.
+    /// A sort ordering by a key path of a typed class.
     ///
-    /// Stops the program with a sentence if it leads through something that is neither `@Attribute` nor
-    /// `@Relationship`.
+    /// Traps if it contains a property that is neither `@Attribute` nor `@Relationship`.
     public init<Object: ManagedObject>(
         _ keyPath: PartialKeyPath<Object>, ascending: Bool = true,
         options: QueryComparison.Options = []
@@ -43,8 +40,7 @@ extension SortOrdering {
 extension QueryExpression {
     /// The value at a key path of a typed class.
     ///
-    /// Stops the program with a sentence if it leads through something that is neither `@Attribute` nor
-    /// `@Relationship`.
+    /// Traps if it contains a property that is neither `@Attribute` nor `@Relationship`.
     public static func key<Object: ManagedObject>(
         _ keyPath: PartialKeyPath<Object>
     ) -> QueryExpression {
@@ -54,8 +50,8 @@ extension QueryExpression {
 
 // MARK: - To-many relationships
 
-/// Changes of a to-many relationship that read nothing and cost the same however many objects it leads to. Each sets
-/// the other side too, and stops the program with a sentence if the object is of another context or was deleted.
+/// Changes of a to-many relationship that read nothing and take constant time in its contents. Each maintains the inverse, and
+/// traps if the object is of another context or was deleted.
 extension EntityClass where Self: ManagedObject {
     /// Adds an object to a to-many relationship.
     public func add<Destination: ManagedObject>(
@@ -71,7 +67,7 @@ extension EntityClass where Self: ManagedObject {
         add(object, to: Self.requireName(keyPath))
     }
 
-    /// Inserts an object into an ordered to-many relationship at a position. An object that is there already moves.
+    /// Inserts an object into an ordered to-many relationship at a position. A member already present moves.
     ///
     /// - Complexity: O(*n*).
     public func insert<Destination: ManagedObject>(
@@ -80,14 +76,14 @@ extension EntityClass where Self: ManagedObject {
         insert(object, into: Self.requireName(keyPath), at: index)
     }
 
-    /// Takes an object out of a to-many relationship.
+    /// Removes an object from a to-many relationship.
     public func remove<Destination: ManagedObject>(
         _ object: Destination, from keyPath: KeyPath<Self, Set<Destination>>
     ) {
         remove(object, from: Self.requireName(keyPath))
     }
 
-    /// Takes an object out of an ordered to-many relationship.
+    /// Removes an object from an ordered to-many relationship.
     public func remove<Destination: ManagedObject>(
         _ object: Destination, from keyPath: KeyPath<Self, [Destination]>
     ) {
@@ -172,7 +168,7 @@ extension EntityDeclaration.Property {
 // MARK: - Predicates of Foundation
 
 extension QueryPredicate {
-    /// The condition that one of Foundation's predicates states of objects of a typed class.
+    /// Translates a Foundation predicate about objects of a typed class.
     ///
     /// ```swift
     /// let era: Range<Int16> = 1790..<1820
@@ -182,18 +178,18 @@ extension QueryPredicate {
     /// try context.fetch(Book.fetchRequest(where: predicate, sortBy: [SortDescriptor(\.title)]))
     /// ```
     ///
-    /// The condition is tested by the store, as any other; to put several together, use `.and([…])` and `.or([…])`.
-    /// It may ask for properties marked `@Attribute` and `@Relationship`, follow relationships, compare, calculate,
-    /// and ask about the elements of to-many relationships with `contains`, `allSatisfy`, `filter`, `count` and
-    /// `isEmpty`. What it captures must be `Codable`, which Foundation asks for, and of a type that attributes may
-    /// have, an enumeration over one, a list or a range of these; instead of an object, capture its `objectID`.
+    /// The store evaluates it as any other predicate; combine several with `.and([…])` and `.or([…])`. It may read properties
+    /// marked `@Attribute` and `@Relationship`, follow relationships, compare, calculate, and test the elements of to-many
+    /// relationships with `contains`, `allSatisfy`, `filter`, `count` and `isEmpty`. Captured values must be `Codable`, as
+    /// Foundation requires, and of an attribute's type, an enumeration over one, a list or a range of these; instead of an
+    /// object, capture its `objectID`.
     ///
-    /// It means what Foundation finds when it evaluates the predicate itself, with few differences: texts compare by
-    /// their bytes, not by canonical equivalence; types of a program's own compare as they are kept; a property without
-    /// a value is missing, even if it reads as 0 or an empty text for not being optional; and where Foundation fails,
-    /// as `!` does on a missing value, the value is missing.
+    /// Its matches equal those of Foundation's evaluation, with few differences: strings compare by their bytes, not by
+    /// canonical equivalence; custom types compare by their stored representation; a property without a value is missing, even
+    /// if it reads as 0 or an empty string because it is not optional; and where Foundation traps, as `!` does on a missing
+    /// value, the value is missing.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported`, quoting the part of the predicate that a query cannot say.
+    /// - Throws: ``QuireError`` with code `unsupported`, quoting the part of the predicate that a query cannot express.
     public init<Object: ManagedObject>(_ predicate: Predicate<Object>) throws {
         self = try PredicateTranslation.condition(
             of: predicate,
@@ -204,13 +200,13 @@ extension QueryPredicate {
 }
 
 extension SortOrdering {
-    /// The order that one of Foundation's sort descriptors states for objects of a typed class.
+    /// Converts a Foundation sort descriptor for objects of a typed class.
     ///
-    /// Texts are ordered by their bytes, which is what `.lexical` asks for but for texts that differ and are canonically
-    /// equivalent. Missing values are the smallest, as for Foundation.
+    /// Strings are ordered by their bytes, which equals `.lexical` except for different strings that are canonically
+    /// equivalent. Missing values are the smallest, as in Foundation.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if the key path leads through something that is neither
-    ///   `@Attribute` nor `@Relationship`, or if texts are to be compared otherwise.
+    /// - Throws: ``QuireError`` with code `unsupported` if the key path contains a property that is neither `@Attribute` nor
+    ///   `@Relationship`, or for other string comparisons.
     public init<Object: ManagedObject>(_ descriptor: SortDescriptor<Object>) throws {
         guard let keyPath = descriptor.keyPath, let names = PropertyProbe.names(of: keyPath) else {
             throw QuireError(

@@ -1,4 +1,4 @@
-/// Says which objects of a class to find, and in what order: a ``FetchRequest`` whose result has a type.
+/// A fetch request for the objects of a class: a ``FetchRequest`` with typed results.
 ///
 /// ```swift
 /// var request = Book.fetchRequest()
@@ -7,7 +7,7 @@
 /// for book in try context.fetch(request) { print(book.title) }
 /// ```
 ///
-/// Which entity it is about, the context's model knows: the one to which the class is bound.
+/// The entity is the one that the context's model binds to the class.
 @dynamicMemberLookup
 public struct TypedFetchRequest<Object: ManagedObject>: Sendable, Hashable {
     /// The request; the name of its entity is filled in by the context.
@@ -21,7 +21,7 @@ public struct TypedFetchRequest<Object: ManagedObject>: Sendable, Hashable {
     /// A request whose entity is the one of the class.
     init(_ untyped: FetchRequest) { self.untyped = untyped }
 
-    /// What else a ``FetchRequest`` can say.
+    /// The other properties of ``FetchRequest``.
     public subscript<Value>(
         dynamicMember keyPath: WritableKeyPath<FetchRequest, Value>
     ) -> Value {
@@ -29,7 +29,7 @@ public struct TypedFetchRequest<Object: ManagedObject>: Sendable, Hashable {
         set { untyped[keyPath: keyPath] = newValue }
     }
 
-    /// The request for a model, with the name of the entity to which the class is bound.
+    /// The request for a model, with the name of the entity bound to the class.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity` if there is none, or more than one.
     public func request(in layout: ResolvedModel) throws -> FetchRequest {

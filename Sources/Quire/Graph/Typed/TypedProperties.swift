@@ -1,24 +1,23 @@
 internal import Synchronization
 
-/// Finds out which properties a key path of a typed class names.
+/// Determines the properties in a key path of a typed class.
 ///
-/// A key path cannot tell its names, so it is tried out on an object of its class that belongs to no context and
-/// whose entity has no table of properties. Accessors that find no place in the table come here, so that reading
-/// ordinary objects costs nothing: what is asked for is written down, and answered with an unlikely value, or with
-/// another such object. The key path names these properties if each was asked of the answer before, and the last
-/// answer is what came out; so `\Book.title.count` and a computed property that does more than pass on a value name
-/// none.
+/// A key path does not expose its names, so it is evaluated on an object of its class without a context, whose entity has no
+/// property table. Accessors that find no entry in the table call the probe, so that reading ordinary objects costs nothing
+/// extra: the access is recorded, and returns an unlikely value, or another such object. The key path consists of these
+/// properties if each was read from the previous result, and the last result is the key path's value; so `\Book.title.count`
+/// and a computed property that does more than return a value have no names.
 @usableFromInline
 final class PropertyProbe: @unchecked Sendable {
     // Unchecked: it is only used by the thread that made it, while it reads the key path.
 
-    /// Something that was asked.
+    /// A recorded access.
     private struct Step {
         let object: ManagedObject
         let key: String
-        /// The object answered, if it was one and can be asked on.
+        /// The returned object, if it was one and can be read further.
         let answer: ManagedObject?
-        /// Whether a value is what was answered.
+        /// Whether a value is the returned one.
         let isAnswer: (Any) -> Bool
     }
 
@@ -27,8 +26,7 @@ final class PropertyProbe: @unchecked Sendable {
 
     // MARK: Key paths
 
-    /// The model's names of the properties that a key path leads through; `nil` if it does not lead through properties
-    /// of typed classes only.
+    /// The model's names of a key path's properties; `nil` if it contains properties other than those of typed classes.
     static func names(of keyPath: AnyKeyPath) -> [String]? {
         let key = Key(keyPath: keyPath)
         if let known = cache.withLock({ $0[key] }) { return known }
@@ -137,20 +135,19 @@ final class PropertyProbe: @unchecked Sendable {
 
 // MARK: - Accessors
 
-// What the accessors of typed classes call; the macros `@Attribute` and `@Relationship` write the calls. A property is
-// named by its ordinal (see EntityDeclaration). Reading one is a look into the entity's table and then what the
-// accessors by slot do; nothing here looks up a name.
+// The calls that the macros `@Attribute` and `@Relationship` generate. A property is identified by its ordinal (see
+// EntityDeclaration). Reading one is a lookup in the entity's table followed by access by slot; nothing here looks up a name.
 
 extension ManagedObject {
-    /// Counts the properties that subclasses declare, from none. The macro `@Entity` writes one for each class, which
-    /// goes on where its superclass's ends.
+    /// Counts the properties that subclasses declare, from zero. The macro `@Entity` generates one for each class, which
+    /// continues its superclass's.
     public enum PropertyOrdinals {
         /// The number of properties so far.
         @inlinable public static var propertyCount: Int { 0 }
     }
 
-    /// The slot of a property, or the position of a to-many relationship; `nil` for the object that finds out what a
-    /// key path names, whose entity has no table.
+    /// The slot of a property, or the position of a to-many relationship; `nil` for the probe of a key path, whose entity has
+    /// no table.
     @inline(__always)
     final func position(of ordinal: Int) -> Int? {
         let table = entity.classTable
@@ -167,14 +164,13 @@ extension ManagedObject {
         Value.value(of: self, at: ordinal)
     }
 
-    /// The value of an attribute; if there is none, the model's default value, or else
-    /// ``AttributeRepresentable/missingValue``.
+    /// The value of an attribute, else the model's default value, else ``AttributeRepresentable/missingValue``.
     @inlinable @inline(__always)
     public final func attribute<Value: AttributeRepresentable>(_ ordinal: Int) -> Value {
         Value.value(of: self, at: ordinal) ?? defaultValue(ordinal)
     }
 
-    /// The value of an attribute; if there is none, the class's default value.
+    /// The value of an attribute, else the class's default value.
     @inlinable @inline(__always)
     public final func attribute<Value: AttributeRepresentable>(
         _ ordinal: Int, default value: @autoclosure () -> Value
@@ -182,7 +178,7 @@ extension ManagedObject {
         Value.value(of: self, at: ordinal) ?? value()
     }
 
-    /// The value of an optional attribute that holds raw values; `nil` also if it is none of the type's.
+    /// The value of an optional attribute with raw values; `nil` also for an invalid raw value.
     @inlinable @inline(__always)
     public final func attribute<Value: RawRepresentable>(_ ordinal: Int) -> Value?
     where Value.RawValue: AttributeRepresentable {
@@ -190,8 +186,7 @@ extension ManagedObject {
         return Value(rawValue: raw) ?? PropertyProbe.answer(ordinal, of: self, nil)
     }
 
-    /// The value of an attribute that holds raw values; if there is none, or it is none of the type's, the class's
-    /// default value.
+    /// The value of an attribute with raw values; if it is missing or an invalid raw value, the class's default value.
     @inlinable @inline(__always)
     public final func attribute<Value: RawRepresentable>(
         _ ordinal: Int, default value: @autoclosure () -> Value
@@ -222,8 +217,8 @@ extension ManagedObject {
         preconditionFailure("Never called: it is unavailable.")
     }
 
-    /// Sets an attribute. Stops the program with a sentence if it cannot keep the value: not-a-number, or an integer
-    /// that is out of range for an entity whose attribute is narrower.
+    /// Sets an attribute. Traps if the value is not representable: not-a-number, or an integer out of range for an entity whose
+    /// attribute is narrower.
     @inlinable @inline(__always)
     public final func setAttribute<Value: AttributeRepresentable>(_ ordinal: Int, _ value: Value) {
         setProperty(ordinal, value.attributeValue)
@@ -272,15 +267,14 @@ extension ManagedObject {
 // MARK: - Relationships
 
 extension ManagedObject {
-    /// The object that a to-one relationship leads to.
+    /// The destination of a to-one relationship.
     @inlinable @inline(__always)
     public final func related<Destination: ManagedObject>(_ ordinal: Int) -> Destination? {
         relatedObject(ordinal).flatMap { Self.object($0, as: Destination.self) }
     }
 
-    /// Sets the object that a to-one relationship leads to, and the other side with it. Stops the program with a
-    /// sentence if it is of another context; one that is gone is reported as the context's
-    /// ``ManagedObjectContext/lastFaultError``, and nothing is changed.
+    /// Sets the destination of a to-one relationship, and its inverse. Traps if the object is of another context; if it does
+    /// not exist that is reported as the context's ``ManagedObjectContext/lastFaultError``, and nothing is changed.
     public final func setRelated(_ ordinal: Int, _ object: ManagedObject?) {
         guard let slot = position(of: ordinal),
             let index = entity.slots[slot].relationshipIndex
@@ -288,7 +282,7 @@ extension ManagedObject {
         trapping { try setObject(object, through: entity.relationships[index]) }
     }
 
-    /// The objects that an ordered to-many relationship leads to.
+    /// The objects in an ordered to-many relationship.
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
     @inlinable
@@ -296,7 +290,7 @@ extension ManagedObject {
         relatedObjects(ordinal).compactMap { Self.object($0, as: Destination.self) }
     }
 
-    /// The objects that a to-many relationship leads to.
+    /// The objects in a to-many relationship.
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
     @inlinable
@@ -304,9 +298,8 @@ extension ManagedObject {
         Set(relatedObjects(ordinal).lazy.compactMap { Self.object($0, as: Destination.self) })
     }
 
-    /// Sets the objects that an ordered to-many relationship leads to. Stops the program with a sentence if one is of
-    /// another context; if one is gone that is reported as the context's ``ManagedObjectContext/lastFaultError``, and
-    /// nothing is changed.
+    /// Sets the objects of an ordered to-many relationship. Traps if one is of another context; if one does not exist that is
+    /// reported as the context's ``ManagedObjectContext/lastFaultError``, and nothing is changed.
     ///
     /// - Complexity: O(*n*). To change one object, use ``EntityClass/add(_:to:)-(_,KeyPath<Self,Set<Destination>>)``
     ///   and its siblings.
@@ -317,9 +310,8 @@ extension ManagedObject {
         setRelatedObjects(ordinal, objects)
     }
 
-    /// Sets the objects that a to-many relationship leads to. Stops the program with a sentence if one is of another
-    /// context; if one is gone that is reported as the context's ``ManagedObjectContext/lastFaultError``, and nothing is
-    /// changed.
+    /// Sets the objects of a to-many relationship. Traps if one is of another context; if one does not exist that is reported
+    /// as the context's ``ManagedObjectContext/lastFaultError``, and nothing is changed.
     ///
     /// - Complexity: O(*n* log *n*).
     @inlinable

@@ -1,4 +1,4 @@
-/// A change that a child has saved to its parent, with what the parent's save needs to know of it.
+/// A child's saved change, with the state that the parent's save needs.
 struct PendingChange: Sendable {
     enum Kind: Sendable {
         case inserted, updated, deleted
@@ -7,16 +7,16 @@ struct PendingChange: Sendable {
     }
 
     var kind: Kind
-    /// The change; of a deletion only what it is about. Its version is the one that the store has; 0 if that is not known,
-    /// which it need not be unless the row is written.
+    /// The change; of a deletion only its subject. Its version is the store's; 0 if unknown, which is allowed unless the row is
+    /// written.
     var change: ObjectChange
-    /// The number of the child, which has seen all of what the object is.
+    /// The number of the child, which has seen all values of the object.
     var author: UInt32
 
     var bits: UInt64 { change.objectID.bits }
     var entity: ResolvedEntity { change.entity }
 
-    /// Whether there are values that are not saved. Then all values of the object are known.
+    /// Whether there are unsaved values. Then all values of the object are known.
     var hasValues: Bool {
         switch kind {
         case .inserted: true
@@ -64,12 +64,12 @@ struct PendingChange: Sendable {
 }
 
 extension ToManyChange {
-    /// Adds what happened afterwards.
+    /// Adds a later change.
     fileprivate mutating func add(_ next: ToManyChange, isMaybeStored: Bool) {
         if let order = next.order {
             if self.order == nil {
                 let added = Set(added)
-                // Where those were that went out before nobody knows.
+                // The positions of members removed before are unknown.
                 previousOrder =
                     removed.isEmpty ? next.previousOrder?.filter { !added.contains($0) } : nil
             }
@@ -91,7 +91,7 @@ extension ToManyChange {
     }
 }
 
-/// What several children, or one several times, have saved to their parent: a change for each object.
+/// The merged saves of a parent's children: one change for each object.
 struct PendingChangeSet: Sendable {
     private(set) var changes: ContiguousArray<PendingChange> = []
     private var positions: [UInt64: Int] = [:]
@@ -152,14 +152,14 @@ struct PendingChangeSet: Sendable {
         if changes[position].kind == .none { positions[change.bits] = nil }
     }
 
-    /// Adds what was saved to the parent after this.
+    /// Adds later saves.
     mutating func add(_ later: PendingChangeSet) {
         add(ContiguousArray(later.changes.lazy.filter { $0.kind != .none }), records: later.records)
     }
 
-    /// What a save hands to the store.
+    /// The change set of a save to the store.
     ///
-    /// - Parameter includesBases: Whether it has what the children have seen, even where that is no row of the store.
+    /// - Parameter includesBases: Whether it has the children's base snapshots, even where they are no rows of the store.
     func changeSet(includesBases: Bool = false) -> ChangeSet {
         var set = ChangeSet()
         set.records = records

@@ -1,33 +1,33 @@
-/// What the children of a document's parent context have saved to it and the store does not have: as the values that they came
-/// as, which any thread may read, until somebody uses the parent's own objects.
+/// The saves of the children of a document's parent context that the store does not have: buffered as values, which any thread
+/// may read, until the parent's own objects are used.
 ///
-/// Either the values are here, and the parent has no objects; then children read and save without waiting for its queue. Or
-/// its objects have the changes, ``ManagedObjectContext/takeOver(_:)`` has made them, and children ask them on its queue. It
-/// goes from the first to the second when a block begins to use the context, when a child saves what contradicts what another
-/// one has saved, and when the store finds a conflict; and back when the context has neither changes nor objects.
+/// Either the values are buffered, and the parent has no objects; then children read and save without waiting for its queue. Or
+/// they are materialized as changes of its objects by ``ManagedObjectContext/takeOver(_:)``, and children read these on its
+/// queue. They are materialized when a block begins to use the context, when a child's save contradicts another child's, and
+/// when the store reports a conflict; buffering resumes when the context has neither changes nor objects.
 final class WriteBehindBuffer: Sendable {
     struct State: ~Copyable {
-        /// Whether the values are here.
+        /// Whether values are buffered.
         var isBuffering = false
-        /// What no save has begun to write.
+        /// The pending changes of the next save.
         var current = PendingChangeSet()
-        /// What is being saved, while a save runs.
+        /// The changes of the running save.
         var saving: PendingChangeSet?
-        /// Both, while a save runs, for those who read.
+        /// Both, while a save runs, for readers.
         var both = PendingChangeSet()
-        /// What readers have found out about the visible changes.
+        /// Cached predicate matches among the visible changes.
         var matches = PredicateMatchCache()
         var savedVersions = SavedVersions()
-        /// Rises whenever rows of the store may be newer than a view which was made before.
+        /// Incremented whenever rows of the store may be newer than an existing view.
         var generation = 0
-        /// What children read, if any has since the last change.
+        /// The children's snapshot, if one was made since the last change.
         var view: WriteBehindSnapshot?
-        /// What waits to be merged into the context, if it merges automatically.
+        /// The merges pending for the context, if it merges automatically.
         var parentSaveMerger: ParentSaveMerger?
-        /// Told on the thread of a child that has saved.
+        /// Called on the thread of a child that has saved.
         var didTakeChanges: (@Sendable () -> Void)?
 
-        /// All that the store does not have.
+        /// All changes that the store does not have.
         var visible: PendingChangeSet { saving == nil ? current : both }
     }
 
@@ -59,7 +59,7 @@ final class WriteBehindBuffer: Sendable {
 
     // MARK: Reading
 
-    /// What a child reads; `nil` if it is to ask the context's objects.
+    /// The children's snapshot; `nil` if they must read the context's objects.
     var view: WriteBehindSnapshot? {
         state.withLock { state in
             guard state.isBuffering else { return nil }
@@ -72,12 +72,12 @@ final class WriteBehindBuffer: Sendable {
         }
     }
 
-    /// Whether the store can have nothing newer than what a view has.
+    /// Whether the store has nothing newer than a snapshot.
     func isCurrent(_ view: WriteBehindSnapshot) -> Bool {
         state.withLock { $0.isBuffering && $0.generation == view.generation }
     }
 
-    /// Has those read again who are reading: the store was exchanged for another.
+    /// Invalidates all snapshots; concurrent readers retry against the new store.
     func invalidateViews() {
         state.withLock { state in
             state.generation += 1
@@ -107,9 +107,9 @@ final class WriteBehindBuffer: Sendable {
 
     // MARK: Taking
 
-    /// Takes what a child saves, if it goes with what is here already.
+    /// Buffers a child's save, if it is compatible with the buffered changes.
     ///
-    /// - Parameter isNoted: Whether whoever follows the changes of the context is told.
+    /// - Parameter isNoted: Whether the context's change observers are notified.
     /// - Complexity: O(*n*) in the changes.
     func take(_ changes: ChangeSet, isNoted: Bool) -> Bool {
         let taken = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
@@ -135,7 +135,7 @@ final class WriteBehindBuffer: Sendable {
 
     // MARK: Saving
 
-    /// Begins a save, of all that is here. Gives `nil` if the context's objects have the changes.
+    /// Begins a save of all buffered changes. Returns `nil` if the context's objects have the changes.
     func beginSave() -> PendingChangeSet? {
         state.withLock { state in
             guard state.isBuffering, state.saving == nil else { return nil }
@@ -152,7 +152,7 @@ final class WriteBehindBuffer: Sendable {
 
     /// The save has succeeded.
     ///
-    /// - Parameter notesVersions: Whether there are children, who may show rows that are older.
+    /// - Parameter notesVersions: Whether there are children, which may hold older rows.
     func didSave(notesVersions: Bool) {
         state.withLock { state in
             guard let saved = state.saving else { return }
@@ -164,7 +164,7 @@ final class WriteBehindBuffer: Sendable {
         }
     }
 
-    /// The save has failed: what it was to write is pending still.
+    /// Makes the changes of a failed save pending again.
     func didFailToSave() {
         state.withLock { state in
             guard var all = state.saving else { return }
@@ -188,7 +188,7 @@ final class WriteBehindBuffer: Sendable {
 
     // MARK: Objects
 
-    /// Gives what the context's objects are to take over, if it is here; children ask for those from then on.
+    /// Returns the buffered changes for the context's objects and ends buffering; children read those objects from then on.
     func materialize() -> PendingChangeSet? {
         state.withLock { state in
             guard state.isBuffering else { return nil }
@@ -205,10 +205,10 @@ final class WriteBehindBuffer: Sendable {
 }
 
 extension WriteBehindBuffer.State {
-    /// The changes as they are kept, with the versions that the store has; `nil` if they do not go with what is here.
+    /// The changes with the store's versions; `nil` if they are not compatible with the buffered ones.
     ///
-    /// Changes of several children go together if they are about different objects and delete none: both sides of a relationship
-    /// are among the changes, so that what contradicts is about the same object.
+    /// Changes of several children are compatible if they are about different objects and delete none: both sides of a
+    /// relationship are among the changes, so contradictory changes are about the same object.
     fileprivate borrowing func accept(
         _ changes: ChangeSet, in layout: ResolvedModel
     ) -> ContiguousArray<PendingChange>? {
@@ -241,14 +241,14 @@ extension WriteBehindBuffer.State {
         return accepted
     }
 
-    /// The version that the store has, or will have, of an object which is changed; `nil` if the child has not seen it as it
-    /// is, so that the context's objects must find out.
+    /// The version that the store has, or will have, of a changed object; `nil` if the child's base version is not the latest,
+    /// so that the context's objects must be compared.
     private borrowing func version(of change: ObjectChange, by author: UInt32) -> UInt32? {
         let bits = change.objectID.bits
         if let pending = current[bits] ?? saving?[bits] {
             guard let known = pendingVersion(of: bits, by: author) else { return nil }
             if known > 0 || pending.kind == .inserted || !change.writesRow { return known }
-            // Until now it merely came into a relationship of another.
+            // So far it was only added to another object's relationship.
             return change.baseVersion.flatMap { $0 > 0 ? $0 : nil }
         }
         let saved = savedVersions[bits]
@@ -277,7 +277,7 @@ extension WriteBehindBuffer.State {
         return pending.nextVersion
     }
 
-    /// The same of an object that is deleted; 0 if nobody has read it.
+    /// The same of a deleted object; 0 if its row was never read.
     private borrowing func version(of deletion: ObjectDeletion, by author: UInt32) -> UInt32? {
         let bits = deletion.objectID.bits
         if current[bits] != nil || saving?[bits] != nil {
@@ -296,7 +296,7 @@ extension WriteBehindBuffer.State {
             switch pending.kind {
             case .inserted, .updated:
                 var version = pending.nextVersion
-                // A fault that merely came into a relationship of another was never read, and its row not written.
+                // A fault that was only added to another object's relationship was never read, and its row is not written.
                 if version == 0 { version = savedVersions[pending.bits]?.version ?? 0 }
                 savedVersions.set(version, seenBy: pending.author, for: pending.bits)
             case .deleted: savedVersions.setDeleted(pending.bits)

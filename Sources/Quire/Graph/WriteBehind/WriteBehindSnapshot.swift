@@ -1,10 +1,10 @@
 internal import Foundation
 internal import OrderedCollections
 
-/// What a parent's children read while their changes wait to be saved: these, laid over the rows of the coordinator. Any thread
-/// may use it, and none waits for another.
+/// The snapshot that a parent's children read while their changes are buffered: these, overlaid on the rows of the coordinator.
+/// Usable from any thread, without waiting for another.
 ///
-/// The changes were taken first, and rows are read then. Changes that are saved in between are seen in both, and are equal.
+/// The changes are captured first, and rows are read later. Changes saved in between are in both, and are equal.
 final class WriteBehindSnapshot: Sendable {
     let changes: PendingChangeSet
     let generation: Int
@@ -38,7 +38,7 @@ final class WriteBehindSnapshot: Sendable {
         if request.includesPendingChanges {
             var request = request
             if isBeingSaved {
-                // Correcting a number takes a second look at the store, which may be another by then.
+                // Correcting a count would need a second read of the store, which may have changed.
                 request.sortOrderings = []
                 return try overlay(for: request).identifiers().count
             }
@@ -122,7 +122,7 @@ final class WriteBehindSnapshot: Sendable {
 
     private func isDeleted(_ bits: UInt64) -> Bool { changes[bits]?.kind == .deleted }
 
-    /// Puts the rows with values that are not saved in the place of those found, without deleted ones.
+    /// Replaces fetched rows by those with unsaved values, and removes deleted ones.
     private func replacingRows(in found: RowSet) throws -> RowSet {
         var own: [Int] = []
         var picks: [RowSet.Pick] = []
@@ -165,7 +165,7 @@ final class WriteBehindSnapshot: Sendable {
         return try rows(of: members(ids, change, relationship), among: saved)
     }
 
-    /// What a relationship leads to.
+    /// The contents of a relationship.
     private func members(
         _ saved: [ManagedObjectID], _ change: PendingChange?,
         _ relationship: ResolvedEntity.Relationship
@@ -229,7 +229,7 @@ final class WriteBehindSnapshot: Sendable {
             }
         }
         var related = try coordinator.relatedObjects(of: others, through: relationship)
-        // Those are not as the children see them.
+        // Objects changed by the children differ from their rows.
         related.rows = related.rows.map { rows in
             rows.filtered { changes[$0].map { $0.kind != .deleted && !$0.hasValues } ?? true }
         }
@@ -244,14 +244,14 @@ final class WriteBehindSnapshot: Sendable {
 
 // MARK: - Objects
 
-/// The objects of a view, for what is tested in memory.
+/// The objects of a snapshot, for predicates evaluated in memory.
 final class SnapshotObjects: PendingChangeLayer {
-    /// An object, with what has changed or the row that was found. It is small enough for an existential to hold it.
+    /// An object, with its change or its row. It is small enough for an existential's inline buffer.
     struct Object: QuerySubject {
         let layer: SnapshotObjects
         /// The position of its change; -1 if it has not changed.
         let position: Int
-        /// What was found, if it has not changed.
+        /// The row, if it has not changed.
         let found: FoundObject?
     }
 
@@ -300,7 +300,7 @@ final class SnapshotObjects: PendingChangeLayer {
             if view.changes.changes[object.position].hasValues { return true }
             if view.changes.changes[object.position].kind == .deleted { return false }
         }
-        // Somebody else may have deleted what merely came into a relationship here.
+        // An object only added to a relationship here may have been deleted by another context.
         return (try? object.stored()) != nil
     }
 
@@ -318,7 +318,7 @@ final class SnapshotObjects: PendingChangeLayer {
         try query.matches(object)
     }
 
-    /// Which objects satisfy a condition about nothing but their own values is found out once for each state of the changes.
+    /// Predicates about an object's own values only are evaluated once for each state of the changes.
     func candidates(
         in overlay: PendingChangeOverlay<SnapshotObjects>, matching query: ResolvedQuery
     ) throws -> [Object] {
@@ -339,7 +339,7 @@ final class SnapshotObjects: PendingChangeLayer {
         return positions.map { Object(layer: self, position: $0, found: nil) }
     }
 
-    /// The positions of the changed objects, with values or deleted, that a request is to find.
+    /// The positions of the matching changed objects, with values or deleted.
     private func positions(
         in overlay: PendingChangeOverlay<SnapshotObjects>, matching query: ResolvedQuery
     ) throws -> [Int] {
@@ -403,22 +403,22 @@ extension SnapshotObjects.Object {
 
 // MARK: - Matches
 
-/// Which of the changes of one state satisfy conditions, as far as that was asked for.
+/// Cached predicate matches for one state of the changes, by query.
 final class PredicateMatchCache: Sendable {
     fileprivate struct Question: Hashable {
         let entity: Int
         let includesSubentities: Bool
         let predicate: QueryPredicate
-        /// The bytes of its texts, where these are not all that tells it from others.
+        /// The bytes of its texts, where the other properties do not identify it.
         let texts: [UInt8]
         let stores: [String]?
     }
 
     private let answers = Lock<[Question: [Int]]>([:])
-    /// How many questions are remembered.
+    /// The maximum number of cached queries.
     private static var maximumCount: Int { 64 }
 
-    /// The positions of the changes that a request is to find, if that was asked before.
+    /// The cached positions of the matching changes, if there is an entry.
     subscript(query: ResolvedQuery) -> [Int]? {
         get {
             let question = Question(query)
