@@ -135,7 +135,8 @@ public final class PackageWatch: Sendable {
                 }
                 return false
             }
-            if isCancelled || current == folder.presentPath ?? path { return }
+            // A package that is deleted while we subscribe has no path: that is examined.
+            if isCancelled || current == folder.presentPath { return }
         }
         record([])
     }
