@@ -68,7 +68,7 @@ struct EntitySyntax {
             [.replace(keyword, by: TokenSyntax.identifier("final class"))])
     }
 
-    // MARK: What is made
+    // MARK: Generated declarations
 
     private var access: String {
         for level in ["open", "public", "package"] where modifiers.contains(level) {

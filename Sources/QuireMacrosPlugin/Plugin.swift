@@ -9,7 +9,7 @@ final class RelationshipMacro: RelationshipExpansion {}
 #if TOOLCHAIN_SYNTAX
     @_spi(PluginMessage) internal import SwiftCompilerPluginMessageHandling
 
-    /// What `CompilerPlugin` of swift-syntax does. The toolchain has the rest of swift-syntax, but not that.
+    /// The work of `CompilerPlugin` of swift-syntax, the only part of it that the toolchain lacks.
     @main
     struct QuireMacrosPlugin: PluginProvider {
         static func main() throws {

@@ -181,7 +181,7 @@ extension ProtectionDomain {
     }
 }
 
-// MARK: - What is known of it
+// MARK: - Properties
 
 extension ProtectionDomain {
     /// Whether everything of the domain can be read and written.

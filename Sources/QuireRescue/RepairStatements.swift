@@ -277,7 +277,7 @@ struct RepairStatements {
         """
     }
 
-    // MARK: - Books
+    // MARK: - Metadata
 
     private mutating func mendGreatestKeys() throws {
         for table in schema.tables {

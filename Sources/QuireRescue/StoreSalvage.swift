@@ -149,7 +149,7 @@ struct StoreSalvage {
         orphans = orphans.filter { map[$0] != .tree }
     }
 
-    // MARK: - Books
+    // MARK: - Metadata
 
     /// Reads the tables of metadata, wherever they are.
     private mutating func readBooks() {

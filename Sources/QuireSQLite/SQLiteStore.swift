@@ -649,11 +649,9 @@ public final class SQLiteStore: PersistentStore {
     }
 }
 
-extension SQLiteStore: ProtectedDataResponder {
+extension SQLiteStore: ProtectedStore, ProtectedDataResponder {
     /// Releases SQLite's page caches.
     package func protectedDataDidBecomeUnavailable() {
         if !isDataAvailable { releasePages() }
     }
 }
-
-extension SQLiteStore: ProtectedStore {}

@@ -233,7 +233,7 @@ extension PropertyListValue {
                 || name.hasPrefix("iso-8859-"))
     }
 
-    // MARK: - What Foundation gives
+    // MARK: - Foundation's values
 
     private init?(_ value: Any, depth: Int) {
         if depth > Self.maximumDepth { return nil }

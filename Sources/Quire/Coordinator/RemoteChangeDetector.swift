@@ -21,8 +21,8 @@ extension PersistentStoreCoordinator {
 /// Detects saves of other processes to a coordinator's store. For a store that this process only reads: its own saves count as
 /// well.
 ///
-/// SQLite tells each connection whether others have committed; the first check of a connection has nothing to compare with,
-/// which counts as a change.
+/// SQLite's `data_version` differs for a connection after commits by others. The first check of a connection has no earlier
+/// value, and reports a change.
 package final class RemoteChangeDetector: Sendable {
     private weak let coordinator: PersistentStoreCoordinator?
     /// The number at the last check, by its counter.

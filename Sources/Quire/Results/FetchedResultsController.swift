@@ -295,7 +295,7 @@ extension FetchedResultsController: ContextObserver {
         delegate?.controller(self, didFailWith: error)
     }
 
-    // MARK: What is concerned
+    // MARK: Affected results
 
     private func follow(_ changes: ContextChange, _ state: State) throws {
         if changes.concernsAll { return try refetch(state, updated: nil) }
@@ -359,7 +359,7 @@ extension FetchedResultsController: ContextObserver {
     }
 }
 
-// MARK: - Delivering changes
+// MARK: - Delivery
 
 extension FetchedResultsController {
     /// Notifies the delegate, and the consumers of snapshots, of changed results.

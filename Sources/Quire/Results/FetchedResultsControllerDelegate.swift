@@ -47,7 +47,7 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
         newIndexPath: ResultIndexPath?)
 
     /// The results have changed, or their identifiers were replaced by a save. Called outside of a batch, too: by
-    /// ``FetchedResultsController/performFetch()``, and where nothing but identifiers has changed.
+    /// ``FetchedResultsController/performFetch()``, and after a save that changed only identifiers.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChangeContentWith snapshot: FetchedResultsSnapshot)

@@ -65,7 +65,7 @@ extension FetchedResultsSnapshot: Equatable {
 /// Cached results of controllers, by cache name: in memory, for the whole process.
 ///
 /// An entry matches only the same query on the same contents of the same open store, by its ``ContentVersion``; so it is never
-/// stale, whoever has saved. Only contexts directly over the store and without unsaved changes create and use it.
+/// stale. Only contexts directly over the store and without unsaved changes create and use it.
 struct FetchedResultsCache: Sendable {
     /// The key of an entry.
     private struct Question: Hashable, Sendable {

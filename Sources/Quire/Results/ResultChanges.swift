@@ -138,7 +138,7 @@ extension ResultChanges {
     }
 }
 
-// MARK: - The longest run
+// MARK: - Longest increasing subsequence
 
 /// Finds the elements that need not be moved.
 enum LongestIncreasingSubsequence {

@@ -35,7 +35,7 @@ enum SwiftNames {
         text.prefix(1).lowercased() + text.dropFirst()
     }
 
-    // MARK: - Names that are taken
+    // MARK: - Reserved names
 
     /// Words that are no names without backticks.
     static let keywords: Set<String> = [

@@ -213,8 +213,8 @@ struct QueryArguments: ParsableArguments {
 
 // MARK: - Expressions
 
-/// The parts of a list on the command line, such as `author.name, count(title) AS n`: separated by commas, of which
-/// those within brackets or quotation marks do not count.
+/// The parts of a list on the command line, such as `author.name, count(title) AS n`: separated by commas
+/// outside of brackets and quotation marks.
 struct ExpressionList {
     /// The parts, without spaces around them.
     let parts: [String]

@@ -276,7 +276,7 @@ enum SecretLine {
         return flags >= 0 && flags & O_ACCMODE != O_WRONLY
     }
 
-    /// Reads up to a line end, or the end of what there is, and no byte more: what follows may be lines of a session.
+    /// Reads one line, or up to the end of the input, and no byte more: the rest may be lines of a session.
     ///
     /// - Parameter name: What is read, for errors: “the passphrase”.
     /// - Throws: ``Failure`` with the status `usage` if it cannot be read, is empty, too long or no UTF-8.

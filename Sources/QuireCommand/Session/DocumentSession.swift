@@ -221,7 +221,7 @@ final class DocumentSession {
         if case .document(let document) = backing { document.draftStatus } else { .none }
     }
 
-    /// What is lost if the process ends after a save has failed, as a sentence; `nil` if it comes back, or was told of where
+    /// A sentence about the loss if the process ends after a failed save; `nil` if it comes back, or was told of where
     /// it is not a document.
     var loss: String? {
         guard case .document(let document) = backing, document.draftError != nil else { return nil }

@@ -4,8 +4,8 @@ import Quire
 
 private let logger = Logger(label: "quire.document")
 
-/// An open document as seen by others: a ``FilePresenter`` in this process, and, if it is open for writing, a listener
-/// which other processes can ask to save; if it is open for reading, it follows saves of another process.
+/// An open document as seen by others: a ``FilePresenter`` in this process, and, if it is open for writing, a socket
+/// for other processes' requests to save; if it is open for reading, it follows saves of another process.
 ///
 /// ```swift
 /// presence = DocumentPresence(of: self)      // when it has been opened

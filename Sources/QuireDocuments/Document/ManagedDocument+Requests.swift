@@ -195,8 +195,8 @@ extension ManagedDocument {
         }
     }
 
-    /// Writes the document as it is now, unsaved changes included, to another package. The document itself stays where and
-    /// what it is, unsaved or not.
+    /// Writes the document as it is now, unsaved changes included, to another package. The document's own
+    /// package and its unsaved changes stay as they are.
     ///
     /// - Parameters:
     ///   - path: The package to make.

@@ -376,7 +376,7 @@ struct Rebase {
         }
     }
 
-    // MARK: - Telling
+    // MARK: - Notifications
 
     private func changes() -> EventChanges {
         var changes = EventChanges()

@@ -345,7 +345,7 @@ extension ManagedObjectContext {
     }
 }
 
-// MARK: - Saving elsewhere
+// MARK: - Saving to another store
 
 extension ManagedObjectContext {
     /// Passes the unsaved changes to a closure as a save would, and leaves them unsaved: for writing a copy that includes them.

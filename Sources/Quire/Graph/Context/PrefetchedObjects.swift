@@ -313,7 +313,7 @@ extension ManagedObjectContext {
         source.forgetRows(of: [object.objectID])
     }
 
-    // MARK: Neighbours
+    // MARK: Prefetch window
 
     /// The number of faults fulfilled together.
     private static let maximumNeighbourCount = 128
