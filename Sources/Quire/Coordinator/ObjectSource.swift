@@ -1,14 +1,5 @@
-/// The source of a context, from which it reads and to which it saves: the coordinator, or a parent context.
-protocol ObjectSource: AnyObject, Sendable {
-    /// The model.
-    var layout: ResolvedModel { get }
-    /// The store identity of permanent identifiers.
-    var storeIdentity: StoreIdentity { get }
-    /// The store identity of temporary identifiers.
-    var temporaryIdentity: StoreIdentity { get }
-    /// Observers of saves to this source.
-    var saveObservers: SaveObservers { get }
-
+/// Reads objects as rows: the coordinator, a parent context, or unsaved changes laid over one of these.
+protocol ObjectReader {
     func rows(matching request: FetchRequest) throws -> RowSet
     func count(matching request: FetchRequest) throws -> Int
     func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
@@ -23,6 +14,19 @@ protocol ObjectSource: AnyObject, Sendable {
     func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects
+}
+
+/// The source of a context, from which it reads and to which it saves: the coordinator, or a parent context.
+protocol ObjectSource: ObjectReader, AnyObject, Sendable {
+    /// The model.
+    var layout: ResolvedModel { get }
+    /// The store identity of permanent identifiers.
+    var storeIdentity: StoreIdentity { get }
+    /// The store identity of temporary identifiers.
+    var temporaryIdentity: StoreIdentity { get }
+    /// Observers of saves to this source.
+    var saveObservers: SaveObservers { get }
+
     /// The child's rows that are older than the last save or change in this source, or one above it, unless they are the
     /// child's own. The child is identified by its number.
     func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64>

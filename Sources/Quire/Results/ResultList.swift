@@ -148,7 +148,7 @@ final class ResultList {
 
     /// Leaves the mark of new objects and the primary key: results of different entities are ordered by key alone.
     private static func rank(_ bits: UInt64) -> (UInt64, UInt64) {
-        (bits & ManagedObjectContext.ChangeOverlay.orderMask, bits)
+        (bits & PendingChangeOverlay<ManagedObjectContext>.orderMask, bits)
     }
 
     /// Whether a result precedes another.

@@ -212,7 +212,7 @@ final class BackgroundFetch: RowHolder {
     private let context: ManagedObjectContext
     private let request: FetchRequest
     private let keyPaths: [QueryKeyPath]
-    private let plan: ManagedObjectContext.ChangeOverlay.Plan?
+    private let plan: PendingChangeOverlay<ManagedObjectContext>.Plan?
     /// When the reading began, as ``StaleRowTracker`` counts.
     private let serial: UInt64
     let monitor: FetchMonitor
@@ -256,11 +256,11 @@ final class BackgroundFetch: RowHolder {
 
     private static func plan(
         for request: FetchRequest, in context: ManagedObjectContext
-    ) throws -> ManagedObjectContext.ChangeOverlay.Plan? {
+    ) throws -> PendingChangeOverlay<ManagedObjectContext>.Plan? {
         guard request.resultType != .dictionaries, context.overlayIsNeeded(for: request) else {
             return nil
         }
-        let plan = try context.overlay(for: request).plan()
+        let plan = try PendingChangeOverlay(of: context, for: request).plan()
         return plan.isComplete ? nil : plan
     }
 
@@ -292,7 +292,7 @@ final class BackgroundFetch: RowHolder {
         context.checkQueue()
         try monitor.check()
         if case .dictionaries(let dictionaries) = payload { return .dictionaries(dictionaries) }
-        let overlay = try context.overlay(for: request)
+        let overlay = try PendingChangeOverlay(of: context, for: request)
         let present = try Self.plan(for: request, in: context)
         guard serial == context.staleRows.serial, present?.source == plan?.source,
             !request.shouldRefreshRefetchedObjects

@@ -267,63 +267,35 @@ extension ConfinedContext: ObjectSource {
     var temporaryIdentity: StoreIdentity { coordinator.temporaryIdentity }
 
     func rows(matching request: FetchRequest) throws -> RowSet {
-        try read {
-            try $0.rows(matching: request)
-        } orAsk: {
-            try $0.rowsForChild(matching: request)
-        }
+        try read { try $0.rows(matching: request) }
     }
 
     func count(matching request: FetchRequest) throws -> Int {
-        try read {
-            try $0.count(matching: request)
-        } orAsk: {
-            try $0.countForChild(matching: request)
-        }
+        try read { try $0.count(matching: request) }
     }
 
     func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
-        try read {
-            try $0.objectIDs(matching: request)
-        } orAsk: {
-            try $0.objectIDsForChild(matching: request)
-        }
+        try read { try $0.objectIDs(matching: request) }
     }
 
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
-        try read {
-            try $0.row(for: objectID, maximumAge: maximumAge)
-        } orAsk: {
-            try $0.row(for: objectID, maximumAge: maximumAge)
-        }
+        try read { try $0.row(for: objectID, maximumAge: maximumAge) }
     }
 
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        try read {
-            try $0.rows(for: objectIDs, maximumAge: maximumAge)
-        } orAsk: {
-            try $0.rows(for: objectIDs, maximumAge: maximumAge)
-        }
+        try read { try $0.rows(for: objectIDs, maximumAge: maximumAge) }
     }
 
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
-        try read {
-            try $0.relatedRows(of: objectID, through: relationship)
-        } orAsk: {
-            try $0.relatedRows(of: objectID, through: relationship)
-        }
+        try read { try $0.relatedRows(of: objectID, through: relationship) }
     }
 
     func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
-        try read {
-            try $0.relatedObjects(of: objectIDs, through: relationship)
-        } orAsk: {
-            try $0.relatedObjects(of: objectIDs, through: relationship)
-        }
+        try read { try $0.relatedObjects(of: objectIDs, through: relationship) }
     }
 
     func forgetRows(of objectIDs: [ManagedObjectID]?) { coordinator.forgetRows(of: objectIDs) }
@@ -385,13 +357,12 @@ extension ConfinedContext: ObjectSource {
     private static var maximumTryCount: Int { 4 }
 
     private func read<Result>(
-        _ body: (WriteBehindSnapshot) throws -> sending Result,
-        orAsk ask: (ManagedObjectContext) throws -> sending Result
+        _ body: (any ObjectReader) throws -> sending Result
     ) throws -> sending Result {
         for _ in 0..<Self.maximumTryCount {
             guard let view = writeBehindBuffer.view else { break }
             do {
-                let result = try body(view)
+                let result = try body(view.reader)
                 if writeBehindBuffer.isCurrent(view) { return result }
             } catch {
                 // Reads of a store that has been replaced fail.
@@ -399,9 +370,9 @@ extension ConfinedContext: ObjectSource {
             }
         }
         return try performWithoutObjectsAndWait { context in
-            if let view = writeBehindBuffer.view { return try body(view) }
+            if let view = writeBehindBuffer.view { return try body(view.reader) }
             try context.prepareForChild()
-            return try ask(context)
+            return try body(context)
         }
     }
 }

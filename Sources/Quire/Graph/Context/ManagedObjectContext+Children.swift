@@ -1,6 +1,7 @@
+internal import Foundation
 internal import OrderedCollections
 
-/// A context as the source of its children: they read its objects, unsaved changes included, and save to it.
+/// A context as its children see it: identifiers, and a layer of unsaved changes over its source.
 extension ManagedObjectContext {
     /// Gives new objects permanent identifiers before a child reads them, so that an object has the same one on all levels. In
     /// read-only stores they keep temporary ones.
@@ -22,91 +23,67 @@ extension ManagedObjectContext {
         return undoIdentifiers[temporary.bits].map(objectID)
             ?? source.permanentID(for: temporary)
     }
+}
 
-    // MARK: Rows
+// MARK: - As a layer
 
-    /// The rows matching a request, with this context's changes overlaid.
-    func rows(matching request: FetchRequest) throws -> RowSet {
-        guard overlayIsNeeded(for: request) else { return try source.rows(matching: request) }
-        return try overlay(for: request).rows()
+extension ManagedObjectContext: PendingChangeLayer {
+    /// Whether the store may get the changes during a read: never, on the context's queue.
+    var isBeingSaved: Bool { false }
+
+    var hasChangedObjects: Bool { tracked.contains(where: \.isUnsaved) }
+
+    func changedObjects() -> [ManagedObject] { tracked.filter(\.isUnsaved) }
+
+    func entry(_ bits: UInt64) -> PendingChangeEntry<ManagedObject> {
+        guard let object = identityMap.find(bits) else { return .none }
+        if isGone(object) { return .deleted }
+        if hasOwnValues(object) { return .changed(object) }
+        if let row = object.snapshot, isUpToDate(object) { return .read(row) }
+        return .none
     }
 
-    /// The row of an object as this context sees it. A cached row is used if it is recent enough.
-    func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
-        guard let object = identityMap.find(objectID.bits) else {
-            return try source.row(for: objectID, maximumAge: maximumAge)
-        }
-        if isGone(object) { return nil }
-        if hasOwnValues(object) { return try rowSet(of: [object]).first }
-        if let snapshot = object.snapshot, isUpToDate(object) { return snapshot }
-        return try source.row(for: objectID, maximumAge: maximumAge)
+    func members(
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship,
+        saved: () throws -> RowSet
+    ) rethrows -> [ManagedObjectID]? {
+        guard let object = identityMap.find(objectID.bits), let index = relationship.toManyIndex
+        else { return nil }
+        let state = object.toManyState(index)
+        if let members = state.members { return members.elements }
+        if object.isNew { return state.added.elements }
+        guard state.hasChanges else { return nil }
+        let rows = try saved()
+        let members = rows.indices.map(rows.objectID)
+        let present = Set(members)
+        return members.filter { !state.removed.contains($0) }
+            + state.added.filter { !present.contains($0) }
     }
 
-    /// The rows of objects as this context sees them, in any order. Cached rows are used if they are recent enough.
-    func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        var own: [ManagedObject] = []
-        var others: [ManagedObjectID] = []
-        for id in objectIDs {
-            guard let object = identityMap.find(id.bits) else {
-                others.append(id)
-                continue
-            }
-            if isGone(object) { continue }
-            // For a fault of a child an object in memory is as good as its row, as in row(for:maximumAge:).
-            let isShown = maximumAge != 0 && object.chunk != nil && isUpToDate(object)
-            if isShown || hasOwnValues(object) { own.append(object) } else { others.append(id) }
-        }
-        if own.isEmpty { return try source.rows(for: others, maximumAge: maximumAge) }
-        let packed = try rowSet(of: own)
-        if others.isEmpty { return packed }
-        let found = try source.rows(for: others, maximumAge: maximumAge)
-        return found.arranged(
-            found.indices.map { .own($0) } + packed.indices.map { .other($0) }, with: packed)
+    func hasChanges(_ bits: UInt64) -> Bool {
+        identityMap.find(bits).map { $0.state.contains(.tracked) && $0.isUnsaved } ?? false
     }
 
-    /// The rows of the objects in a relationship as this context sees it.
-    ///
-    /// - Complexity: O(*n*) in the objects of the relationship; rows are packed of those with changes only.
-    func relatedRows(
-        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
-    ) throws -> RowSet {
-        let object = identityMap.find(objectID.bits)
-        let state = object.map { $0.toManyState(relationship.toManyIndex ?? 0) } ?? ToManyState()
-        if let object, isGone(object) { return try rowSet(of: []) }
-        let isNew = object.map { !$0.state.contains(.persisted) } ?? false
-        let saved =
-            isNew
-            ? try rowSet(of: []) : try source.relatedRows(of: objectID, through: relationship)
-        if tracked.isEmpty && state.members == nil { return saved }
+    func isPersisted(_ object: ManagedObject) -> Bool { object.state.contains(.persisted) }
 
-        var positions: [UInt64: Int] = [:]
-        for position in saved.indices { positions[saved.identifierBits(at: position)] = position }
-        var members: [ManagedObjectID]
-        if let contents = state.members {
-            members = contents.elements
-        } else {
-            members = saved.indices.map { saved.objectID(at: $0) }
-            if !state.removed.isEmpty { members.removeAll(where: state.removed.contains) }
-            members += state.added.filter { positions[$0.bits] == nil }
-        }
-        var picks: [RowSet.Pick] = []
-        picks.reserveCapacity(members.count)
-        var own: [ManagedObject] = []
-        for id in members {
-            let member = identityMap.find(id.bits)
-            if let member, isGone(member) { continue }
-            if let position = positions[id.bits], member.map(hasOwnValues) != true {
-                picks.append(.own(position))
-                continue
-            }
-            let unsaved = member ?? self.object(with: id)
-            unsaved.realize()
-            if unsaved.isInaccessible { continue }
-            picks.append(.other(own.count))
-            own.append(unsaved)
-        }
-        if own.isEmpty && picks.count == saved.count && state.members == nil { return saved }
-        return saved.arranged(picks, with: try rowSet(of: own))
+    func isThere(_ object: ManagedObject) -> Bool {
+        guard object.state.contains(.live) else { return false }
+        object.realize()
+        return !object.isInaccessible
+    }
+
+    func candidates(
+        in overlay: PendingChangeOverlay<ManagedObjectContext>, matching query: ResolvedQuery
+    ) throws -> [ManagedObject] { try overlay.testedCandidates(matching: query) }
+
+    func matches(_ object: ManagedObject, _ query: ResolvedQuery) throws -> Bool {
+        try withoutNoting { try query.matches(object) }
+    }
+
+    func compare(
+        _ left: ManagedObject, _ right: ManagedObject, by ordering: SortOrdering
+    ) throws -> ComparisonResult {
+        try withoutNoting { try ordering.resolvedCompare(left, right) }
     }
 
     /// Whether an object is deleted here or its row is known not to exist.

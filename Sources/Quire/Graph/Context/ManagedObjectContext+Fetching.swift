@@ -8,13 +8,13 @@ extension ManagedObjectContext {
         checkQueue()
         let keyPaths = try prefetchPaths(of: request)
         if readsIdentifiers(request, keyPaths) {
-            let identifiers = try objectIDs(matching: request).bits
+            let identifiers = try overlaidIdentifiers(matching: request)
             if request.shouldRefreshRefetchedObjects { refreshRefetched(identifiers) }
             return fetched(identifiers, request, keyPaths)
         }
-        var rows = try rows(matching: request)
+        var rows = try overlaidRows(matching: request)
         if request.shouldRefreshRefetchedObjects, refreshRefetched(rows) {
-            rows = try self.rows(matching: request)
+            rows = try overlaidRows(matching: request)
         }
         return try fetched(rows, request, keyPaths)
     }
@@ -83,10 +83,7 @@ extension ManagedObjectContext {
     /// - Throws: As ``fetch(_:)``.
     public func count(for request: FetchRequest) throws -> Int {
         checkQueue()
-        guard overlayIsNeeded(for: request) else { return try source.count(matching: request) }
-        var request = request
-        request.resultType = .count
-        return try overlay(for: request).count()
+        return try overlaidCount(matching: request)
     }
 
     /// The object of an identifier, without asking whether it exists: a fault, unless the context has it
@@ -301,7 +298,7 @@ extension ManagedObjectContext {
     /// - Throws: As ``fetch(_:)-(FetchRequest)``.
     public func fetchObjectIDs(_ request: FetchRequest) throws -> [ManagedObjectID] {
         checkQueue()
-        return try objectIDs(matching: request).bits.map { objectID(bits: $0) }
+        return try overlaidIdentifiers(matching: request).map { objectID(bits: $0) }
     }
 
     /// Values of the matching objects, or of groups of them, by column names.

@@ -296,55 +296,6 @@ extension ManagedObjectContext {
     }
 }
 
-// MARK: - Results for children
-
-/// Objects fetched for a child without pending changes: the request is matched against saved values, but the objects show the
-/// present ones, and those deleted here are omitted.
-extension ManagedObjectContext {
-    func rowsForChild(matching request: FetchRequest) throws -> RowSet {
-        let found = try rows(matching: request)
-        guard hidesSavedState(of: request) else { return found }
-        var own: [ManagedObject] = []
-        var picks: [RowSet.Pick] = []
-        picks.reserveCapacity(found.count)
-        for position in found.indices {
-            guard let object = identityMap.find(found.identifierBits(at: position)) else {
-                picks.append(.own(position))
-                continue
-            }
-            if isGone(object) { continue }
-            if hasOwnValues(object) {
-                picks.append(.other(own.count))
-                own.append(object)
-            } else {
-                picks.append(.own(position))
-            }
-        }
-        if own.isEmpty && picks.count == found.count { return found }
-        return found.arranged(picks, with: try rowSet(of: own))
-    }
-
-    func objectIDsForChild(matching request: FetchRequest) throws -> ObjectIDList {
-        let found = try objectIDs(matching: request)
-        guard hidesSavedState(of: request) else { return found }
-        return ObjectIDList(
-            bits: found.bits.filter { identityMap.find($0).map(isGone) != true },
-            store: found.store)
-    }
-
-    func countForChild(matching request: FetchRequest) throws -> Int {
-        guard hidesSavedState(of: request), tracked.contains(where: isGone) else {
-            return try count(for: request)
-        }
-        return try objectIDsForChild(matching: request).bits.count
-    }
-
-    /// Whether a request is matched against saved values that differ from the present ones.
-    private func hidesSavedState(of request: FetchRequest) -> Bool {
-        !request.includesPendingChanges && tracked.contains(where: \.isUnsaved)
-    }
-}
-
 // MARK: - Saving to another store
 
 extension ManagedObjectContext {

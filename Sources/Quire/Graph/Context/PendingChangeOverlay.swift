@@ -1,65 +1,5 @@
 internal import Foundation
 
-/// The overlay on a source: the unsaved changes of a context's objects, or buffered values.
-protocol PendingChangeLayer {
-    /// A changed object, or one that a predicate refers to.
-    associatedtype Object: QuerySubject
-
-    var layout: ResolvedModel { get }
-    var storeIdentity: StoreIdentity { get }
-    /// The source under the changes.
-    var source: any ObjectSource { get }
-
-    /// Whether the object of an identifier has changed.
-    func hasChanges(_ bits: UInt64) -> Bool
-    /// Whether a changed object may be found by the source, too.
-    func isPersisted(_ object: Object) -> Bool
-    /// Whether an object is neither deleted nor known to be missing.
-    func isThere(_ object: Object) -> Bool
-    func object(for rows: RowSet, at position: Int) -> Object
-    func object(bits: UInt64) throws -> Object
-    func matches(_ object: Object, _ query: ResolvedQuery) throws -> Bool
-    /// The changed objects that may match a request.
-    func candidates(
-        in overlay: PendingChangeOverlay<Self>, matching query: ResolvedQuery
-    ) throws -> [Object]
-    func compare(
-        _ left: Object, _ right: Object, by ordering: SortOrdering
-    ) throws -> ComparisonResult
-    /// Rows of objects with the values they have in the layer.
-    func rowSet(of objects: [Object]) throws -> RowSet
-}
-
-extension ManagedObjectContext: PendingChangeLayer {
-    typealias ChangeOverlay = PendingChangeOverlay<ManagedObjectContext>
-
-    func hasChanges(_ bits: UInt64) -> Bool {
-        identityMap.find(bits).map { $0.state.contains(.tracked) && $0.isUnsaved } ?? false
-    }
-
-    func isPersisted(_ object: ManagedObject) -> Bool { object.state.contains(.persisted) }
-
-    func isThere(_ object: ManagedObject) -> Bool {
-        guard object.state.contains(.live) else { return false }
-        object.realize()
-        return !object.isInaccessible
-    }
-
-    func candidates(
-        in overlay: ChangeOverlay, matching query: ResolvedQuery
-    ) throws -> [ManagedObject] { try overlay.testedCandidates(matching: query) }
-
-    func matches(_ object: ManagedObject, _ query: ResolvedQuery) throws -> Bool {
-        try withoutNoting { try query.matches(object) }
-    }
-
-    func compare(
-        _ left: ManagedObject, _ right: ManagedObject, by ordering: SortOrdering
-    ) throws -> ComparisonResult {
-        try withoutNoting { try ordering.resolvedCompare(left, right) }
-    }
-}
-
 /// Overlays pending changes on a source's results for a request.
 ///
 /// Rows of changed objects are removed from the source's results; changed objects are tested in memory, and matching ones are
@@ -73,11 +13,11 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     let entity: ResolvedEntity
     let changed: [Object]
 
-    init(of changed: [Object], in layer: Layer, request: FetchRequest) throws {
+    init(of layer: Layer, for request: FetchRequest) throws {
         self.layer = layer
         self.request = request
         entity = try layer.layout.requireEntity(named: request.entityName)
-        self.changed = changed
+        changed = layer.changedObjects()
     }
 
     func isOfEntity(_ object: Object) -> Bool {
@@ -287,18 +227,6 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             }
         }
         return found.arranged(picks, with: packed)
-    }
-}
-
-extension ManagedObjectContext {
-    /// Whether unsaved changes can matter to a request.
-    func overlayIsNeeded(for request: FetchRequest) -> Bool {
-        request.includesPendingChanges && tracked.contains(where: \.isUnsaved)
-    }
-
-    /// Lays the context's unsaved changes over a request.
-    func overlay(for request: FetchRequest) throws -> ChangeOverlay {
-        try ChangeOverlay(of: tracked.filter(\.isUnsaved), in: self, request: request)
     }
 }
 

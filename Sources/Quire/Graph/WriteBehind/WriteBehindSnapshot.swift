@@ -25,77 +25,9 @@ final class WriteBehindSnapshot: Sendable {
         self.coordinator = coordinator
     }
 
-    // MARK: Requests
-
-    func rows(matching request: FetchRequest) throws -> RowSet {
-        if changes.changes.isEmpty { return try coordinator.rows(matching: request) }
-        if request.includesPendingChanges { return try overlay(for: request).rows() }
-        return try replacingRows(in: coordinator.rows(matching: request))
-    }
-
-    func count(matching request: FetchRequest) throws -> Int {
-        if changes.changes.isEmpty { return try coordinator.count(matching: request) }
-        if request.includesPendingChanges {
-            var request = request
-            if isBeingSaved {
-                // Correcting a count would need a second read of the store, which may have changed.
-                request.sortOrderings = []
-                return try overlay(for: request).identifiers().count
-            }
-            request.resultType = .count
-            return try overlay(for: request).count()
-        }
-        if !changes.hasDeletions { return try coordinator.count(matching: request) }
-        return try objectIDs(matching: request).count
-    }
-
-    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
-        if changes.changes.isEmpty { return try coordinator.objectIDs(matching: request) }
-        if request.includesPendingChanges {
-            return ObjectIDList(
-                bits: try overlay(for: request).identifiers(), store: coordinator.storeIdentity)
-        }
-        let found = try coordinator.objectIDs(matching: request)
-        return ObjectIDList(bits: found.bits.filter { !isDeleted($0) }, store: found.store)
-    }
-
-    private func overlay(for request: FetchRequest) throws -> PendingChangeOverlay<SnapshotObjects>
-    {
-        let layer = SnapshotObjects(view: self)
-        return try PendingChangeOverlay(of: layer.changedObjects(), in: layer, request: request)
-    }
-
-    // MARK: Rows
-
-    func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
-        if let position = changes.position(of: objectID.bits) {
-            if changes.changes[position].kind == .deleted { return nil }
-            if changes.changes[position].hasValues {
-                return try rowSet(ofChangesAt: [position]).first
-            }
-        }
-        return try coordinator.row(for: objectID, maximumAge: maximumAge)
-    }
-
-    func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        var own: [Int] = []
-        var others: [ManagedObjectID] = []
-        for id in objectIDs {
-            guard let position = changes.position(of: id.bits) else {
-                others.append(id)
-                continue
-            }
-            if changes.changes[position].kind == .deleted { continue }
-            if changes.changes[position].hasValues {
-                own.append(position)
-            } else {
-                others.append(id)
-            }
-        }
-        if own.isEmpty { return try coordinator.rows(for: others, maximumAge: maximumAge) }
-        let packed = try rowSet(ofChangesAt: own)
-        if others.isEmpty { return packed }
-        return try coordinator.rows(for: others, maximumAge: maximumAge).appending(packed)
+    /// The changes as a layer over the coordinator, or the coordinator itself if there are none.
+    var reader: any ObjectReader {
+        changes.changes.isEmpty ? coordinator : SnapshotObjects(view: self)
     }
 
     /// The rows that changed objects with values would have.
@@ -118,127 +50,6 @@ final class WriteBehindSnapshot: Sendable {
             builder.endRow()
         }
         return builder.finish()
-    }
-
-    private func isDeleted(_ bits: UInt64) -> Bool { changes[bits]?.kind == .deleted }
-
-    /// Replaces fetched rows by those with unsaved values, and removes deleted ones.
-    private func replacingRows(in found: RowSet) throws -> RowSet {
-        var own: [Int] = []
-        var picks: [RowSet.Pick] = []
-        picks.reserveCapacity(found.count)
-        for position in found.indices {
-            guard let change = changes.position(of: found.identifierBits(at: position)) else {
-                picks.append(.own(position))
-                continue
-            }
-            if changes.changes[change].kind == .deleted { continue }
-            if changes.changes[change].hasValues {
-                picks.append(.other(own.count))
-                own.append(change)
-            } else {
-                picks.append(.own(position))
-            }
-        }
-        if own.isEmpty && picks.count == found.count { return found }
-        return try found.arranged(picks, with: rowSet(ofChangesAt: own))
-    }
-
-    // MARK: Relationships
-
-    /// The rows of the objects in a relationship, in its order.
-    func relatedRows(
-        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
-    ) throws -> RowSet {
-        let change = changes[objectID.bits]
-        if changes.changes.isEmpty {
-            return try coordinator.relatedRows(of: objectID, through: relationship)
-        }
-        switch change?.kind {
-        case .deleted: return try rowSet(ofChangesAt: [])
-        case .inserted:
-            return try rows(of: members([], change, relationship), among: rowSet(ofChangesAt: []))
-        default: break
-        }
-        let saved = try coordinator.relatedRows(of: objectID, through: relationship)
-        let ids = saved.indices.map { saved.objectID(at: $0) }
-        return try rows(of: members(ids, change, relationship), among: saved)
-    }
-
-    /// The contents of a relationship.
-    private func members(
-        _ saved: [ManagedObjectID], _ change: PendingChange?,
-        _ relationship: ResolvedEntity.Relationship
-    ) -> [ManagedObjectID] {
-        var members = saved
-        let toMany = change?.change.toManyChanges.first { toMany in
-            change?.entity.relationships[toMany.relationshipIndex].toManyIndex
-                == relationship.toManyIndex
-        }
-        if let toMany {
-            let removed = Set(toMany.removed)
-            members.removeAll(where: removed.contains)
-            let present = Set(members)
-            members += toMany.added.filter { !present.contains($0) }
-            if let order = toMany.order {
-                let present = OrderedSet(members)
-                members = OrderedSet(order.filter(present.contains)).union(present).elements
-            }
-        }
-        members.removeAll { isDeleted($0.bits) }
-        return members
-    }
-
-    private func rows(of members: [ManagedObjectID], among saved: RowSet) throws -> RowSet {
-        var positions: [UInt64: RowSet.Pick] = [:]
-        for position in saved.indices {
-            let bits = saved.identifierBits(at: position)
-            if changes[bits]?.hasValues != true { positions[bits] = .own(position) }
-        }
-        let others = try rows(
-            for: members.filter { positions[$0.bits] == nil }, maximumAge: -1)
-        if others.isEmpty, members.elementsEqual(saved.indices.map(saved.objectID)) { return saved }
-        for position in others.indices {
-            positions[others.identifierBits(at: position)] = .other(position)
-        }
-        return saved.arranged(members.compactMap { positions[$0.bits] }, with: others)
-    }
-
-    func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
-    ) throws -> RelatedObjects {
-        if changes.changes.isEmpty || relationship.toManyIndex == nil {
-            return try coordinator.relatedObjects(of: objectIDs, through: relationship)
-        }
-        var changed: [ManagedObjectID] = []
-        var others: [ManagedObjectID] = []
-        for id in objectIDs {
-            guard let change = changes[id.bits] else {
-                others.append(id)
-                continue
-            }
-            switch change.kind {
-            case .deleted: break
-            case .inserted: changed.append(id)
-            default:
-                if change.change.toManyChanges.isEmpty {
-                    others.append(id)
-                } else {
-                    changed.append(id)
-                }
-            }
-        }
-        var related = try coordinator.relatedObjects(of: others, through: relationship)
-        // Objects changed by the children differ from their rows.
-        related.rows = related.rows.map { rows in
-            rows.filtered { changes[$0].map { $0.kind != .deleted && !$0.hasValues } ?? true }
-        }
-        for id in changed {
-            let rows = try relatedRows(of: id, through: relationship)
-            related.append(rows.indices.map { rows.objectID(at: $0) }, of: id)
-        }
-        related.removeMembers(where: isDeleted)
-        return related
     }
 }
 
@@ -267,26 +78,56 @@ final class SnapshotObjects: PendingChangeLayer {
     }
 
     let view: WriteBehindSnapshot
-    private let objects: StoredObjects
+    /// The objects that predicates refer to, with the values of the snapshot.
+    private lazy var objects = StoredObjects(
+        layout: layout, derivesValues: !layout.derivations.isEmpty,
+        row: { [view] in try SnapshotObjects(view: view).row(for: $0, maximumAge: -1) },
+        related: { [view] in Array(try SnapshotObjects(view: view).relatedRows(of: $0, through: $1))
+        })
 
-    init(view: WriteBehindSnapshot) {
-        self.view = view
-        objects = StoredObjects(
-            layout: view.coordinator.layout,
-            derivesValues: !view.coordinator.layout.derivations.isEmpty,
-            row: { try view.row(for: $0, maximumAge: -1) },
-            related: { Array(try view.relatedRows(of: $0, through: $1)) })
-    }
+    init(view: WriteBehindSnapshot) { self.view = view }
 
     var layout: ResolvedModel { view.coordinator.layout }
     var storeIdentity: StoreIdentity { view.coordinator.storeIdentity }
     var source: any ObjectSource { view.coordinator }
 
-    /// The changed objects.
+    var hasChangedObjects: Bool { !view.changes.changes.isEmpty }
+    var isBeingSaved: Bool { view.isBeingSaved }
+
     func changedObjects() -> [Object] {
         let changes = view.changes.changes
         return changes.indices.lazy.filter { changes[$0].kind != .none }
             .map { Object(layer: self, position: $0, found: nil) }
+    }
+
+    func entry(_ bits: UInt64) -> PendingChangeEntry<Object> {
+        guard let position = view.changes.position(of: bits) else { return .none }
+        if view.changes.changes[position].kind == .deleted { return .deleted }
+        return view.changes.changes[position].hasValues
+            ? .changed(Object(layer: self, position: position, found: nil)) : .none
+    }
+
+    func members(
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship,
+        saved: () throws -> RowSet
+    ) rethrows -> [ManagedObjectID]? {
+        guard let pending = view.changes[objectID.bits] else { return nil }
+        let toMany = pending.change.toManyChanges.first {
+            pending.entity.relationships[$0.relationshipIndex].toManyIndex
+                == relationship.toManyIndex
+        }
+        guard let toMany else { return pending.kind == .inserted ? [] : nil }
+        var members: [ManagedObjectID] = []
+        if pending.kind != .inserted {
+            let rows = try saved()
+            let removed = Set(toMany.removed)
+            members = rows.indices.map(rows.objectID).filter { !removed.contains($0) }
+        }
+        let present = Set(members)
+        members += toMany.added.filter { !present.contains($0) }
+        guard let order = toMany.order else { return members }
+        let contents = OrderedSet(members)
+        return OrderedSet(order.filter(contents.contains)).union(contents).elements
     }
 
     func hasChanges(_ bits: UInt64) -> Bool { view.changes.contains(bits) }
