@@ -35,6 +35,8 @@ package final class SQLiteDatabaseFile: Sendable {
     let access: Access
     /// The files that the connections have open; `nil` in memory.
     let files: OpenFileIdentity?
+    /// The change another program has made to the store's files; `nil` if there is none or it cannot be determined.
+    var fileReplacement: SQLiteStore.FileReplacement? { (try? files?.change()) ?? nil }
     /// The registration of this process's use of the file, for writing or beside other processes; `nil` if at rest.
     private let use: OpenDatabaseRegistry.Use?
     let isOnNetwork: Bool

@@ -19,16 +19,11 @@ package struct SQLiteRowReader {
         storeBits = store.identity.numberBits
     }
 
-    /// Steps through a statement that selects ``SQLRowSelection/list``.
-    package func readAll(_ statement: SQLiteStatement, into builder: inout RowSetBuilder) throws {
-        try readAll(statement, into: &builder) { _ in }
-    }
-
-    /// Steps through a statement, and calls a closure after each row.
+    /// Steps through a statement that selects ``SQLRowSelection/list``, and calls a closure after each row.
     @inline(__always)
-    func readAll(
+    package func readAll(
         _ statement: SQLiteStatement, into builder: inout RowSetBuilder,
-        then body: (OpaquePointer) -> Void
+        then body: (OpaquePointer) -> Void = { _ in }
     ) throws {
         // Usually all rows are of one entity: its plan is looked up once.
         var number: Int64 = 0

@@ -278,7 +278,7 @@ extension SQLiteStore {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         do {
             try makeEmptyFile(at: path)
-            if byWriter { try readByWriter(copy) } else { try read(copy) }
+            if byWriter { try connections.readByWriter(copy) } else { try read(copy) }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error

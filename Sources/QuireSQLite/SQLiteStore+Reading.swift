@@ -24,7 +24,7 @@ extension SQLiteStore {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(query, selecting: .count, schema: schema, store: identity)
         if fetch.remainder != nil { return try rows(matching: request).count }
-        return try read(watchedBy: request.watch.monitor) { connection in
+        return try connections.read(watchedBy: request.watch.monitor) { connection in
             try connection.withStatement(fetch.sql) { statement in
                 try statement.bind(fetch.bindings)
                 return try statement.step() ? Int(statement.integer(0)) : 0
@@ -125,7 +125,7 @@ extension SQLiteStore {
     ) throws -> RowSet {
         var builder = RowSetBuilder(
             layout: layout, store: identity, externalData: externalData, expectedRows: expectedRows)
-        try read(watchedBy: monitor) { connection in
+        try connections.read(watchedBy: monitor) { connection in
             let reader = SQLiteRowReader(
                 connection: connection, selection: selection, store: self)
             try connection.withStatement(sql) { statement in
@@ -168,7 +168,7 @@ extension SQLiteStore: DictionarySource {
         guard let statement = try statement(for: query, request) else {
             return try DictionaryEvaluation.forEach(query, of: self, request, body)
         }
-        try read(watchedBy: request.watch.monitor) { connection in
+        try connections.read(watchedBy: request.watch.monitor) { connection in
             try connection.withStatement(statement.sql) { row in
                 try row.bind(statement.bindings)
                 var count = 0

@@ -90,7 +90,7 @@ extension SQLiteStore {
         }
         var bits: ContiguousArray<UInt64> = []
         let monitor = request.watch.monitor
-        try read(watchedBy: monitor) { connection in
+        try connections.read(watchedBy: monitor) { connection in
             try connection.withStatement(fetch.sql) { statement in
                 try statement.bind(fetch.bindings)
                 var numbers = EntityNumbers(store: self, entity: query.entity)

@@ -105,7 +105,7 @@ import Testing
             monitor.cancel()
         }
         #expect {
-            try store.read(watchedBy: monitor) { connection in
+            try store.connections.read(watchedBy: monitor) { connection in
                 started.signal()
                 return try connection.integer(endless)
             }

@@ -37,7 +37,7 @@ import Testing
         }
 
         func step() throws {
-            switch Int.random(in: 0..<12, using: &random) {
+            switch Int.random(in: 0..<14, using: &random) {
             case 0..<4: try edit()
             case 4: try save()
             case 5:
@@ -66,6 +66,16 @@ import Testing
                 try sibling.save()
                 saved = seen
                 child.refreshAllObjects()
+            case 9:
+                // The parent's objects are in use for a while, so that children read these.
+                let uses = Bool.random(using: &random)
+                try parent.performAndWait { context in
+                    context.retainsRegisteredObjects = uses
+                    if uses { _ = try context.fetch(FetchRequest("Book")).map { $0.string("title") } }
+                }
+            case 10:
+                let undoes = Bool.random(using: &random)
+                parent.performAndWait { $0.undoManager = undoes ? UndoManager() : nil }
             default: try saveParent()
             }
         }
@@ -142,6 +152,10 @@ import Testing
         /// Saves everything, and compares what the store has.
         func finish() throws {
             try save()
+            parent.performAndWait { context in
+                context.retainsRegisteredObjects = false
+                context.undoManager = nil
+            }
             try parent.performWithoutObjectsAndWait { try $0.save() }
             stored = saved
             try stored.expect(in: stack.mainContext(), comment)

@@ -126,17 +126,3 @@ struct SQLPrimaryKeys {
         ranges[root] = range
     }
 }
-
-// MARK: - The register
-
-/// The primary keys of a store, shared with its successor when its file is moved or copied: neither reserves a key of the
-/// other.
-final class SQLitePrimaryKeyAllocator: Sendable {
-    private let keys = Lock(SQLPrimaryKeys())
-
-    func withLock<Result>(
-        _ body: (inout SQLPrimaryKeys) throws -> sending Result
-    ) rethrows -> sending Result {
-        try keys.withLock { try body(&$0) }
-    }
-}

@@ -1,0 +1,336 @@
+import Foundation
+internal import QuireModel
+internal import QuireProtection
+internal import QuireQuery
+internal import QuireStore
+internal import QuireSystem
+import Synchronization
+
+/// The connections of a store to its database: one that writes, and a pool of those that read.
+///
+/// Invariants
+/// ==========
+///
+/// - The writer is used under a lock; each reading connection by one thread at a time. Only without a write-ahead log does the
+///   writer read as well, so that reads and saves take turns.
+/// - A writer with a failure that leaves the on-disk state unknown (``SQLiteWriter/poison``) does not write again: the file is
+///   reopened first.
+/// - A thread that holds the writer, for a batch request or for several saves in one transaction, does not wait for itself.
+final class SQLiteConnections: Sendable {
+    /// The database that is open, which for a copy is not at the store's path.
+    let source: SQLiteDatabaseFile
+    let statementCounter = SQLiteStatementCounter()
+    private let schema: SQLSchema
+    private let options: SQLiteStoreOptions
+    /// The version hashes of the store's model when it was opened.
+    private let modelHashes: [String: Data]
+    /// Unsafe because it is accessed only under ``writerLock``.
+    private nonisolated(unsafe) var writer: SQLiteWriter?
+    /// Whether there is no writer because the file could not be reopened yet. Accessed only under ``writerLock``, as is:
+    private nonisolated(unsafe) var isBeingReopened = false
+    /// Unreferenced external data files, kept until there is a writer.
+    private nonisolated(unsafe) var abandoned: Set<String> = []
+    private let writerLock = NSLock()
+    private let readers: SQLiteReaderPool
+    /// Whether there is a write-ahead log, which lets readers and the writer work concurrently.
+    private let hasLog: Atomic<Bool>
+    private let isClosed = Atomic(false)
+    /// The thread that runs a batch request with a row closure; 0 if there is none.
+    private let batchThread = Atomic<UInt>(0)
+    /// The thread that holds ``writerLock`` to write; 0 if there is none.
+    private let writingThread = Atomic<UInt>(0)
+
+    private var storePath: String { source.storePath }
+
+    /// Takes over the connection that the store was opened with.
+    init(
+        source: SQLiteDatabaseFile, schema: SQLSchema, options: SQLiteStoreOptions,
+        connection: SQLiteConnection, hasLog: Bool, hashes: [String: Data]
+    ) {
+        self.source = source
+        self.schema = schema
+        self.options = options
+        modelHashes = hashes
+        let counter = statementCounter
+        readers = SQLiteReaderPool {
+            let connection = try source.connect(.reading, options: options)
+            connection.counter = counter
+            return connection
+        }
+        self.hasLog = Atomic(hasLog || options.isReadOnly)
+        if options.isReadOnly {
+            connection.close()
+            return
+        }
+        if !schema.computedIndexes.isEmpty { connection.trustSchema() }
+        writer = SQLiteWriter(
+            connection: connection, schema: schema, path: source.storePath, hashes: hashes)
+        if hasLog { source.noteLog() }
+    }
+
+    /// Whether reads and saves use separate connections.
+    var usesReaderPool: Bool { hasLog.load(ordering: .acquiring) }
+
+    // MARK: - Reading
+
+    /// Runs a closure with a connection that sees the last save; converts SQLite failures into errors.
+    ///
+    /// - Parameter monitor: Lets another thread follow and interrupt the read.
+    func read<Result>(
+        watchedBy monitor: FetchMonitor? = nil, _ body: (SQLiteConnection) throws -> Result
+    ) throws -> Result {
+        if let monitor {
+            return try read { connection in
+                try monitor.check()
+                return try connection.watched(by: monitor) { try body(connection) }
+            }
+        }
+        // SQLite would still read pages from its cache.
+        try source.protection?.checkAvailable(storePath)
+        do {
+            if let writer = writerOfJoinedSaves { return try body(writer.connection) }
+            if hasLog.load(ordering: .acquiring) {
+                do {
+                    if let result = try readers.withConnection(body) { return result }
+                } catch let error as QuireError where error.code == .storeReplaced {
+                    return try readByWriter(body, insteadOfThrowing: error)
+                }
+            } else {
+                checkNotInBatch()
+                writerLock.lock()
+                defer { writerLock.unlock() }
+                if let writer { return try body(writer.connection) }
+                if isBeingReopened { throw notReopenedError() }
+            }
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: storePath, schema: schema)
+        }
+        throw closedError()
+    }
+
+    /// Reads through the writing connection, which still has the file open when new connections cannot open it.
+    private func readByWriter<Result>(
+        _ body: (SQLiteConnection) throws -> Result, insteadOfThrowing error: QuireError
+    ) throws -> Result {
+        if writingThread.load(ordering: .relaxed) == UInt(pthread_self()) { throw error }
+        return try writerLock.withLock {
+            guard let writer else { throw error }
+            return try body(writer.connection)
+        }
+    }
+
+    /// Reads through the writing connection, which has the store's file open whatever has happened to its path. Saves wait
+    /// meanwhile. Nothing is written, not even the preparations of the first save.
+    func readByWriter<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
+        do {
+            return try readByWriter(body, insteadOfThrowing: closedError())
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: storePath, schema: schema)
+        }
+    }
+
+    // MARK: - Writing
+
+    /// Runs a closure with the writer, under its lock.
+    ///
+    /// - Parameter joining: Whether it may be one of several saves in a transaction; see ``saveInOneTransaction(_:)``.
+    func write<Result>(
+        joining: Bool = false, _ body: (SQLiteWriter) throws -> Result
+    ) throws -> Result {
+        try source.protection?.checkAvailable(storePath)
+        do {
+            if let writer = writerOfJoinedSaves {
+                guard joining else { throw joinedSavesError() }
+                return try body(writer)
+            }
+            checkNotInBatch()
+            writerLock.lock()
+            writingThread.store(UInt(pthread_self()), ordering: .relaxed)
+            defer {
+                writingThread.store(0, ordering: .relaxed)
+                writerLock.unlock()
+            }
+            if writer?.poison != nil || isBeingReopened { try reopen() }
+            if let writer { return try body(writer) }
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: storePath, schema: schema)
+        }
+        throw closedError()
+    }
+
+    /// Reopens the file after a failure that left the on-disk state unknown; see ``WriterRecovery``. If that fails, the next
+    /// save tries again. Called with the lock held.
+    private func reopen() throws {
+        if let writer, let poison = writer.poison, !writer.mayBeReopened { throw poison }
+        guard !isClosed.load(ordering: .acquiring) else { throw closedError() }
+        let old = writer
+        let reopening = WriterRecovery(
+            source: source, options: options, hasLog: hasLog.load(ordering: .acquiring))
+        if !reopening.hasLog {
+            writer = nil
+            isBeingReopened = true
+            abandoned.formUnion(old?.giveUp() ?? [])
+        }
+        let connection = try reopening.run()
+        if !schema.computedIndexes.isEmpty { connection.trustSchema() }
+        let new = SQLiteWriter(
+            connection: connection, schema: schema, path: storePath, hashes: modelHashes)
+        // Another program may have migrated it since.
+        new.modelVersionCheck.mustCompare()
+        new.unreferencedFiles = abandoned
+        if reopening.hasLog { new.unreferencedFiles.formUnion(old?.giveUp() ?? []) }
+        new.cleansUp = old?.cleansUp ?? true
+        abandoned = []
+        isBeingReopened = false
+        writer = new
+    }
+
+    /// Runs a closure with the writer as it is, even if it must not write; `nil` if there is none.
+    @discardableResult
+    func withWriterIfOpen<Result>(_ body: (SQLiteWriter) throws -> Result?) rethrows -> Result? {
+        try writerLock.withLock { try writer.flatMap(body) }
+    }
+
+    /// Marks a batch request's transaction on this thread, which has the writer.
+    func runBatch<Result>(_ body: () throws -> Result) rethrows -> Result {
+        batchThread.store(UInt(pthread_self()), ordering: .relaxed)
+        defer { batchThread.store(0, ordering: .relaxed) }
+        return try body()
+    }
+
+    /// The writer, if this thread holds it in ``saveInOneTransaction(_:)``.
+    private var writerOfJoinedSaves: SQLiteWriter? {
+        guard writingThread.load(ordering: .relaxed) == UInt(pthread_self()) else { return nil }
+        return writer?.joinedSaves == nil ? nil : writer
+    }
+
+    /// Traps on re-entrance: the row closure runs while this thread holds the writer lock.
+    private func checkNotInBatch() {
+        precondition(
+            batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
+            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to, nor read it if it has no write-ahead log."
+        )
+    }
+
+    /// Switches an old store to a write-ahead log before the first save, if possible.
+    func prepareJournal(_ writer: SQLiteWriter) throws {
+        if !hasLog.load(ordering: .relaxed) {
+            let hasLog = try source.chooseJournal(writer.connection, options: options)
+            self.hasLog.store(hasLog, ordering: .releasing)
+        }
+        writer.isJournalReady = true
+    }
+
+    /// Releases the connections' page caches, without waiting for connections in use.
+    func releasePages() {
+        readers.closeIdle()
+        guard writerLock.try() else { return }
+        defer { writerLock.unlock() }
+        writer?.connection.releaseMemory()
+    }
+
+    // MARK: - Closing
+
+    /// Checkpoints the log into the database, so that one file is left, and closes all connections.
+    ///
+    /// - Parameter unusedFiles: The names of the external data files to remove.
+    func close(unusedFiles: (SQLiteWriter) -> [String]) throws {
+        guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        readers.close()
+        let failure = writerLock.withLock { () -> (any Error)? in
+            defer { writer = nil }
+            return writer.flatMap { finish($0, unusedFiles) }
+        }
+        source.release()
+        if let failure = failure as? SQLiteFailure {
+            throw failure.notMergedError(path: storePath)
+        }
+        if let failure { throw failure }
+    }
+
+    /// Reopens the file after a failed save, as the next save would, so that the frames it left in the log are not taken for a
+    /// transaction by the next connection. If that fails too, the outcome of the save stays unknown.
+    private func takeBackFailedSave(_ writer: SQLiteWriter) {
+        guard writer.mayBeReopened, hasLog.load(ordering: .acquiring),
+            let connection = try? WriterRecovery(source: source, options: options, hasLog: true)
+                .run()
+        else { return }
+        _ = writer.giveUp()
+        if hasIndexElsewhere { connection.keepLogOnClose() }
+        connection.close()
+    }
+
+    /// Whether SQLite would remove the index of another file's log along with that of this one.
+    private var hasIndexElsewhere: Bool { source.files?.hasIndexElsewhere == true }
+
+    /// Removes the log and its index, which were kept when the last connection was closed, unless they are in use.
+    private func removeLog() {
+        guard source.fileReplacement == nil,
+            let last = try? source.connect(.writing, options: options)
+        else {
+            return
+        }
+        // SQLite opens the log with the first read.
+        try? last.execute("SELECT count(*) FROM sqlite_schema")
+        last.close()
+    }
+
+    /// Checkpoints and truncates the log, so that the database is one file, and closes the connection.
+    private func finish(
+        _ writer: SQLiteWriter, _ unusedFiles: (SQLiteWriter) -> [String]
+    ) -> (any Error)? {
+        var unused: [String] = []
+        var keepsLog = false
+        defer {
+            if keepsLog || hasIndexElsewhere { writer.connection.keepLogOnClose() }
+            writer.close()
+            if hasIndexElsewhere && !keepsLog { removeLog() }
+            SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
+        }
+        let change = source.fileReplacement
+        if writer.poison != nil && change == nil && !writer.keepsLog { takeBackFailedSave(writer) }
+        // A replaced log belongs to another program; with a replaced index others may be using our log.
+        if writer.poison != nil || writer.keepsLog || change == .logReplaced
+            || change == .indexReplaced
+        {
+            keepsLog = true
+            return nil
+        }
+        do {
+            // Other processes that have the store open checkpoint the log themselves.
+            if hasLog.load(ordering: .acquiring) {
+                try writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            } else {
+                try source.removeJournal(writer.connection)
+            }
+        } catch let failure as SQLiteFailure where failure.leavesFileUnknown {
+            keepsLog = true
+            return failure
+        } catch {
+            return nil
+        }
+        if writer.cleansUp && change == nil { unused = unusedFiles(writer) }
+        return nil
+    }
+
+    // MARK: - Errors
+
+    private func notReopenedError() -> QuireError {
+        QuireError(
+            .storeUnavailable,
+            "“\(storePath)” could not be written, and has not been opened again since; save again.",
+            subject: .init(file: storePath))
+    }
+
+    private func joinedSavesError() -> QuireError {
+        QuireError(
+            .invalidState,
+            "Nothing but objects can be saved to “\(storePath)” while several saves are made one; do it before or afterwards.",
+            subject: .init(file: storePath))
+    }
+
+    private func closedError() -> QuireError {
+        QuireError(
+            .storeUnavailable, "“\(storePath)” has been closed.", subject: .init(file: storePath))
+    }
+}
