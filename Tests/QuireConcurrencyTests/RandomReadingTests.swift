@@ -71,7 +71,9 @@ import Testing
                 let uses = Bool.random(using: &random)
                 try parent.performAndWait { context in
                     context.retainsRegisteredObjects = uses
-                    if uses { _ = try context.fetch(FetchRequest("Book")).map { $0.string("title") } }
+                    if uses {
+                        _ = try context.fetch(FetchRequest("Book")).map { $0.string("title") }
+                    }
                 }
             case 10:
                 let undoes = Bool.random(using: &random)
