@@ -39,10 +39,10 @@ struct SQLiteConflictReader {
     /// The constraints violated by refused rows, with the conflicting objects.
     func violations(
         of refused: [ObjectChange], among changes: ChangeSet
-    ) throws -> [ConstraintViolation] {
+    ) throws -> [ConstraintConflict] {
         let saved = Set((changes.inserted + changes.updated).map(\.objectID))
         var order: [Key] = []
-        var found: [Key: ConstraintViolation] = [:]
+        var found: [Key: ConstraintConflict] = [:]
         for change in refused {
             var row: ObjectSnapshot?
             if change.version > 0 { row = try self.row(of: change.objectID) }
@@ -55,16 +55,16 @@ struct SQLiteConflictReader {
                 guard !values.isEmpty, !values.contains(.null) else { continue }
                 let key = Key(owner: owner, properties: properties, values: values.map(\.stored))
                 if found[key] != nil {
-                    found[key]?.objectIDs.append(change.objectID)
+                    found[key]?.conflictingObjectIDs.append(change.objectID)
                     continue
                 }
                 guard let holder = try holder(of: key, slots, change) else { continue }
                 order.append(key)
                 let isSaved = saved.contains(holder)
-                found[key] = try ConstraintViolation(
-                    entityName: store.layout.entity(number: owner).name, properties: properties,
-                    values: values, current: isSaved ? nil : self.row(of: holder),
-                    objectIDs: (isSaved ? [holder] : []) + [change.objectID])
+                found[key] = try ConstraintConflict(
+                    entityName: store.layout.entity(number: owner).name, constraint: properties,
+                    constraintValues: values, current: isSaved ? nil : self.row(of: holder),
+                    conflictingObjectIDs: (isSaved ? [holder] : []) + [change.objectID])
             }
         }
         return order.compactMap { found[$0] }

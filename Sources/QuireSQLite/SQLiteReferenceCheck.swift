@@ -9,13 +9,13 @@ struct SQLiteReferenceCheck {
     let connection: SQLiteConnection
     let changes: ChangeSet
 
-    func conflicts() throws -> [(id: ManagedObjectID, change: ObjectConflict.Change)] {
+    func conflicts() throws -> [(id: ManagedObjectID, change: MergeConflict.Change)] {
         try missingTargets() + newlyReferenced()
     }
 
     // MARK: - Referenced objects
 
-    private func missingTargets() throws -> [(id: ManagedObjectID, change: ObjectConflict.Change)] {
+    private func missingTargets() throws -> [(id: ManagedObjectID, change: MergeConflict.Change)] {
         var targets = Targets(
             minimumCapacity: changes.inserted.count + changes.deleted.count)
         changes.inserted.forEachInPlace { targets.exclude($0.pointee.objectID) }
@@ -77,10 +77,9 @@ struct SQLiteReferenceCheck {
 
     // MARK: - References to deleted objects
 
-    private func newlyReferenced() throws -> [(id: ManagedObjectID, change: ObjectConflict.Change)]
-    {
+    private func newlyReferenced() throws -> [(id: ManagedObjectID, change: MergeConflict.Change)] {
         var queries: [Int: [String]] = [:]
-        var result: [(id: ManagedObjectID, change: ObjectConflict.Change)] = []
+        var result: [(id: ManagedObjectID, change: MergeConflict.Change)] = []
         for deletion in changes.deleted {
             let number = deletion.objectID.entityNumber
             let entityQueries = queries[number] ?? self.queries(forEntity: number)

@@ -16,7 +16,7 @@ final class SQLiteRowWriter {
     /// The object whose row was written last, for error messages.
     @exclusivity(unchecked) private(set) var currentObject: ManagedObjectID?
     /// Objects that failed the optimistic-lock check.
-    private(set) var conflicts: [(id: ManagedObjectID, change: ObjectConflict.Change)] = []
+    private(set) var conflicts: [(id: ManagedObjectID, change: MergeConflict.Change)] = []
     /// Files dereferenced by the written rows.
     private(set) var droppedFiles: Set<String> = []
 

@@ -289,7 +289,7 @@ struct SQLiteSaveRows {
             // The rows are described as they are in the store: the transaction has deleted some of them.
             try writer.connection.execute("ROLLBACK")
             conflicts.objects = try found.map {
-                try ObjectConflict(
+                try MergeConflict(
                     objectID: $0.id, change: $0.change, current: reader.row(of: $0.id))
             }
         }

@@ -1,25 +1,45 @@
 public import QuireModel
 public import QuireSystem
 
-/// All conflicts that kept a store from saving a change set: optimistic-lock failures and violated uniqueness constraints.
+/// All conflicts that kept a change set from being saved: optimistic-lock failures and violated uniqueness constraints.
 ///
-/// The underlying error of the ``QuireError`` thrown by ``PersistentStore/save(_:)``. Contexts resolve it by their merge
-/// policies.
+/// The underlying error of the ``QuireError`` thrown by ``PersistentStore/save(_:)`` and by the save of a context, which
+/// resolves it by its merge policy.
 public struct SaveConflicts: Error, Sendable {
     /// Optimistic-lock failures.
-    public var objects: [ObjectConflict] = []
+    public var objects: [MergeConflict] = []
     /// Values that must be unique and are not.
-    public var constraints: [ConstraintViolation] = []
+    public var constraints: [ConstraintConflict] = []
 
     /// No conflicts.
     public init() {}
 
     /// Whether there are no conflicts.
     public var isEmpty: Bool { objects.isEmpty && constraints.isEmpty }
+
+    /// The error to throw, with one failure per conflict.
+    public func error(file: String?) -> QuireError {
+        var error = QuireError.combining(
+            objects.map { $0.error(file: file) } + constraints.flatMap { $0.errors(file: file) })
+        error.underlying = self
+        return error
+    }
 }
 
-/// An optimistic-lock failure: the stored version differs from the change's base version.
-public struct ObjectConflict: Sendable {
+extension QuireError {
+    /// The conflicts that kept a context or a store from saving, if this is the error of its save.
+    public var mergeConflicts: [MergeConflict] { (underlying as? SaveConflicts)?.objects ?? [] }
+
+    /// The broken uniqueness constraints that kept a context or a store from saving, if this is the error of its save.
+    public var constraintConflicts: [ConstraintConflict] {
+        (underlying as? SaveConflicts)?.constraints ?? []
+    }
+}
+
+/// An optimistic-lock failure: an object of a save that was changed or deleted elsewhere since it was read.
+///
+/// The store describes what it has; the saving context adds its own values and changes.
+public struct MergeConflict: Sendable {
     /// The operation of the change set on the object.
     public enum Change: Sendable {
         /// An update of the object or one of its relationships.
@@ -31,60 +51,43 @@ public struct ObjectConflict: Sendable {
     }
 
     /// The object.
-    public var objectID: ManagedObjectID
+    public let objectID: ManagedObjectID
     /// The operation of the change set on the object.
-    public var change: Change
-    /// The current row in the store; `nil` if it was deleted.
-    public var current: ObjectSnapshot?
+    public let change: Change
+    /// The present row in the store; `nil` if it was deleted.
+    public let current: ObjectSnapshot?
+    /// The base version; 0 if the context has not read the object.
+    public package(set) var oldVersionNumber: UInt32 = 0
+    /// The object as it would be saved; `nil` if it was deleted here.
+    public package(set) var objectSnapshot: ConflictSnapshot?
+    /// The object as the context has last read or saved it; `nil` if it has not read it.
+    public package(set) var cachedSnapshot: ConflictSnapshot?
+    /// The present values in the store; `nil` if the object was deleted there.
+    public package(set) var persistedSnapshot: ConflictSnapshot?
+    /// The properties changed here. Elements of composite attributes have dotted names.
+    public package(set) var changedProperties: Set<String> = []
+    /// The properties changed in the store. An ordered relationship is included if both sides have changed it.
+    public package(set) var propertiesChangedInStore: Set<String> = []
+    /// The merge policy's resolution, once it has been asked.
+    package var resolution = MergeResolution.discardChanges
 
     /// Describes a conflict.
     public init(objectID: ManagedObjectID, change: Change, current: ObjectSnapshot?) {
         self.objectID = objectID
         self.change = change
         self.current = current
+        persistedSnapshot = current.map(ConflictSnapshot.init)
     }
-}
 
-/// Values that objects share although a uniqueness constraint forbids it.
-public struct ConstraintViolation: Sendable {
-    /// The entity that declares the constraint.
-    public var entityName: String
-    /// The properties whose combined values must be unique.
-    public var properties: [String]
-    /// The values, in the order of the properties.
-    public var values: [AttributeValue]
-    /// The stored object with the values that is not in the change set; `nil` if there is none.
-    public var current: ObjectSnapshot?
-    /// The objects of the change set with these values.
-    public var objectIDs: [ManagedObjectID]
+    /// The present version in the store; 0 if the object was deleted there.
+    public var newVersionNumber: UInt32 { current?.version ?? 0 }
 
-    /// Describes a violation.
-    public init(
-        entityName: String, properties: [String], values: [AttributeValue],
-        current: ObjectSnapshot?, objectIDs: [ManagedObjectID]
-    ) {
-        self.entityName = entityName
-        self.properties = properties
-        self.values = values
-        self.current = current
-        self.objectIDs = objectIDs
-    }
-}
+    /// The error of a save under ``MergePolicy/error``.
+    public var error: QuireError { error(file: nil) }
 
-extension SaveConflicts {
-    /// The error to throw, with one failure per conflict.
-    public func error(file: String?) -> QuireError {
-        var error = QuireError.combining(
-            objects.map { $0.error(properties: [], file: file) }
-                + constraints.flatMap { $0.errors(file: file) })
-        error.underlying = self
-        return error
-    }
-}
-
-extension ObjectConflict {
-    /// The failure for this conflict, with the properties changed in the store if known.
-    package func error(properties: [String], file: String?) -> QuireError {
+    func error(file: String?) -> QuireError {
+        let both = changedProperties.intersection(propertiesChangedInStore)
+        let properties = (both.isEmpty ? propertiesChangedInStore : both).sorted()
         let name = "“\(objectID.shortDescription)”"
         let others = properties.map { "“\($0)”" }.joined(separator: ", ")
         let sentence =
@@ -108,17 +111,78 @@ extension ObjectConflict {
     }
 }
 
-extension ConstraintViolation {
-    /// The failures for this violation: one for each object that would have to change.
-    package func errors(file: String?) -> [QuireError] {
-        let names = properties.map { "“\($0)”" }.joined(separator: " and ")
-        return objectIDs.dropFirst(current == nil ? 1 : 0).map { id in
+/// The values of an object at some time.
+public struct ConflictSnapshot: Sendable, Equatable {
+    /// Attributes and to-one relationships by name; elements of composite attributes by dotted names.
+    public let values: [String: AttributeValue]
+    /// The objects of ordered relationships whose order was changed here, by name.
+    public package(set) var orderedObjectIDs: [String: [ManagedObjectID]] = [:]
+
+    /// The stored values of an entity's slots.
+    package init(of entity: ResolvedEntity, _ value: (Int) -> AttributeValue) {
+        var values: [String: AttributeValue] = [:]
+        for slot in entity.slots where slot.isStored { values[slot.name] = value(slot.index) }
+        self.values = values
+    }
+
+    init(_ row: ObjectSnapshot) {
+        self.init(of: row.entity) { (try? row.valueWithoutLoading(at: $0)) ?? .null }
+    }
+
+    /// The value of an attribute, or the destination's identifier of a to-one relationship.
+    public subscript(name: String) -> AttributeValue? { values[name] }
+
+    /// The properties that differ in an older snapshot.
+    package func properties(changedSince old: ConflictSnapshot) -> Set<String> {
+        let values = values.filter { old.values[$0.key] != $0.value }.keys
+        let orders = orderedObjectIDs.filter { old.orderedObjectIDs[$0.key] != $0.value }.keys
+        return Set(values).union(orders)
+    }
+}
+
+/// A violation of a uniqueness constraint: objects that share its values.
+public struct ConstraintConflict: Sendable {
+    /// The entity that declares the constraint.
+    public let entityName: String
+    /// The properties whose values, taken together, must be unique.
+    public let constraint: [String]
+    /// The values, in the order of the properties.
+    public let constraintValues: [AttributeValue]
+    /// The stored object that has the values and is not to be saved; `nil` if the conflict is among the objects to be saved.
+    public let databaseObjectID: ManagedObjectID?
+    /// That object as the store has it.
+    public let databaseSnapshot: ConflictSnapshot?
+    /// The objects that were to be saved with the values.
+    public package(set) var conflictingObjectIDs: [ManagedObjectID]
+    /// These objects as they would be saved, in the same order; empty in the error of a store.
+    public package(set) var conflictingSnapshots: [ConflictSnapshot] = []
+
+    /// Describes a violation. `current`: the row of the stored object that is not in the change set.
+    public init(
+        entityName: String, constraint: [String], constraintValues: [AttributeValue],
+        current: ObjectSnapshot?, conflictingObjectIDs: [ManagedObjectID]
+    ) {
+        self.entityName = entityName
+        self.constraint = constraint
+        self.constraintValues = constraintValues
+        databaseObjectID = current?.objectID
+        databaseSnapshot = current.map(ConflictSnapshot.init)
+        self.conflictingObjectIDs = conflictingObjectIDs
+    }
+
+    /// The error of a save under ``MergePolicy/error``.
+    public var error: QuireError { QuireError.combining(errors(file: nil)) }
+
+    /// The failures: one for each object that would have to change.
+    func errors(file: String?) -> [QuireError] {
+        let names = constraint.map { "“\($0)”" }.joined(separator: " and ")
+        return conflictingObjectIDs.dropFirst(databaseObjectID == nil ? 1 : 0).map { id in
             QuireError(
                 .constraintConflict,
                 "Another “\(entityName)” has the same \(names), which must be unique; change one of them. "
                     + "The object is \(id.shortDescription).",
                 subject: .init(
-                    entity: entityName, property: properties.first, object: id.uriRepresentation,
+                    entity: entityName, property: constraint.first, object: id.uriRepresentation,
                     file: file))
         }
     }

@@ -49,7 +49,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
     /// The objects not in the change set whose derived values change.
     private(set) var derived: [ManagedObjectID] = []
     private var edits: [List: ListEdit] = [:]
-    private var conflicts: [(id: ManagedObjectID, change: ObjectConflict.Change)] = []
+    private var conflicts: [(id: ManagedObjectID, change: MergeConflict.Change)] = []
     /// The rows of objects that are not written, read so far.
     private(set) var known: [UInt64: ObjectSnapshot?] = [:]
 
@@ -362,7 +362,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
     }
 
     private mutating func missingTargets() throws
-        -> [(id: ManagedObjectID, change: ObjectConflict.Change)]
+        -> [(id: ManagedObjectID, change: MergeConflict.Change)]
     {
         let identity = rows.identity
         var seen = Set(changes.inserted.map { identity.bits(of: $0.objectID) })
@@ -384,7 +384,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         }
         for change in changes.updated where !change.writesRow { add(change.objectID) }
         let updated = Set(changes.updated.map(\.objectID))
-        var missing: [(id: ManagedObjectID, change: ObjectConflict.Change)] = []
+        var missing: [(id: ManagedObjectID, change: MergeConflict.Change)] = []
         for id in targets {
             guard rows.identity.owns(id) else {
                 throw QuireError(
@@ -401,9 +401,9 @@ struct InMemorySavePlan<Rows: RowStorage> {
 
     /// Deleted objects that are referred to by objects not in the change set.
     private mutating func newlyReferenced() throws
-        -> [(id: ManagedObjectID, change: ObjectConflict.Change)]
+        -> [(id: ManagedObjectID, change: MergeConflict.Change)]
     {
-        var result: [(id: ManagedObjectID, change: ObjectConflict.Change)] = []
+        var result: [(id: ManagedObjectID, change: MergeConflict.Change)] = []
         for deletion in changes.deleted {
             guard let row = deleted[layout.rowKey(deletion.objectID.bits)] else { continue }
             if try isReferenced(row) { result.append((deletion.objectID, .deletion)) }
@@ -434,11 +434,11 @@ struct InMemorySavePlan<Rows: RowStorage> {
         return false
     }
 
-    private func refuse(_ violations: [ConstraintViolation]) throws {
+    private func refuse(_ violations: [ConstraintConflict]) throws {
         var found = SaveConflicts()
         found.constraints = violations
         found.objects = try conflicts.map { id, change in
-            ObjectConflict(
+            MergeConflict(
                 objectID: id, change: change,
                 current: try layout.isStored(id.bits) ? rows.current(id) : nil)
         }
@@ -447,7 +447,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
 
     // MARK: - Uniqueness
 
-    private mutating func violations() throws -> [ConstraintViolation] {
+    private mutating func violations() throws -> [ConstraintConflict] {
         var keys: [UniqueKey] = []
         var groups: [UniqueKey: (bits: [UInt64], values: [AttributeValue])] = [:]
         for key in order {
@@ -464,7 +464,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         }
         let updated =
             keys.isEmpty ? [] : Set(changes.updated.map { layout.rowKey($0.objectID.bits) })
-        var result: [ConstraintViolation] = []
+        var result: [ConstraintConflict] = []
         for unique in keys {
             guard var bits = groups[unique]?.bits, let values = groups[unique]?.values else {
                 continue
@@ -483,10 +483,12 @@ struct InMemorySavePlan<Rows: RowStorage> {
             }
             if current == nil && bits.count < 2 { continue }
             result.append(
-                ConstraintViolation(
+                ConstraintConflict(
                     entityName: layout.entity(number: unique.owner).name,
-                    properties: unique.properties, values: values, current: current,
-                    objectIDs: bits.map { ManagedObjectID(bits: $0, store: rows.identity) }))
+                    constraint: unique.properties, constraintValues: values, current: current,
+                    conflictingObjectIDs: bits.map {
+                        ManagedObjectID(bits: $0, store: rows.identity)
+                    }))
         }
         return result
     }

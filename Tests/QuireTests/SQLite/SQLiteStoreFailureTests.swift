@@ -214,6 +214,11 @@ import Testing
         }
         #expect(error?.code == .mergeConflict)
         #expect(error?.subject.object == ids[0].uriRepresentation)
+        let conflict = try #require(error?.mergeConflicts.first)
+        #expect(conflict.objectID == ids[0])
+        #expect(conflict.newVersionNumber == 2)
+        #expect(conflict.persistedSnapshot?["name"] == "one")
+        #expect(conflict.objectSnapshot == nil, "Only a context knows it.")
         #expect(try test.value(ids[0], "name") == "one")
         #expect(try test.value(ids[1], "name") == .null)
         error = #expect(throws: QuireError.self) {

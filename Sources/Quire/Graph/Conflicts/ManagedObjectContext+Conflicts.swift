@@ -21,13 +21,15 @@ extension ManagedObjectContext {
                 do {
                     let changes = collectChanges(insertedCount: inserted.count)
                     return changes.isEmpty && !evenIfUnchanged ? [] : try write(changes)
-                } catch let error as QuireError where tries < Self.maximumTryCount {
+                } catch let error as QuireError {
                     tries += 1
                     switch error.underlying {
-                    case is PrimaryKeyCollision:
+                    case is PrimaryKeyCollision where tries <= Self.maximumTryCount:
                         takeBack(given)
                         given = GivenIDs(lastLog: undoIdentifiers.lastLog)
-                    case let found as SaveConflicts:
+                    case var found as SaveConflicts:
+                        describe(&found)
+                        guard tries <= Self.maximumTryCount else { throw found.error(file: nil) }
                         // Nobody else gets these identifiers any more.
                         given = GivenIDs(lastLog: undoIdentifiers.lastLog)
                         try resolve(found)
@@ -41,68 +43,77 @@ extension ManagedObjectContext {
             }
         } catch {
             takeBack(given)
-            throw (error as? QuireError).map(describe) ?? error
+            throw error
         }
-    }
-
-    /// The error that a save throws, with the conflicts as values.
-    private func describe(_ error: QuireError) -> QuireError {
-        guard let found = error.underlying as? SaveConflicts else { return error }
-        return self.error(for: found.objects.map(conflict), found.constraints.map(conflict))
-    }
-
-    private func error(
-        for merges: [MergeConflict], _ constraints: [ConstraintConflict]
-    ) -> QuireError {
-        var failures = merges.map(\.error)
-        for constraint in constraints { failures += constraint.found.errors(file: nil) }
-        var error = QuireError.combining(failures)
-        error.underlying = ConflictDetails(
-            mergeConflicts: merges, constraintConflicts: constraints)
-        return error
     }
 
     /// Asks the policy about every conflict, then applies its resolutions.
     private func resolve(_ found: SaveConflicts) throws {
-        let merges = found.objects.map(conflict)
-        let constraints = found.constraints.map(conflict)
-        var decisions: [ResolvedConflict] = []
-        var resolutions: [(ConstraintViolation, ConstraintResolution)] = []
+        var merges = found.objects
+        var resolutions: [ConstraintResolution] = []
         do {
-            for merge in merges {
-                let resolution = try mergePolicy.resolve(mergeConflict: merge)
-                decisions.append(try decision(about: merge, resolution))
+            for index in merges.indices {
+                let resolution = try mergePolicy.resolve(mergeConflict: merges[index])
+                merges[index].resolution = try checked(resolution, of: merges[index].objectID)
             }
-            for constraint in constraints {
-                let resolution = try mergePolicy.resolve(constraintConflict: constraint)
-                resolutions.append((constraint.found, resolution))
+            for constraint in found.constraints {
+                resolutions.append(try mergePolicy.resolve(constraintConflict: constraint))
             }
         } catch let failure as QuireError
             where failure.code == .mergeConflict || failure.code == .constraintConflict
         {
-            throw error(for: merges, constraints)
+            throw found.error(file: nil)
         }
-        if !decisions.isEmpty {
-            if decisions.allSatisfy(canMergeInPlace) {
-                decisions.forEach(mergeInPlace)
-                awakeObjects(decisions)
-                didEndEvent(EventChanges(refreshed: decisions.map { object(with: $0.objectID) }))
-                changeHandler?()
-            } else {
-                rebase(decisions)
+        if merges.isEmpty {
+            for (conflict, resolution) in zip(found.constraints, resolutions) {
+                resolve(conflict, resolution)
+            }
+            processPendingChanges()
+        } else if merges.allSatisfy(canMergeInPlace) {
+            // The constraint violations may be resolved with the objects; the next attempt detects the rest.
+            merges.forEach(mergeInPlace)
+            awakeObjects(merges)
+            didEndEvent(EventChanges(refreshed: merges.map { object(with: $0.objectID) }))
+            changeHandler?()
+        } else {
+            rebase(merges)
+        }
+    }
+
+    /// Checks the names and coerces the values of a policy's resolution. Composite attributes are replaced by their elements.
+    private func checked(
+        _ resolution: MergeResolution, of id: ManagedObjectID
+    ) throws -> MergeResolution {
+        let entity = layout.entity(number: id.entityNumber)
+        var result = resolution
+        func unknown(_ name: String) -> QuireError {
+            QuireError(
+                .unknownKey,
+                "The merge policy decides about “\(name)” of \(entity.name), which has no such property "
+                    + "or none whose value can be set so.",
+                subject: .init(entity: entity.name, property: name))
+        }
+        for name in resolution.properties where entity.slot(named: name) == nil {
+            if case .composite(let elements)? = entity.properties[name] {
+                result.properties.formUnion(elements.map { entity.slots[$0].name })
+            } else if entity.relationship(named: name) == nil {
+                throw unknown(name)
             }
         }
-        // The constraint violations may have been resolved with the objects; the next attempt detects the rest.
-        if !decisions.isEmpty { return }
-        for (violation, resolution) in resolutions { resolve(violation, resolution) }
-        processPendingChanges()
+        for (name, value) in resolution.values {
+            guard let slot = entity.slot(named: name), entity.slots[slot].attribute != nil else {
+                throw unknown(name)
+            }
+            result.values[name] = try entity.slots[slot].coerce(value, in: entity)
+        }
+        return result
     }
 
     /// Notifies the objects in conflict that their values may have changed.
-    func awakeObjects(_ decisions: [ResolvedConflict]) {
+    func awakeObjects(_ conflicts: [MergeConflict]) {
         guard layout.hasSubclasses else { return }
-        for decision in decisions {
-            guard let object = identityMap.find(decision.objectID.bits),
+        for conflict in conflicts {
+            guard let object = identityMap.find(conflict.objectID.bits),
                 object.state.isSuperset(of: [.live, .realized])
             else { continue }
             object.didChange(by: .mergePolicy)
@@ -111,100 +122,49 @@ extension ManagedObjectContext {
 
     // MARK: - Describing
 
-    private func conflict(_ found: ObjectConflict) -> MergeConflict {
-        let object = object(with: found.objectID)
-        let isKnown = object.state.contains(.realized) && !object.isInaccessible
-        let relationships = reordered(object)
-        let cached = isKnown ? cachedSnapshot(of: object, relationships) : nil
-        let persisted = found.current.map { snapshot(of: $0, relationships) }
-        var changed: Set<String> = []
-        if let edits = object.edits, object.state.contains(.live) {
+    /// Adds the context's values and changes to the conflicts that a store has found.
+    private func describe(_ found: inout SaveConflicts) {
+        for index in found.objects.indices { describe(&found.objects[index]) }
+        for index in found.constraints.indices {
+            found.constraints[index].conflictingSnapshots =
+                found.constraints[index].conflictingObjectIDs.map { id in
+                    let object = object(with: id)
+                    return ConflictSnapshot(of: object.entity, object.valueWithoutLoading)
+                }
+        }
+    }
+
+    private func describe(_ conflict: inout MergeConflict) {
+        let object = object(with: conflict.objectID)
+        let isLive = object.state.contains(.live)
+        if object.state.contains(.realized) && !object.isInaccessible {
+            conflict.oldVersionNumber = object.version
+            conflict.cachedSnapshot = ConflictSnapshot(of: object.entity, object.savedValue)
+            if isLive {
+                conflict.objectSnapshot = ConflictSnapshot(
+                    of: object.entity, object.valueWithoutLoading)
+            }
+        }
+        if isLive, let edits = object.edits {
             for slot in object.entity.slots where edits.changed.contains(slot.index) {
-                changed.insert(slot.name)
-            }
-            for (index, state) in edits.toMany.enumerated() where state.hasChanges {
-                changed.insert(
-                    object.entity.relationships[object.entity.toManyRelationships[index]].name)
+                conflict.changedProperties.insert(slot.name)
             }
         }
-        return MergeConflict(
-            objectID: found.objectID, oldVersionNumber: isKnown ? object.version : 0,
-            newVersionNumber: found.current?.version ?? 0,
-            objectSnapshot: object.state.contains(.live) && isKnown
-                ? presentSnapshot(of: object, relationships) : nil,
-            cachedSnapshot: cached, persistedSnapshot: persisted, changedProperties: changed,
-            propertiesChangedInStore: differences(cached, persisted), found: found)
-    }
-
-    private func conflict(_ found: ConstraintViolation) -> ConstraintConflict {
-        ConstraintConflict(
-            entityName: found.entityName, constraint: found.properties,
-            constraintValues: found.values, databaseObjectID: found.current?.objectID,
-            databaseSnapshot: found.current.map { snapshot(of: $0, []) },
-            conflictingObjectIDs: found.objectIDs,
-            conflictingSnapshots: found.objectIDs.map {
-                presentSnapshot(of: object(with: $0), [])
-            }, found: found)
-    }
-
-    private func differences(_ left: ConflictSnapshot?, _ right: ConflictSnapshot?) -> Set<String> {
-        guard let left, let right else { return [] }
-        let values = right.values.filter { left.values[$0.key] != $0.value }.keys
-        let orders = right.orderedObjectIDs.filter { left.orderedObjectIDs[$0.key] != $0.value }
-            .keys
-        return Set(values).union(orders)
-    }
-
-    /// The ordered relationships whose order was changed here.
-    private func reordered(_ object: ManagedObject) -> [ResolvedEntity.Relationship] {
-        guard let edits = object.edits else { return [] }
-        return edits.toMany.indices.filter { edits.toMany[$0].needsOrder }.map {
-            object.entity.relationships[object.entity.toManyRelationships[$0]]
+        for (index, state) in (object.edits?.toMany ?? []).enumerated() {
+            let relationship = object.entity.relationships[object.entity.toManyRelationships[index]]
+            if isLive && state.hasChanges { conflict.changedProperties.insert(relationship.name) }
+            guard state.needsOrder else { continue }
+            let name = relationship.name
+            conflict.cachedSnapshot?.orderedObjectIDs[name] = state.committedOrder?.elements ?? []
+            conflict.objectSnapshot?.orderedObjectIDs[name] =
+                object.members(of: relationship).elements
+            conflict.persistedSnapshot?.orderedObjectIDs[name] =
+                (try? source.relatedRows(of: object.objectID, through: relationship))?
+                .map(\.objectID) ?? []
         }
-    }
-
-    private func presentSnapshot(
-        of object: ManagedObject, _ relationships: [ResolvedEntity.Relationship]
-    ) -> ConflictSnapshot {
-        ConflictSnapshot(
-            values: values(of: object.entity) { object.valueWithoutLoading(at: $0) },
-            orderedObjectIDs: orders(relationships) { object.members(of: $0).elements })
-    }
-
-    private func cachedSnapshot(
-        of object: ManagedObject, _ relationships: [ResolvedEntity.Relationship]
-    ) -> ConflictSnapshot {
-        ConflictSnapshot(
-            values: values(of: object.entity) { object.savedValue(at: $0) },
-            orderedObjectIDs: orders(relationships) {
-                $0.toManyIndex.flatMap { object.toManyState($0).committedOrder?.elements } ?? []
-            })
-    }
-
-    private func snapshot(
-        of row: ObjectSnapshot, _ relationships: [ResolvedEntity.Relationship]
-    ) -> ConflictSnapshot {
-        ConflictSnapshot(
-            values: values(of: row.entity) { (try? row.valueWithoutLoading(at: $0)) ?? .null },
-            orderedObjectIDs: orders(relationships) { relationship in
-                let rows = try? source.relatedRows(of: row.objectID, through: relationship)
-                return rows.map { rows in rows.indices.map { rows.objectID(at: $0) } } ?? []
-            })
-    }
-
-    private func values(
-        of entity: ResolvedEntity, _ value: (Int) -> AttributeValue
-    ) -> [String: AttributeValue] {
-        var result: [String: AttributeValue] = [:]
-        for slot in entity.slots where slot.isStored { result[slot.name] = value(slot.index) }
-        return result
-    }
-
-    private func orders(
-        _ relationships: [ResolvedEntity.Relationship],
-        _ members: (ResolvedEntity.Relationship) -> [ManagedObjectID]
-    ) -> [String: [ManagedObjectID]] {
-        Dictionary(uniqueKeysWithValues: relationships.map { ($0.name, members($0)) })
+        if let old = conflict.cachedSnapshot, let new = conflict.persistedSnapshot {
+            conflict.propertiesChangedInStore = new.properties(changedSince: old)
+        }
     }
 
     // MARK: - Identifiers
@@ -261,19 +221,19 @@ extension ManagedObjectContext {
 /// Merges objects that violate a uniqueness constraint, or deletes or resets some. These are ordinary changes: they maintain
 /// inverses, and can be undone.
 extension ManagedObjectContext {
-    func resolve(_ violation: ConstraintViolation, _ resolution: ConstraintResolution) {
+    private func resolve(_ conflict: ConstraintConflict, _ resolution: ConstraintResolution) {
         var stored: ManagedObject?
-        if let id = violation.current?.objectID {
+        if let id = conflict.databaseObjectID {
             let object = object(with: id)
             if !object.isUnsaved { object.turnIntoStaleFault() }
             object.realize()
             if object.state.contains(.live), !object.isInaccessible { stored = object }
         }
-        let objects = violation.objectIDs.map { object(with: $0) }.filter {
+        let objects = conflict.conflictingObjectIDs.map { object(with: $0) }.filter {
             $0.state.contains(.live)
         }
         let slots = Set(
-            layout.entity(named: violation.entityName)?.slots(ofConstraint: violation.properties)
+            layout.entity(named: conflict.entityName)?.slots(ofConstraint: conflict.constraint)
                 ?? [])
         guard var survivor = stored ?? objects.first(where: \.isModified) ?? objects.first else {
             return

@@ -9,7 +9,7 @@ internal import OrderedCollections
 /// The undo stack is cleared, because it refers to the previous graph.
 struct Rebase {
     let context: ManagedObjectContext
-    private let decisions: [ManagedObjectID: ResolvedConflict]
+    private let conflicts: [ManagedObjectID: MergeConflict]
     private var intents: [Intent] = []
     private var remembered: [ManagedObjectID: [AttributeValue]] = [:]
     /// Deleted objects to be restored.
@@ -42,11 +42,11 @@ struct Rebase {
         let order: [ManagedObjectID]?
     }
 
-    init(context: ManagedObjectContext, decisions: [ResolvedConflict]) {
+    init(context: ManagedObjectContext, conflicts: [MergeConflict]) {
         self.context = context
-        self.decisions = Dictionary(
-            decisions.map { ($0.objectID, $0) }, uniquingKeysWith: { first, _ in first })
-        for decision in decisions { remember(decision) }
+        self.conflicts = Dictionary(
+            conflicts.map { ($0.objectID, $0) }, uniquingKeysWith: { first, _ in first })
+        for conflict in conflicts { remember(conflict) }
         for object in context.tracked where object.isUnsaved {
             intents.append(intent(of: object))
         }
@@ -56,10 +56,10 @@ struct Rebase {
     mutating func run() -> EventChanges {
         goBack()
         findRestored()
-        let missing = decisions.values.filter { $0.current == nil }
+        let missing = conflicts.values.filter { $0.current == nil }
             .sorted { $0.objectID.bits < $1.objectID.bits }
-        for decision in missing { resolveMissingDestinations(decision) }
-        for decision in missing { linkAgain(decision) }
+        for conflict in missing { resolveMissingDestinations(conflict) }
+        for conflict in missing { linkAgain(conflict) }
         for index in intents.indices where intents[index].kind == .insertion {
             context.track(intents[index].object, wasLive: true)
         }
@@ -80,16 +80,14 @@ struct Rebase {
 
     // MARK: - Noting down
 
-    private func decision(_ id: ManagedObjectID) -> ResolvedConflict? { decisions[id] }
-
     /// Keeps the values of an object to be inserted again.
-    private mutating func remember(_ decision: ResolvedConflict) {
-        guard decision.current == nil, decision.fate == .keep else { return }
-        let object = context.object(bits: decision.objectID.bits)
+    private mutating func remember(_ conflict: MergeConflict) {
+        guard conflict.current == nil, conflict.resolution.fate == .keep else { return }
+        let object = context.object(bits: conflict.objectID.bits)
         guard object.state.isSuperset(of: [.realized, .live]), !object.isInaccessible else {
             return
         }
-        remembered[decision.objectID] = object.entity.slots.map {
+        remembered[conflict.objectID] = object.entity.slots.map {
             object.valueWithoutLoading(at: $0.index)
         }
     }
@@ -143,9 +141,7 @@ struct Rebase {
         for object in registered {
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
-                if decision(object.objectID)?.current == nil,
-                    decision(object.objectID) != nil
-                {
+                if let conflict = conflicts[object.objectID], conflict.current == nil {
                     object.edits?.rollBack()  // Keeps its last values.
                 } else {
                     object.turnIntoStaleFault()
@@ -161,15 +157,15 @@ struct Rebase {
         let deleted = intents.filter { $0.kind == .deletion }.map(\.object)
         let ids = Set(deleted.map(\.objectID))
         var pending = deleted.filter { object in
-            guard let decision = decision(object.objectID) else { return false }
-            return decision.current != nil && decision.fate != .delete
+            guard let conflict = conflicts[object.objectID] else { return false }
+            return conflict.current != nil && conflict.resolution.fate != .delete
         }
         while let object = pending.popLast() {
             guard restored.insert(object.objectID).inserted else { continue }
             for relationship in object.entity.relationships
             where relationship.description.deleteRule == .cascade {
                 for id in context.relatedIDs(of: object, relationship)
-                where ids.contains(id) && decision(id)?.fate != .delete {
+                where ids.contains(id) && conflicts[id]?.resolution.fate != .delete {
                     pending.append(context.object(bits: id.bits))
                 }
             }
@@ -190,10 +186,10 @@ struct Rebase {
     }
 
     /// Deletes an object whose row no longer exists, or makes it a new one with its old identifier.
-    private func resolveMissingDestinations(_ decision: ResolvedConflict) {
-        let object = context.object(bits: decision.objectID.bits)
+    private func resolveMissingDestinations(_ conflict: MergeConflict) {
+        let object = context.object(bits: conflict.objectID.bits)
         object.announceLifeChange()
-        guard let values = remembered[decision.objectID] else { return context.discard(object) }
+        guard let values = remembered[conflict.objectID] else { return context.discard(object) }
         object.turnIntoFault()
         object.version = 0
         object.state.remove(.persisted)
@@ -208,9 +204,9 @@ struct Rebase {
     }
 
     /// Restores the to-one relationships of a reinserted object.
-    private func linkAgain(_ decision: ResolvedConflict) {
-        guard let values = remembered[decision.objectID] else { return }
-        let object = context.object(bits: decision.objectID.bits)
+    private func linkAgain(_ conflict: MergeConflict) {
+        guard let values = remembered[conflict.objectID] else { return }
+        let object = context.object(bits: conflict.objectID.bits)
         for (slot, value) in values.enumerated() {
             guard case .objectID(let id) = value, object.entity.storages[slot] == .reference,
                 let index = object.entity.slots[slot].relationshipIndex, isThere(id)
@@ -219,7 +215,11 @@ struct Rebase {
                 of: object, object.entity.relationships[index], slot: slot,
                 to: context.object(bits: id.bits))
         }
-        for (slot, value) in decision.values { object.write(value, at: slot) }
+        for slot in object.entity.slots {
+            if let value = conflict.resolution.values[slot.name] {
+                object.write(value, at: slot.index)
+            }
+        }
     }
 
     // MARK: - Making changes again
@@ -241,15 +241,17 @@ struct Rebase {
     private func isThere(_ id: ManagedObjectID) -> Bool {
         let object = context.object(bits: id.bits)
         guard object.state.contains(.live) else { return false }
-        if let decision = decision(id), decision.current == nil { return remembered[id] != nil }
+        if let conflict = conflicts[id], conflict.current == nil { return remembered[id] != nil }
         guard object.state.contains(.persisted) else { return true }
         object.realize()
         return !object.isInaccessible
     }
 
     private func keeps(_ slot: Int, of id: ManagedObjectID) -> Bool {
-        guard let decision = decision(id) else { return true }
-        return decision.fate == .keep && (decision.slots.contains(slot) || decision.current == nil)
+        guard let conflict = conflicts[id] else { return true }
+        let entity = context.layout.entity(number: id.entityNumber)
+        return conflict.resolution.keeps(entity.slots[slot])
+            || conflict.resolution.fate == .keep && conflict.current == nil
     }
 
     private func setValues(_ intent: Intent) {
@@ -260,25 +262,28 @@ struct Rebase {
                 object.write(value, at: slot)
             }
         }
-        guard let decision = decision(object.objectID), decision.fate == .keep else { return }
-        if let cached = intent.saved, decision.current != nil {
-            writeUnchanged(decision, object, intent, cached.chunk, cached.offset, cached.edits)
+        guard let conflict = conflicts[object.objectID], conflict.resolution.fate == .keep else {
+            return
         }
-        for (slot, value) in decision.values.sorted(by: { $0.key < $1.key })
-        where !object.valueWithoutLoading(at: slot).isSame(as: value) {
-            object.write(value, at: slot)
+        if let cached = intent.saved, conflict.current != nil {
+            writeUnchanged(conflict, object, intent, cached.chunk, cached.offset, cached.edits)
+        }
+        for slot in object.entity.slots {
+            guard let value = conflict.resolution.values[slot.name],
+                !object.valueWithoutLoading(at: slot.index).isSame(as: value)
+            else { continue }
+            object.write(value, at: slot.index)
         }
     }
 
     /// Writes values that were not changed here but are saved anyway.
     private func writeUnchanged(
-        _ decision: ResolvedConflict, _ object: ManagedObject, _ intent: Intent, _ chunk: RowChunk?,
+        _ conflict: MergeConflict, _ object: ManagedObject, _ intent: Intent, _ chunk: RowChunk?,
         _ offset: UInt32, _ edits: ObjectEdits?
     ) {
         let changed = Set(intent.values.map(\.slot) + intent.links.map(\.slot))
         for slot in object.entity.slots
-        where decision.slots.contains(slot.index) && slot.isStored && !changed.contains(slot.index)
-        {
+        where conflict.resolution.keeps(slot) && slot.isStored && !changed.contains(slot.index) {
             var value = AttributeValue.null
             if let edits, edits.own.contains(slot.index) {
                 value = edits.values[slot.index]
@@ -306,8 +311,8 @@ struct Rebase {
         guard object.state.contains(.live), keeps(link.slot, of: object.objectID) else { return }
         if let inverse = context.layout.inverse(of: link.relationship)?.slot {
             for id in [link.old, link.new] {
-                if let id, let decision = decision(id), decision.current != nil,
-                    decision.change == .update, !keeps(inverse, of: id)
+                if let id, let conflict = conflicts[id], conflict.current != nil,
+                    conflict.change == .update, !keeps(inverse, of: id)
                 {
                     return
                 }
@@ -338,14 +343,15 @@ struct Rebase {
     }
 
     private func keepsPairs(_ id: ManagedObjectID) -> Bool {
-        guard let decision = decision(id), decision.change == .update else { return true }
-        return decision.fate != .discard
+        guard let conflict = conflicts[id], conflict.change == .update else { return true }
+        return conflict.resolution.fate != .discard
     }
 
     private func setOrder(_ intent: ToManyIntent, of object: ManagedObject) {
         guard object.state.contains(.live), let order = intent.order else { return }
-        if let decision = decision(object.objectID), decision.current != nil,
-            decision.fate != .keep || !decision.orders.contains(intent.relationship.index)
+        if let conflict = conflicts[object.objectID], conflict.current != nil,
+            conflict.resolution.fate != .keep
+                || !conflict.resolution.properties.contains(intent.relationship.name)
         {
             return
         }
@@ -359,9 +365,9 @@ struct Rebase {
         let wanted = intents.filter { $0.kind == .deletion }.map(\.object)
         let ids = Set(wanted.map(\.objectID))
         for object in wanted where !restored.contains(object.objectID) { delete(object) }
-        for decision in decisions.values.sorted(by: { $0.objectID.bits < $1.objectID.bits })
-        where decision.fate == .delete && !ids.contains(decision.objectID) {
-            delete(context.object(bits: decision.objectID.bits))
+        for conflict in conflicts.values.sorted(by: { $0.objectID.bits < $1.objectID.bits })
+        where conflict.resolution.fate == .delete && !ids.contains(conflict.objectID) {
+            delete(context.object(bits: conflict.objectID.bits))
         }
     }
 
@@ -382,7 +388,7 @@ struct Rebase {
         var changes = EventChanges()
         var seen: Set<ManagedObjectID> = []
         let deleted = Set(intents.filter { $0.kind == .deletion }.map(\.object.objectID))
-        let ids = intents.map(\.object.objectID) + decisions.keys.sorted { $0.bits < $1.bits }
+        let ids = intents.map(\.object.objectID) + conflicts.keys.sorted { $0.bits < $1.bits }
         let objects = ids.map { context.object(bits: $0.bits) } + Array(context.tracked)
         for object in objects where seen.insert(object.objectID).inserted {
             switch (!deleted.contains(object.objectID), object.state.contains(.live)) {
@@ -398,16 +404,98 @@ struct Rebase {
 
 extension ManagedObjectContext {
     /// Rebases the context's changes onto the source's present state; see ``Rebase``.
-    func rebase(_ decisions: [ResolvedConflict]) {
+    func rebase(_ conflicts: [MergeConflict]) {
         undoManager?.disableUndoRegistration()
-        var rebase = Rebase(context: self, decisions: decisions)
+        var rebase = Rebase(context: self, conflicts: conflicts)
         let changes = rebase.run()
         dropReferencesToDeletedUnsaved()
-        awakeObjects(decisions)
+        awakeObjects(conflicts)
         undoManager?.enableUndoRegistration()
         undoManager?.removeAllActions()
         _ = takeEventChanges()
         didEndEvent(changes)
         changeHandler?()
+    }
+
+    // MARK: - Attributes only
+
+    /// Whether only attribute values are in conflict: then no other objects are affected.
+    func canMergeInPlace(_ conflict: MergeConflict) -> Bool {
+        let object = object(with: conflict.objectID)
+        guard conflict.change == .update, conflict.resolution.fate != .delete,
+            let row = conflict.current,
+            row.entity === object.entity,
+            object.state.isSuperset(of: [.live, .persisted, .realized]),
+            !object.isInaccessible, let edits = object.edits
+        else { return false }
+        if edits.toMany.contains(where: { $0.needsOrder }) { return false }
+        if conflict.resolution.fate == .discard && edits.toMany.contains(where: \.hasChanges) {
+            return false
+        }
+        return object.entity.slots.allSatisfy { slot in
+            slot.storage != .reference || !slot.isStored
+                || (try? row.value(at: slot.index)) == object.savedValue(at: slot.index)
+                    && (!edits.changed.contains(slot.index)
+                        || conflict.resolution.keeps(slot))
+        }
+    }
+
+    /// Adopts the store's row and keeps changes as resolved.
+    func mergeInPlace(_ conflict: MergeConflict) {
+        let object = object(with: conflict.objectID)
+        guard let row = conflict.current, let edits = object.edits else { return }
+        object.announceMerge(conflict, onto: row)
+        let (before, own, changed) = (edits.values, edits.own, edits.changed)
+        let kept = object.entity.slots.map { slot -> AttributeValue? in
+            if let value = conflict.resolution.values[slot.name] { return value }
+            guard slot.isStored, conflict.resolution.keeps(slot) else { return .none }
+            return object.valueWithoutLoading(at: slot.index)
+        }
+        for slot in object.entity.slots where slot.isStored {
+            edits.own.remove(slot.index)
+            edits.changed.remove(slot.index)
+        }
+        edits.committed = nil
+        edits.child = 0
+        object.state.remove(.savedHere)
+        object.chunk = row.chunk
+        object.rowOffset = UInt32(truncatingIfNeeded: row.offset)
+        object.version = row.version
+        for (slot, value) in kept.enumerated() {
+            if let value, !value.isSame(as: object.valueWithoutLoading(at: slot)) {
+                edits.write(value, at: slot, remembersCommitted: true)
+            }
+        }
+        // Transient values never conflict.
+        for slot in object.entity.slots where !slot.isStored && own.contains(slot.index) {
+            edits.values[slot.index] = before[slot.index]
+            if changed.contains(slot.index) && conflict.resolution.fate == .discard {
+                edits.changed.remove(slot.index)
+            }
+        }
+    }
+}
+
+extension OrderedSet<ManagedObjectID> {
+    /// The same objects, ordered like `order`; each other object follows the one that precedes it here.
+    fileprivate func arranged(like order: some Sequence<ManagedObjectID>) -> OrderedSet<
+        ManagedObjectID
+    > {
+        let wanted = OrderedSet(order).intersection(self)
+        var followers: [ManagedObjectID?: [ManagedObjectID]] = [:]
+        var previous: ManagedObjectID?
+        for id in self {
+            if wanted.contains(id) {
+                previous = id
+            } else {
+                followers[previous, default: []].append(id)
+            }
+        }
+        var result = OrderedSet(followers[nil] ?? [])
+        for id in wanted {
+            result.append(id)
+            for follower in followers[id] ?? [] { result.append(follower) }
+        }
+        return result
     }
 }

@@ -209,13 +209,13 @@ extension ManagedObject: Observable {
     }
 
     /// Notifies observers of the attributes that a merge resolution changes.
-    final func announceMerge(_ decision: ResolvedConflict, onto row: ObjectSnapshot) {
+    final func announceMerge(_ conflict: MergeConflict, onto row: ObjectSnapshot) {
         guard state.contains(.observed) else { return }
         announceStateChange()
         for slot in entity.slots where slot.isStored {
-            if let value = decision.values[slot.index] {
+            if let value = conflict.resolution.values[slot.name] {
                 announceChange(at: slot.index, to: value)
-            } else if decision.fate != .keep || !decision.slots.contains(slot.index) {
+            } else if !conflict.resolution.keeps(slot) {
                 announceChange(at: slot.index, to: try? row.valueWithoutLoading(at: slot.index))
             }
         }

@@ -1,3 +1,6 @@
+public import QuireModel
+internal import QuireSystem
+
 /// The policies that ``MergePolicy`` has ready.
 public enum MergePolicyType: Sendable, CaseIterable {
     /// A save with conflicts fails and changes nothing.
@@ -15,7 +18,7 @@ public enum MergePolicyType: Sendable, CaseIterable {
 /// Resolves the conflicts of a save: objects changed in the store since the context read them, and violations of uniqueness
 /// constraints.
 ///
-/// A context's policy is ``error`` unless ``ManagedObjectContext/mergePolicy`` is set. A resolving policy changes the objects
+/// A context's policy is ``error`` unless its `mergePolicy` is set. A resolving policy changes the objects
 /// of the context; the save is then retried, and the policy called again for conflicts with saves in between.
 ///
 /// | | changed here and there | changed here, deleted there | deleted here, changed there | values not unique |
@@ -109,11 +112,11 @@ extension MergePolicy: CustomStringConvertible {
 
 /// A merge policy's resolution of an object's conflict.
 public struct MergeResolution: Sendable {
-    enum Fate { case discard, keep, delete }
+    package enum Fate { case discard, keep, delete }
 
-    let fate: Fate
-    let properties: Set<String>
-    let values: [String: AttributeValue]
+    package let fate: Fate
+    package var properties: Set<String>
+    package var values: [String: AttributeValue]
 
     /// The object gets the store's state: its changes are discarded, its deletion is reverted, or it is deleted if it was
     /// deleted in the store.
@@ -131,6 +134,11 @@ public struct MergeResolution: Sendable {
         _ properties: Set<String>, setting values: [String: AttributeValue] = [:]
     ) -> MergeResolution {
         MergeResolution(fate: .keep, properties: properties, values: values)
+    }
+
+    /// Whether a slot is saved with the context's value.
+    package func keeps(_ slot: ResolvedEntity.Slot) -> Bool {
+        fate == .keep && properties.contains(slot.name)
     }
 }
 
