@@ -341,12 +341,12 @@ struct StoreSalvage {
         // With a separate budget.
         reader = RowReader(map.pages)
         let inserter = SalvageInserter(connection: connection)
-        for (position, table) in tables.enumerated() where isWanted(table) {
+        for (position, table) in tables.enumerated() where includes(table) {
             try connection.execute(table.statement)
             inserter.prepare(table, at: position, hasCertainRows: !leaves[position].isEmpty)
         }
         try connection.execute("BEGIN")
-        for position in tables.indices where isWanted(tables[position]) {
+        for position in tables.indices where includes(tables[position]) {
             for page in leaves[position] {
                 try pour(page, expected: position, isCertain: true, inserter)
             }
@@ -364,7 +364,7 @@ struct StoreSalvage {
 
     /// Whether a table's contents are needed: objects, join rows, metadata and records. Persistent history refers to a store
     /// identity that the new store does not have.
-    private func isWanted(_ table: SalvagedTable) -> Bool {
+    private func includes(_ table: SalvagedTable) -> Bool {
         let name = table.name.uppercased()
         return name.hasPrefix("Z") || name.hasPrefix("QUIRE_") && !name.hasPrefix("QUIRE_FT")
     }
@@ -376,7 +376,7 @@ struct StoreSalvage {
         findings.lostRows += found.damaged
         for row in found.rows {
             guard let position = place(of: row.values, expected: expected),
-                isWanted(tables[position])
+                includes(tables[position])
             else {
                 findings.strayRows += 1
                 continue

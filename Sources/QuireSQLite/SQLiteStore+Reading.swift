@@ -34,7 +34,7 @@ extension SQLiteStore {
 
     /// The row of an object, or `nil`.
     public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
-        guard isMine(objectID) else { return nil }
+        guard owns(objectID) else { return nil }
         let entity = layout.entity(number: objectID.entityNumber)
         let found = try rows(
             selection(of: layout.entity(number: entity.rootNumber)),
@@ -51,7 +51,7 @@ extension SQLiteStore {
     ) throws -> RowSet {
         let destination = layout.destination(of: relationship)
         let selection = selection(of: destination)
-        guard isMine(objectID), !relationship.description.isTransient else {
+        guard owns(objectID), !relationship.description.isTransient else {
             return RowSetBuilder(layout: layout, store: identity).finish()
         }
         let entity = layout.entity(number: objectID.entityNumber)
@@ -102,7 +102,7 @@ extension SQLiteStore {
 
     // MARK: - Parts of statements
 
-    func isMine(_ objectID: ManagedObjectID) -> Bool {
+    func owns(_ objectID: ManagedObjectID) -> Bool {
         objectID.entityNumber >= 1 && objectID.entityNumber <= layout.entities.count
             && identity.owns(objectID)
     }

@@ -107,7 +107,7 @@ extension SQLiteStore {
     /// The rows of objects, in any order. Missing rows are omitted.
     public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
         var byRoot: [Int: ContiguousArray<Int64>] = [:]
-        for id in objectIDs where isMine(id) {
+        for id in objectIDs where owns(id) {
             byRoot[layout.entity(number: id.entityNumber).rootNumber, default: []]
                 .append(id.primaryKey)
         }
@@ -134,14 +134,14 @@ extension SQLiteStore {
     public func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
-        guard let first = objectIDs.first(where: isMine), relationship.isToMany,
+        guard let first = objectIDs.first(where: owns), relationship.isToMany,
             !relationship.description.isTransient
         else { return RelatedObjects() }
         let entity = layout.entity(number: first.entityNumber)
         var owners = IdentifierTable(minimumCapacity: objectIDs.count)
         var keys: ContiguousArray<Int64> = []
         keys.reserveCapacity(objectIDs.count)
-        for id in objectIDs where isMine(id) {
+        for id in objectIDs where owns(id) {
             owners.set(id.bits, for: UInt64(id.primaryKey))
             keys.append(id.primaryKey)
         }

@@ -112,18 +112,18 @@ extension MergePolicy: CustomStringConvertible {
 
 /// A merge policy's resolution of an object's conflict.
 public struct MergeResolution: Sendable {
-    package enum Fate { case discard, keep, delete }
+    package enum Outcome { case discard, keep, delete }
 
-    package let fate: Fate
+    package let outcome: Outcome
     package var properties: Set<String>
     package var values: [String: AttributeValue]
 
     /// The object gets the store's state: its changes are discarded, its deletion is reverted, or it is deleted if it was
     /// deleted in the store.
-    public static let discardChanges = MergeResolution(fate: .discard, properties: [], values: [:])
+    public static let discardChanges = MergeResolution(outcome: .discard, properties: [], values: [:])
 
     /// The object is deleted.
-    public static let delete = MergeResolution(fate: .delete, properties: [], values: [:])
+    public static let delete = MergeResolution(outcome: .delete, properties: [], values: [:])
 
     /// Some properties are saved with the context's values, or with those given; the others get the store's.
     ///
@@ -133,12 +133,12 @@ public struct MergeResolution: Sendable {
     public static func keep(
         _ properties: Set<String>, setting values: [String: AttributeValue] = [:]
     ) -> MergeResolution {
-        MergeResolution(fate: .keep, properties: properties, values: values)
+        MergeResolution(outcome: .keep, properties: properties, values: values)
     }
 
     /// Whether a slot is saved with the context's value.
     package func keeps(_ slot: ResolvedEntity.Slot) -> Bool {
-        fate == .keep && properties.contains(slot.name)
+        outcome == .keep && properties.contains(slot.name)
     }
 }
 

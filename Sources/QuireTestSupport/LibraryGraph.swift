@@ -180,7 +180,7 @@ public struct LibraryGraph: Equatable, Sendable {
                 == Array(titles.dropFirst().prefix(3)), comment, sourceLocation: sourceLocation)
     }
 
-    private func ids(_ isWanted: (Book) -> Bool) -> Set<ManagedObjectID> {
-        Set(books.filter { isWanted($0.value) }.keys)
+    private func ids(_ isIncluded: (Book) -> Bool) -> Set<ManagedObjectID> {
+        Set(books.filter { isIncluded($0.value) }.keys)
     }
 }

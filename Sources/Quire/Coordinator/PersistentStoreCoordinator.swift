@@ -288,8 +288,8 @@ extension PersistentStoreCoordinator {
 
     /// The folder for new values of the first matching store: that of its external data, or, if it has none or is read-only,
     /// the temporary folder, with the keys of a protected store; `nil` for the temporary folder, unsealed.
-    func externalDataPlace(where isWanted: (StoreIdentity) -> Bool) -> ExternalDataPlace? {
-        guard let store = persistentStores.first(where: { isWanted($0.identity) }) else {
+    func externalDataPlace(where isIncluded: (StoreIdentity) -> Bool) -> ExternalDataPlace? {
+        guard let store = persistentStores.first(where: { isIncluded($0.identity) }) else {
             return nil
         }
         if let store = store as? SQLiteStore, store.hasExternalData, !store.isReadOnly {

@@ -30,7 +30,7 @@ extension AtomicStore {
     /// The row of an object, or `nil` if there is none.
     public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         let contents = try currentContents()
-        return isMine(objectID) ? contents.object(objectID.bits) : nil
+        return owns(objectID) ? contents.object(objectID.bits) : nil
     }
 
     /// The rows of objects, by no order. Missing rows are left out.
@@ -38,7 +38,7 @@ extension AtomicStore {
         let contents = try currentContents()
         var seen: Set<UInt64> = []
         let found = objectIDs.compactMap { id -> ObjectSnapshot? in
-            guard isMine(id), let row = contents.row(id.bits),
+            guard owns(id), let row = contents.row(id.bits),
                 seen.insert(row.identifierBits).inserted
             else { return nil }
             return contents.snapshot(row)
@@ -52,7 +52,7 @@ extension AtomicStore {
     ) throws -> RowSet {
         let contents = try currentContents()
         let found =
-            isMine(objectID) ? contents.related(objectID.bits, through: relationship) : []
+            owns(objectID) ? contents.related(objectID.bits, through: relationship) : []
         return RowSet(found, layout: layout, store: identity)
     }
 
@@ -63,7 +63,7 @@ extension AtomicStore {
         let contents = try currentContents()
         var result = RelatedObjects()
         var rows: [ObjectSnapshot] = []
-        for id in objectIDs where isMine(id) {
+        for id in objectIDs where owns(id) {
             for row in contents.related(id.bits, through: relationship) {
                 result.append(row.objectID.bits, of: id.bits)
                 rows.append(row)
@@ -73,7 +73,7 @@ extension AtomicStore {
         return result
     }
 
-    func isMine(_ objectID: ManagedObjectID) -> Bool {
+    func owns(_ objectID: ManagedObjectID) -> Bool {
         layout.isStored(objectID.bits) && identity.owns(objectID)
     }
 }

@@ -46,7 +46,7 @@ extension IncrementalStore {
     public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
         var seen: Set<UInt64> = []
         return try inOrder(
-            objectIDs.filter { isMine($0) && seen.insert(layout.rowKey($0.bits)).inserted })
+            objectIDs.filter { owns($0) && seen.insert(layout.rowKey($0.bits)).inserted })
     }
 
     /// The rows of a relationship's destination objects, in its order or by primary key.
@@ -54,7 +54,7 @@ extension IncrementalStore {
         of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         try requireOpen()
-        guard isMine(objectID), !relationship.description.isTransient else {
+        guard owns(objectID), !relationship.description.isTransient else {
             return try inOrder([])
         }
         guard let slot = relationship.slot else {
@@ -80,7 +80,7 @@ extension IncrementalStore {
             ? bits : ContiguousArray(bits.sorted { $0.primaryKeyBits < $1.primaryKeyBits })
     }
 
-    func isMine(_ objectID: ManagedObjectID) -> Bool {
+    func owns(_ objectID: ManagedObjectID) -> Bool {
         layout.isStored(objectID.bits) && identity.owns(objectID)
     }
 

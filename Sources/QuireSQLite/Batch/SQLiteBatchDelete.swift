@@ -43,7 +43,7 @@ struct SQLiteBatchDelete {
                     SQLFragment(sql: statement.sql, bindings: statement.bindings),
                     rootNumber: query.entity.rootNumber)
             case .objectIDs(let ids):
-                if let other = ids.first(where: { !store.isMine($0) }) {
+                if let other = ids.first(where: { !store.owns($0) }) {
                     throw QuireError(
                         .invalidValue,
                         "\(other) is to be deleted, but is no saved object of “\(store.storePath)”.",

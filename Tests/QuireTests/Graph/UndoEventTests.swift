@@ -61,7 +61,7 @@ import Testing
             books[index % 2]["title"] = .string("\(index)")
             shelf.moveObject(in: "books", from: index % 4, to: (index + 1) % 4)
         }
-        #expect(context.eventLog.count < 4096)
+        #expect(context.event.log.count < 4096)
         let order = shelf.objects("books")
         context.undo()
         #expect(books.map { $0.string("title") } == ["0", "1", "2", "3"])

@@ -10,13 +10,13 @@ internal import OrderedCollections
 struct Rebase {
     let context: ManagedObjectContext
     private let conflicts: [ManagedObjectID: MergeConflict]
-    private var intents: [Intent] = []
+    private var intents: [LocalChange] = []
     private var remembered: [ManagedObjectID: [AttributeValue]] = [:]
     /// Deleted objects to be restored.
     private var restored: Set<ManagedObjectID> = []
 
     /// The recorded changes of one object.
-    private struct Intent {
+    private struct LocalChange {
         enum Kind { case insertion, update, deletion }
 
         let object: ManagedObject
@@ -82,7 +82,7 @@ struct Rebase {
 
     /// Keeps the values of an object to be inserted again.
     private mutating func remember(_ conflict: MergeConflict) {
-        guard conflict.current == nil, conflict.resolution.fate == .keep else { return }
+        guard conflict.current == nil, conflict.resolution.outcome == .keep else { return }
         let object = context.object(bits: conflict.objectID.bits)
         guard object.state.isSuperset(of: [.realized, .live]), !object.isInaccessible else {
             return
@@ -92,9 +92,9 @@ struct Rebase {
         }
     }
 
-    private func intent(of object: ManagedObject) -> Intent {
-        if object.isGone { return Intent(object: object, kind: .deletion) }
-        var intent = Intent(object: object, kind: object.isNew ? .insertion : .update)
+    private func intent(of object: ManagedObject) -> LocalChange {
+        if object.isGone { return LocalChange(object: object, kind: .deletion) }
+        var intent = LocalChange(object: object, kind: object.isNew ? .insertion : .update)
         guard let edits = object.edits else { return intent }
         for slot in object.entity.slots {
             if slot.storage == .reference, let index = slot.relationshipIndex {
@@ -158,14 +158,14 @@ struct Rebase {
         let ids = Set(deleted.map(\.objectID))
         var pending = deleted.filter { object in
             guard let conflict = conflicts[object.objectID] else { return false }
-            return conflict.current != nil && conflict.resolution.fate != .delete
+            return conflict.current != nil && conflict.resolution.outcome != .delete
         }
         while let object = pending.popLast() {
             guard restored.insert(object.objectID).inserted else { continue }
             for relationship in object.entity.relationships
             where relationship.description.deleteRule == .cascade {
                 for id in context.relatedIDs(of: object, relationship)
-                where ids.contains(id) && conflicts[id]?.resolution.fate != .delete {
+                where ids.contains(id) && conflicts[id]?.resolution.outcome != .delete {
                     pending.append(context.object(bits: id.bits))
                 }
             }
@@ -224,7 +224,7 @@ struct Rebase {
 
     // MARK: - Making changes again
 
-    private func readAgain(_ intent: Intent) {
+    private func readAgain(_ intent: LocalChange) {
         let object = intent.object
         guard object.state.isSuperset(of: [.live, .persisted]) else { return }
         object.realize()
@@ -251,10 +251,10 @@ struct Rebase {
         guard let conflict = conflicts[id] else { return true }
         let entity = context.layout.entity(number: id.entityNumber)
         return conflict.resolution.keeps(entity.slots[slot])
-            || conflict.resolution.fate == .keep && conflict.current == nil
+            || conflict.resolution.outcome == .keep && conflict.current == nil
     }
 
-    private func setValues(_ intent: Intent) {
+    private func setValues(_ intent: LocalChange) {
         let object = intent.object
         guard object.state.contains(.live), intent.kind == .update else { return }
         for (slot, value) in intent.values where keeps(slot, of: object.objectID) {
@@ -262,7 +262,7 @@ struct Rebase {
                 object.write(value, at: slot)
             }
         }
-        guard let conflict = conflicts[object.objectID], conflict.resolution.fate == .keep else {
+        guard let conflict = conflicts[object.objectID], conflict.resolution.outcome == .keep else {
             return
         }
         if let cached = intent.saved, conflict.current != nil {
@@ -278,7 +278,8 @@ struct Rebase {
 
     /// Writes values that were not changed here but are saved anyway.
     private func writeUnchanged(
-        _ conflict: MergeConflict, _ object: ManagedObject, _ intent: Intent, _ chunk: RowChunk?,
+        _ conflict: MergeConflict, _ object: ManagedObject, _ intent: LocalChange,
+        _ chunk: RowChunk?,
         _ offset: UInt32, _ edits: ObjectEdits?
     ) {
         let changed = Set(intent.values.map(\.slot) + intent.links.map(\.slot))
@@ -344,13 +345,13 @@ struct Rebase {
 
     private func keepsPairs(_ id: ManagedObjectID) -> Bool {
         guard let conflict = conflicts[id], conflict.change == .update else { return true }
-        return conflict.resolution.fate != .discard
+        return conflict.resolution.outcome != .discard
     }
 
     private func setOrder(_ intent: ToManyIntent, of object: ManagedObject) {
         guard object.state.contains(.live), let order = intent.order else { return }
         if let conflict = conflicts[object.objectID], conflict.current != nil,
-            conflict.resolution.fate != .keep
+            conflict.resolution.outcome != .keep
                 || !conflict.resolution.properties.contains(intent.relationship.name)
         {
             return
@@ -366,7 +367,7 @@ struct Rebase {
         let ids = Set(wanted.map(\.objectID))
         for object in wanted where !restored.contains(object.objectID) { delete(object) }
         for conflict in conflicts.values.sorted(by: { $0.objectID.bits < $1.objectID.bits })
-        where conflict.resolution.fate == .delete && !ids.contains(conflict.objectID) {
+        where conflict.resolution.outcome == .delete && !ids.contains(conflict.objectID) {
             delete(context.object(bits: conflict.objectID.bits))
         }
     }
@@ -422,14 +423,14 @@ extension ManagedObjectContext {
     /// Whether only attribute values are in conflict: then no other objects are affected.
     func canMergeInPlace(_ conflict: MergeConflict) -> Bool {
         let object = object(with: conflict.objectID)
-        guard conflict.change == .update, conflict.resolution.fate != .delete,
+        guard conflict.change == .update, conflict.resolution.outcome != .delete,
             let row = conflict.current,
             row.entity === object.entity,
             object.state.isSuperset(of: [.live, .persisted, .realized]),
             !object.isInaccessible, let edits = object.edits
         else { return false }
         if edits.toMany.contains(where: { $0.needsOrder }) { return false }
-        if conflict.resolution.fate == .discard && edits.toMany.contains(where: \.hasChanges) {
+        if conflict.resolution.outcome == .discard && edits.toMany.contains(where: \.hasChanges) {
             return false
         }
         return object.entity.slots.allSatisfy { slot in
@@ -469,7 +470,7 @@ extension ManagedObjectContext {
         // Transient values never conflict.
         for slot in object.entity.slots where !slot.isStored && own.contains(slot.index) {
             edits.values[slot.index] = before[slot.index]
-            if changed.contains(slot.index) && conflict.resolution.fate == .discard {
+            if changed.contains(slot.index) && conflict.resolution.outcome == .discard {
                 edits.changed.remove(slot.index)
             }
         }

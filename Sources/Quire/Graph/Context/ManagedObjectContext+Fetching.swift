@@ -163,7 +163,7 @@ extension ManagedObjectContext {
     ) -> ManagedObject {
         guard let objectClass = entity.objectClass else {
             return ManagedObject(
-                ObjectPlace(
+                ObjectInitializer(
                     objectID: id, entity: entity, context: self, state: state))
         }
         return subclassInstance(objectClass, id, entity, state: state)
@@ -179,7 +179,7 @@ extension ManagedObjectContext {
                 "The class of \(entity.name), \(objectClass), is no subclass of ManagedObject.")
         }
         return objectClass.init(
-            ObjectPlace(
+            ObjectInitializer(
                 objectID: id, entity: entity, context: self,
                 state: state.union(.hasHooks)))
     }

@@ -117,7 +117,7 @@ extension ManagedObjectContext {
             identityMap.remove(pair.temporary)
             staleRows.note(pair.temporary)
         }
-        undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
+        undoIdentifiers.add(replaced, hasUnfinishedLog: !event.log.isEmpty)
         persistentStoreCoordinator.replacedIdentifiers.add(
             replaced.lazy.map { ($0.temporary, $0.permanent.bits) })
         notifyObservers(ofReplacedIDs: replaced.map { ($0.temporary, $0.permanent.bits) })

@@ -1,4 +1,3 @@
-internal import Dispatch
 internal import Foundation
 internal import Logging
 internal import OrderedCollections
@@ -66,7 +65,7 @@ public final class ManagedObjectContext {
                         self?.registerPendingChanges()
                         self?.endEvent()
                     },
-                    hasPending: { [weak self] in self?.eventLog.isEmpty == false },
+                    hasPending: { [weak self] in self?.event.log.isEmpty == false },
                     isAlive: { [weak self] in self != nil }))
             changeLogger = undoManager
         }
@@ -93,8 +92,6 @@ public final class ManagedObjectContext {
     }
     /// Called at the end of every user event with changes. For documents.
     package var changeHandler: (() -> Void)?
-    /// Whether undo can revert the last user event.
-    package private(set) var lastEventIsUndoable = false
 
     /// Tracks changes that affect derived attributes; `nil` if the model has none.
     let derived: DerivedValueTracker?
@@ -137,16 +134,8 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) var fetchedPropertyValues: [UInt64: [String: [ManagedObjectID]]] = [:]
     /// Changed objects, in the order they were first changed. Retains them.
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
-    /// The inverse operations of the present user event.
-    @exclusivity(unchecked) private(set) var eventLog: [UndoOperation] = []
-    /// The length of ``eventLog`` at which overwritten operations are removed from it.
-    @exclusivity(unchecked) private var logLimit = ManagedObjectContext.minimumLogLimit
-    private static let minimumLogLimit = 1024
-    /// The objects that the present user event has changed, in the order of their first change.
-    @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
-    private var isEndingEvent = false
-    /// Whether a block that ends the user event is enqueued.
-    private var eventEndIsScheduled = false
+    /// The present user event.
+    @exclusivity(unchecked) var event = UserEvent()
     /// Whether observers are being notified that a save begins.
     var isAnnouncingSave = false
     /// Observers called synchronously, before notifications are posted.
@@ -173,9 +162,6 @@ public final class ManagedObjectContext {
     var undoIdentifiers = UndoIdentifiers()
     /// Distinguishes this context from other children of the same parent.
     let number = ManagedObjectContext.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
-    /// Whether the present user event is logged for undo.
-    private var eventIsLogged = false
-    var hasUnfinishedLog: Bool { !eventLog.isEmpty }
     /// The stores that new objects were assigned to, by their temporary identifiers.
     var assignedStores: [UInt64: StoreIdentity] = [:]
     /// The metadata records written by the next save.
@@ -251,18 +237,6 @@ public final class ManagedObjectContext {
     @inline(__always)
     var logsChanges: Bool { changeLogger?.isUndoRegistrationEnabled == true }
 
-    func log(_ operation: UndoOperation) {
-        eventLog.append(operation)
-        if eventLog.count >= logLimit { compactLog() }
-    }
-
-    /// Bounds the memory of a long event by the number of changed objects.
-    @inline(never)
-    private func compactLog() {
-        if eventLog.count > 8 * eventObjects.count { eventLog.dropOverwritten() }
-        logLimit = max(Self.minimumLogLimit, 2 * eventLog.count)
-    }
-
     /// Registers an object as changed, and as changed by the present user event. `wasLive` is its state before this change, if
     /// the change inserts or deletes it.
     @inline(__always)
@@ -276,8 +250,8 @@ public final class ManagedObjectContext {
         if !object.state.contains(.inEvent) {
             let wasLive = wasLive ?? object.state.contains(.live)
             object.state.formUnion(wasLive ? [.inEvent, .wasLive] : .inEvent)
-            if eventObjects.isEmpty { beginEvent() }
-            eventObjects.append(object)
+            if event.objects.isEmpty { beginEvent() }
+            event.objects.append(object)
         }
     }
 
@@ -318,104 +292,6 @@ public final class ManagedObjectContext {
             awakeningDepth == 0,
             "awakeFromFetch() and awake(fromSnapshotEvents:) must not change relationships, nor insert or delete objects."
         )
-    }
-
-    private func beginEvent() {
-        eventIsLogged = logsChanges
-        // A block on a private queue ends the event itself, unless it is doing so now.
-        guard concurrencyType == .mainQueue || isEndingEvent, !eventEndIsScheduled else { return }
-        eventEndIsScheduled = true
-        let reference = WeakContext(context: self)
-        queueMarker.queue.async { reference.context?.endScheduledEvent() }
-    }
-
-    private func endScheduledEvent() {
-        eventEndIsScheduled = false
-        processPendingChanges()
-    }
-
-    /// Sends a context to its own queue.
-    private struct WeakContext: @unchecked Sendable {
-        // Only dereferenced on the context's queue.
-        weak var context: ManagedObjectContext?
-    }
-
-    /// Ends the user event: its changes become one undo step.
-    ///
-    /// Called automatically at the next turn of the main queue, at the end of a `perform` block, and before a save, an undo and
-    /// a redo.
-    public func processPendingChanges() {
-        checkQueue()
-        registerPendingChanges()
-        undoManager?.closeEventGroup()
-        endEvent()
-    }
-
-    private func endEvent() {
-        guard !eventObjects.isEmpty, !isEndingEvent else { return }
-        isEndingEvent = true
-        defer { isEndingEvent = false }
-        lastEventIsUndoable = eventIsLogged
-        let changes = takeEventChanges()
-        announceDerivedValues(after: changes)
-        didEndEvent(changes)
-        changeHandler?()
-    }
-
-    /// Returns the changes of the user event and begins the next one.
-    func takeEventChanges() -> EventChanges {
-        var changes = EventChanges()
-        for object in eventObjects {
-            switch (object.state.contains(.wasLive), object.state.contains(.live)) {
-            case (true, true): changes.updated.append(object)
-            case (false, true): changes.inserted.append(object)
-            case (true, false): changes.deleted.append(object)
-            case (false, false): break
-            }
-            object.state.subtract([.inEvent, .wasLive])
-            if object.state.contains(.observed) && !object.isUnsaved {
-                object.announceStateChange()
-            }
-        }
-        eventObjects.removeAll()
-        return changes
-    }
-
-    /// Registers the changes of a round of `willSave()`, in one undo step with other rounds, and returns the objects.
-    func endSavingRound(_ hasChanged: inout Bool) -> [ManagedObject] {
-        registerPendingChanges()
-        guard !eventObjects.isEmpty else { return [] }
-        hasChanged = true
-        lastEventIsUndoable = eventIsLogged
-        let objects = Array(eventObjects)
-        let changes = takeEventChanges()
-        if !isEndingEvent {
-            isEndingEvent = true
-            defer { isEndingEvent = false }
-            didEndEvent(changes)
-        }
-        return objects
-    }
-
-    private func registerPendingChanges() {
-        dropReferencesToDeletedUnsaved()
-        guard !eventLog.isEmpty else { return }
-        let log = UndoLog(eventLog, number: undoIdentifiers.addLog(), context: self)
-        eventLog = []
-        logLimit = Self.minimumLogLimit
-        undoManager?.registerUndo(withTarget: self) { $0.restore(log.operations) }
-    }
-
-    /// Undoes the last user event, if there is an undo manager and anything to undo.
-    public func undo() {
-        checkQueue()
-        undoManager?.undo()
-    }
-
-    /// Redoes the last undone event, if there is one.
-    public func redo() {
-        checkQueue()
-        undoManager?.redo()
     }
 
     // MARK: Changes
@@ -467,14 +343,14 @@ public final class ManagedObjectContext {
     ///   of a document which is closed.
     public func insertObject(_ entity: ResolvedEntity) throws -> ManagedObject {
         if let saveBlock { throw saveBlock }
-        let place = try placeForNewObject(of: entity)
-        let object = instance(place.objectID, entity, state: place.state)
+        let initializer = try initializerForNewObject(of: entity)
+        let object = instance(initializer.objectID, entity, state: initializer.state)
         didInsert(object)
         return object
     }
 
     /// The initializer argument for a new object, with a temporary identifier.
-    func placeForNewObject(of entity: ResolvedEntity) throws -> ObjectPlace {
+    func initializerForNewObject(of entity: ResolvedEntity) throws -> ObjectInitializer {
         checkQueue()
         checkMayChangeGraph()
         guard !entity.isAbstract else {
@@ -483,7 +359,7 @@ public final class ManagedObjectContext {
                 "\(entity.name) is abstract; insert an object of one of its sub-entities.",
                 subject: .init(entity: entity.name))
         }
-        return ObjectPlace(
+        return ObjectInitializer(
             objectID: newTemporaryID(of: entity), entity: entity, context: self,
             state: entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks])
     }
@@ -508,16 +384,9 @@ public final class ManagedObjectContext {
     public func setRecord(_ value: String?, forKey key: String) {
         checkQueue()
         pendingRecords.updateValue(value, forKey: key)
-        lastEventIsUndoable = false
+        event.wasUndoable = false
         observation?.contextDidChange(self)
         changeHandler?()
-    }
-
-    /// Whether the present user event has made changes that the undo manager does not have yet, or that it is not to have.
-    package var hasUnregisteredChanges: Bool {
-        checkQueue()
-        return !eventLog.isEmpty || !pendingRecords.isEmpty
-            || !eventIsLogged && eventObjects.contains(where: \.isUnsaved)
     }
 
     // MARK: Forgetting
@@ -556,7 +425,7 @@ public final class ManagedObjectContext {
         derived?.unsaved.clear()
         pendingRecords = [:]
         undoManager?.removeAllActions()
-        lastEventIsUndoable = false
+        event.wasUndoable = false
         if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
         didEndEvent(changes)
         changeHandler?()

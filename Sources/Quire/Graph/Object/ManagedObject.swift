@@ -70,11 +70,11 @@ open class ManagedObject: EntityClass {
     @exclusivity(unchecked) final var edits: ObjectEdits?
 
     /// Instantiates an object. Called by contexts; a subclass with its own designated initializers passes the argument on.
-    public required init(_ place: ObjectPlace) {
-        objectID = place.objectID
-        entity = place.entity
-        context = place.context
-        state = place.state.union(place.context?.stateOfObjects ?? .unguarded)
+    public required init(_ initializer: ObjectInitializer) {
+        objectID = initializer.objectID
+        entity = initializer.entity
+        context = initializer.context
+        state = initializer.state.union(initializer.context?.stateOfObjects ?? .unguarded)
         if entity.hasDerivedSlots { state.insert(.derives) }
     }
 
@@ -89,7 +89,7 @@ open class ManagedObject: EntityClass {
             )
         }
         do {
-            self.init(try context.placeForNewObject(of: entity))
+            self.init(try context.initializerForNewObject(of: entity))
         } catch {
             preconditionFailure("\(error)")
         }
@@ -395,7 +395,7 @@ extension ManagedObject: ContextBoundSubject {
 
 /// The arguments of an instantiation: an identifier, an entity and a context. Only contexts create them; passed to
 /// ``ManagedObject/init(_:)``.
-public struct ObjectPlace {
+public struct ObjectInitializer {
     let objectID: ManagedObjectID
     let entity: ResolvedEntity
     /// `nil` only for the probe of a key path; see ``PropertyProbe``.

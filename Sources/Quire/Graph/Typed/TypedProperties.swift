@@ -70,7 +70,7 @@ final class PropertyProbe: @unchecked Sendable {
     private static func object(of objectClass: ManagedObject.Type) -> ManagedObject {
         let serial = serial.wrappingAdd(1, ordering: .relaxed).newValue
         return objectClass.init(
-            ObjectPlace(
+            ObjectInitializer(
                 objectID: ManagedObjectID(temporaryOf: 0, serial: serial, model: identity),
                 entity: entity, context: nil, state: [.live, .realized]))
     }

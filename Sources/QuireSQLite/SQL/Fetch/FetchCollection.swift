@@ -96,7 +96,7 @@ extension SelectBuilder {
 
     /// The collection at a key path through a to-many relationship.
     private func collection(
-        _ path: QueryKeyPath, from start: ObjectPlace
+        _ path: QueryKeyPath, from start: TableReference
     ) throws -> FetchCollection {
         var owner = start
         var steps = path.steps[...]

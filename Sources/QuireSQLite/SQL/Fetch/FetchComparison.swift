@@ -12,7 +12,7 @@ struct FetchComparison {
         /// The value of an attribute.
         case value(SQLFragment, ValueKind)
         /// The evaluated object, or a relationship's destination.
-        case object(SelectBuilder.ObjectPlace)
+        case object(SelectBuilder.TableReference)
         /// A literal collection.
         case list([Operand])
     }
@@ -259,7 +259,7 @@ extension FetchComparison {
 
 extension FetchComparison {
     /// Equality of two objects, or both nil.
-    func objectEquality(_ place: SelectBuilder.ObjectPlace) throws -> FetchCondition {
+    func objectEquality(_ place: SelectBuilder.TableReference) throws -> FetchCondition {
         switch (left, right) {
         case (_, .constant(let value)), (.constant(let value), _):
             guard case .objectID(let id) = value else {
@@ -280,7 +280,7 @@ extension FetchComparison {
     }
 
     private func isObject(
-        _ place: SelectBuilder.ObjectPlace, _ id: ManagedObjectID
+        _ place: SelectBuilder.TableReference, _ id: ManagedObjectID
     ) -> FetchCondition {
         guard isPossible(id, at: place) else { return .never }
         let key = FetchCondition(
@@ -293,13 +293,13 @@ extension FetchComparison {
     }
 
     /// Whether an identifier is of this store and of a matching entity.
-    private func isPossible(_ id: ManagedObjectID, at place: SelectBuilder.ObjectPlace) -> Bool {
+    private func isPossible(_ id: ManagedObjectID, at place: SelectBuilder.TableReference) -> Bool {
         scope.context.store.owns(id) && place.entity.subtree.contains(id.entityNumber)
     }
 
     /// Whether an object is in a constant list.
     func objectMembership(
-        _ place: SelectBuilder.ObjectPlace, _ elements: [AttributeValue]
+        _ place: SelectBuilder.TableReference, _ elements: [AttributeValue]
     ) -> FetchCondition {
         var keysByEntity: [Int: [AttributeValue]] = [:]
         var includesMissing = false

@@ -35,7 +35,7 @@ extension SelectBuilder {
             ?? QueryKeyPath(keys, from: root.start.entity, in: context.query.layout)
     }
 
-    func place(ofVariable name: String) throws -> ObjectPlace {
+    func place(ofVariable name: String) throws -> TableReference {
         guard let place = variables[name] else {
             throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
         }
@@ -44,7 +44,7 @@ extension SelectBuilder {
 
     func operand(
         _ path: QueryKeyPath, behind steps: ArraySlice<QueryKeyPath.Step>,
-        from place: ObjectPlace
+        from place: TableReference
     ) throws -> FetchComparison.Operand {
         var place = place
         for step in steps { place = try follow(step, from: place) }

@@ -7,20 +7,20 @@ internal import QuireSystem
 final class SelectBuilder {
     let context: CompilationContext
     /// The object at which key paths start.
-    let start: ObjectPlace
+    let start: TableReference
     /// The FROM clause.
     private(set) var tables: SQLFragment
     /// The correlation of a subquery: this column of its first table holds the outer object's primary key.
-    let link: (column: SQLFragment, owner: ObjectPlace)?
+    let link: (column: SQLFragment, owner: TableReference)?
     /// The builder of the request, if this is a subquery: key paths start there.
     private let outermost: SelectBuilder?
     /// The objects bound to subquery variables.
-    private(set) var variables: [String: ObjectPlace] = [:]
+    private(set) var variables: [String: TableReference] = [:]
     /// The aliases of joined rows by the SQL of their primary key.
     private var joinedRows: [SQLFragment: SQLFragment] = [:]
 
     /// An object in SQL: its primary key, and its row, if already joined.
-    struct ObjectPlace {
+    struct TableReference {
         /// The primary key.
         let key: SQLFragment
         /// The store number of its entity, if available.
@@ -56,14 +56,14 @@ final class SelectBuilder {
     init(entity: ResolvedEntity, in context: CompilationContext) {
         self.context = context
         let alias = context.newAlias()
-        start = ObjectPlace(row: alias, of: entity)
+        start = TableReference(row: alias, of: entity)
         link = nil
         outermost = nil
         tables = "\(name: context.schema.entities[entity.number - 1].tableName) \(alias)"
     }
 
     /// A builder for a subquery over a to-many relationship of an object of the outer builder.
-    init(toMany step: QueryKeyPath.Step, of owner: ObjectPlace, in outer: SelectBuilder) {
+    init(toMany step: QueryKeyPath.Step, of owner: TableReference, in outer: SelectBuilder) {
         context = outer.context
         outermost = outer.root
         variables = outer.variables
@@ -78,7 +78,7 @@ final class SelectBuilder {
 
     /// Runs a closure with a subquery variable bound to an object.
     func withVariable<Result>(
-        _ name: String, _ place: ObjectPlace, _ body: () throws -> Result
+        _ name: String, _ place: TableReference, _ body: () throws -> Result
     ) rethrows -> Result {
         let hidden = variables.updateValue(place, forKey: name)
         defer { variables[name] = hidden }
@@ -100,7 +100,7 @@ final class SelectBuilder {
     // MARK: - Joins
 
     /// The alias of an object's row, joined if necessary.
-    func row(of place: ObjectPlace) -> SQLFragment {
+    func row(of place: TableReference) -> SQLFragment {
         if let row = place.row { return row }
         if let row = joinedRows[place.key] { return row }
         let alias = context.newAlias()
@@ -112,32 +112,32 @@ final class SelectBuilder {
     }
 
     /// The destination of a relationship; a to-many relationship is joined.
-    func follow(_ step: QueryKeyPath.Step, from place: ObjectPlace) throws -> ObjectPlace {
+    func follow(_ step: QueryKeyPath.Step, from place: TableReference) throws -> TableReference {
         if step.isToMany {
             let toMany = ToManyMapping(step, of: place, in: context)
             tables = "\(tables) JOIN \(toMany.table) ON \(toMany.ownerColumn) = \(place.key)"
             return toMany.element
         }
         let (column, row) = try column(step.source.relationships[step.index].slot, of: place)
-        return ObjectPlace(
+        return TableReference(
             key: "\(row).\(name: column.name)",
             entityNumber: column.entityColumn.map { "\(row).\(name: $0)" },
             entity: step.destination, isOptional: true)
     }
 
     /// The value of a slot of an object.
-    func value(of slot: Int, at place: ObjectPlace) throws -> SQLFragment {
+    func value(of slot: Int, at place: TableReference) throws -> SQLFragment {
         let (column, row) = try column(slot, of: place)
         return "\(row).\(name: column.name)"
     }
 
     /// The store number of an object's entity.
-    func entityNumber(of place: ObjectPlace) -> SQLFragment {
+    func entityNumber(of place: TableReference) -> SQLFragment {
         place.entityNumber ?? "\(row(of: place)).Z_ENT"
     }
 
     /// The name of an object's entity; NULL if there is no object.
-    func entityName(of place: ObjectPlace) -> SQLFragment {
+    func entityName(of place: TableReference) -> SQLFragment {
         let cases = place.entity.subtree.map { number -> SQLFragment in
             let entity = context.schema.layout.entity(number: number)
             let storeNumber = context.schema.entity(entity).storeNumber
@@ -147,7 +147,7 @@ final class SelectBuilder {
     }
 
     private func column(
-        _ slot: Int?, of place: ObjectPlace
+        _ slot: Int?, of place: TableReference
     ) throws -> (column: SQLSlotColumn, row: SQLFragment) {
         guard let slot,
             let column = context.schema.entities[place.entity.number - 1].columns[slot]
@@ -168,10 +168,10 @@ private struct ToManyMapping {
     /// The column with the owner's primary key.
     let ownerColumn: SQLFragment
     /// The destination object.
-    let element: SelectBuilder.ObjectPlace
+    let element: SelectBuilder.TableReference
 
     init(
-        _ step: QueryKeyPath.Step, of owner: SelectBuilder.ObjectPlace,
+        _ step: QueryKeyPath.Step, of owner: SelectBuilder.TableReference,
         in context: CompilationContext
     ) {
         let alias = context.newAlias()
@@ -179,15 +179,15 @@ private struct ToManyMapping {
         case .foreignKey(let place):
             table = "\(name: place.tableName) \(alias)"
             ownerColumn = "\(alias).\(name: place.column)"
-            element = SelectBuilder.ObjectPlace(row: alias, of: step.destination)
+            element = SelectBuilder.TableReference(row: alias, of: step.destination)
         case .nowhere(let tableName):
             table = "\(name: tableName) \(alias)"
             ownerColumn = "0"  // No object has this key.
-            element = SelectBuilder.ObjectPlace(row: alias, of: step.destination)
+            element = SelectBuilder.TableReference(row: alias, of: step.destination)
         case .join(let join):
             table = "\(name: join.tableName) \(alias)"
             ownerColumn = "\(alias).\(name: join.sourceColumn)"
-            element = SelectBuilder.ObjectPlace(
+            element = SelectBuilder.TableReference(
                 key: "\(alias).\(name: join.targetColumn)", entityNumber: nil,
                 entity: step.destination, isOptional: false)
         }
