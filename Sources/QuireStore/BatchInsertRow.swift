@@ -55,6 +55,17 @@ package struct BatchInsertRow {
         }
     }
 
+    /// The error for a row that conflicts with a stored object of another entity: that object lacks properties of the row's
+    /// entity, and would not be found as one.
+    package func entityError(holder: ManagedObjectID, file: String?) -> QuireError {
+        QuireError(
+            .constraintConflict,
+            "\(holder.shortDescription) has values of the row that must be unique, and is no “\(entity.name)”, so it cannot "
+                + "take the row over; change the row, or delete the object before.",
+            subject: .init(
+                entity: entity.name, object: holder.uriRepresentation, file: file))
+    }
+
     private mutating func set(_ value: AttributeValue, at index: Int) throws {
         let slot = entity.slots[index]
         try entity.requireSettable(slot)

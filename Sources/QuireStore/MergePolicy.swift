@@ -1,20 +1,6 @@
 public import QuireModel
 internal import QuireSystem
 
-/// The policies that ``MergePolicy`` has ready.
-public enum MergePolicyType: Sendable, CaseIterable {
-    /// A save with conflicts fails and changes nothing.
-    case errorMergePolicyType
-    /// Property by property: the store's value wins where both sides have changed it.
-    case mergeByPropertyStoreTrumpMergePolicyType
-    /// Property by property: the context's value wins where both sides have changed it.
-    case mergeByPropertyObjectTrumpMergePolicyType
-    /// The context's objects win, with all their properties.
-    case overwriteMergePolicyType
-    /// The store's objects win; the context's changes are discarded.
-    case rollbackMergePolicyType
-}
-
 /// Resolves the conflicts of a save: objects changed in the store since the context read them, and violations of uniqueness
 /// constraints.
 ///
@@ -42,71 +28,88 @@ public enum MergePolicyType: Sendable, CaseIterable {
 ///         return .keep(conflict.changedProperties, setting: ["count": .integer(max(here, there))])
 ///     }
 /// }
-/// context.mergePolicy = KeepGreatestCount(merge: .mergeByPropertyObjectTrumpMergePolicyType)
+/// context.mergePolicy = KeepGreatestCount(merge: .mergeByPropertyObjectTrump)
 /// ```
 ///
 /// It is `@unchecked Sendable` because the compiler cannot check open classes; a subclass must not have mutable state.
 open class MergePolicy: @unchecked Sendable {
-    /// The resolution of conflicts that a subclass does not override.
-    public let mergeType: MergePolicyType
+    /// The policies that are ready. A batch insertion follows the kind where a row has the unique values of a stored object.
+    public enum Kind: Sendable, CaseIterable {
+        /// A save with conflicts fails and changes nothing. A batch insertion fails.
+        case error
+        /// Property by property: the store's value wins where both sides have changed it. A row sets the null values of the
+        /// stored object.
+        case mergeByPropertyStoreTrump
+        /// Property by property: the context's value wins where both sides have changed it. A row sets the values that it names.
+        case mergeByPropertyObjectTrump
+        /// The context's objects win, with all their properties. A row sets all attributes, and the relationships that it names.
+        case overwrite
+        /// The store's objects win; the context's changes are discarded. A row is left out.
+        case rollback
+    }
 
-    /// Creates a policy of a type.
-    public init(merge type: MergePolicyType) { mergeType = type }
+    /// The resolution of conflicts that a subclass does not override.
+    public let mergeType: Kind
+
+    /// Creates a policy of a kind.
+    public init(merge kind: Kind) { mergeType = kind }
 
     /// A save with conflicts fails and changes nothing.
-    public static let error = MergePolicy(merge: .errorMergePolicyType)
+    public static let error = MergePolicy(merge: .error)
     /// Property by property: the store's value wins where both sides have changed it.
-    public static let mergeByPropertyStoreTrump = MergePolicy(
-        merge: .mergeByPropertyStoreTrumpMergePolicyType)
+    public static let mergeByPropertyStoreTrump = MergePolicy(merge: .mergeByPropertyStoreTrump)
     /// Property by property: the context's value wins where both sides have changed it.
-    public static let mergeByPropertyObjectTrump = MergePolicy(
-        merge: .mergeByPropertyObjectTrumpMergePolicyType)
+    public static let mergeByPropertyObjectTrump = MergePolicy(merge: .mergeByPropertyObjectTrump)
     /// The context's objects win, with all their properties.
-    public static let overwrite = MergePolicy(merge: .overwriteMergePolicyType)
+    public static let overwrite = MergePolicy(merge: .overwrite)
     /// The store's objects win; the context's changes are discarded.
-    public static let rollback = MergePolicy(merge: .rollbackMergePolicyType)
+    public static let rollback = MergePolicy(merge: .rollback)
 
     /// Resolves an object's conflict.
     ///
-    /// - Throws: Any error, which fails the save. A policy of type ``MergePolicyType/errorMergePolicyType`` throws
+    /// - Throws: Any error, which fails the save. A policy of kind ``Kind/error`` throws
     ///   ``QuireError`` with code `mergeConflict`; the save's error lists all of these.
     open func resolve(mergeConflict conflict: MergeConflict) throws -> MergeResolution {
         switch mergeType {
-        case .errorMergePolicyType: throw conflict.error
-        case .rollbackMergePolicyType: return .discardChanges
-        case .mergeByPropertyStoreTrumpMergePolicyType:
+        case .error: throw conflict.error
+        case .rollback: return .discardChanges
+        case .mergeByPropertyStoreTrump:
             guard conflict.objectSnapshot != nil, conflict.persistedSnapshot != nil else {
                 return .discardChanges
             }
             return .keep(
                 conflict.changedProperties.subtracting(conflict.propertiesChangedInStore))
-        case .mergeByPropertyObjectTrumpMergePolicyType:
+        case .mergeByPropertyObjectTrump:
             return conflict.objectSnapshot == nil ? .delete : .keep(conflict.changedProperties)
-        case .overwriteMergePolicyType:
+        case .overwrite:
             guard let snapshot = conflict.objectSnapshot else { return .delete }
             return .keep(conflict.changedProperties.union(snapshot.values.keys))
         }
     }
 
-    /// Resolves a violation of a uniqueness constraint.
+    /// Resolves a violation of a uniqueness constraint, by the way of a kind of policy:
     ///
-    /// - Throws: Any error, which fails the save. A policy of type ``MergePolicyType/errorMergePolicyType`` throws
-    ///   ``QuireError`` with code `constraintConflict`; the save's error lists all of these.
-    open func resolve(
-        constraintConflict conflict: ConstraintConflict
-    ) throws -> ConstraintResolution {
-        switch mergeType {
-        case .errorMergePolicyType: throw conflict.error
-        case .rollbackMergePolicyType: .discardConflictingObjects
-        case .mergeByPropertyStoreTrumpMergePolicyType: .mergePreferringDatabase
-        case .mergeByPropertyObjectTrumpMergePolicyType: .mergePreferringObjects
-        case .overwriteMergePolicyType: .overwrite
-        }
+    /// - ``Kind/error``: The save fails.
+    /// - ``Kind/rollback``: New objects are deleted, by their delete rules; saved ones get back the values that the constraint
+    ///   is about. If no stored object has the values, the first of the objects stays.
+    /// - ``Kind/mergeByPropertyStoreTrump``: The objects are merged: into the stored one, or the first if none is stored, which
+    ///   gets values only where it has none. Relationships are united. A saved object that was changed gets back its own values
+    ///   instead.
+    /// - ``Kind/mergeByPropertyObjectTrump``: The objects are merged: into the stored one, or the first if none is stored, which
+    ///   gets the values that were set on the others. If a saved object was changed to have the values, it is kept and the other
+    ///   is deleted.
+    /// - ``Kind/overwrite``: Likewise, with all values of the others, missing ones too.
+    ///
+    /// - Throws: Any error, which fails the save. A policy of kind ``Kind/error`` throws ``QuireError`` with code
+    ///   `constraintConflict`; the save's error lists all of these.
+    open func resolve(constraintConflict conflict: ConstraintConflict) throws -> Kind {
+        if mergeType == .error { throw conflict.error }
+        return mergeType
     }
 }
 
 extension MergePolicy: CustomStringConvertible {
-    /// The name of the type.
+    /// The name of the kind.
     public var description: String { "\(mergeType)" }
 }
 
@@ -140,19 +143,4 @@ public struct MergeResolution: Sendable {
     package func keeps(_ slot: ResolvedEntity.Slot) -> Bool {
         outcome == .keep && properties.contains(slot.name)
     }
-}
-
-/// A merge policy's resolution of a violated uniqueness constraint.
-public enum ConstraintResolution: Sendable {
-    /// New objects are deleted, by their delete rules; saved ones get back the values that the constraint is about.
-    /// If no stored object has the values, the first of the objects stays.
-    case discardConflictingObjects
-    /// The objects are merged: into the stored one, or the first if none is stored, which gets values only where it has none.
-    /// Relationships are united. A saved object that was changed gets back its own values instead.
-    case mergePreferringDatabase
-    /// The objects are merged: into the stored one, or the first if none is stored, which gets the values that were set on the
-    /// others. If a saved object was changed to have the values, it is kept and the other is deleted.
-    case mergePreferringObjects
-    /// Like ``mergePreferringObjects``, with all values of the others, missing ones too.
-    case overwrite
 }

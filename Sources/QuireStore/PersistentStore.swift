@@ -127,9 +127,10 @@ public protocol PersistentStore: AnyObject, Sendable {
 
     /// Inserts the rows of a request atomically.
     ///
-    /// - Parameter rule: The upsert policy for a row that violates a uniqueness constraint.
+    /// - Parameter policy: The resolution for a row that violates a uniqueness constraint.
     /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
-    func insert(_ request: BatchInsertRequest, onConflict rule: UpsertPolicy) throws -> BatchResult
+    func insert(_ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind) throws
+        -> BatchResult
 
     /// Updates the objects that match a request, atomically. Their versions are incremented.
     ///
@@ -194,7 +195,7 @@ extension PersistentStore {
 
     /// Refuses.
     public func insert(
-        _ request: BatchInsertRequest, onConflict rule: UpsertPolicy
+        _ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind
     ) throws -> BatchResult {
         throw noBatchRequests(request.entityName)
     }

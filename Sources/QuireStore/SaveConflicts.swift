@@ -156,6 +156,8 @@ public struct ConstraintConflict: Sendable {
     public package(set) var conflictingObjectIDs: [ManagedObjectID]
     /// These objects as they would be saved, in the same order; empty in the error of a store.
     public package(set) var conflictingSnapshots: [ConflictSnapshot] = []
+    /// The merge policy's resolution, once it has been asked.
+    package var resolution = MergePolicy.Kind.error
 
     /// Describes a violation. `current`: the row of the stored object that is not in the change set.
     public init(

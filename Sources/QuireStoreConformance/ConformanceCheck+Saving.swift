@@ -343,7 +343,7 @@ extension ConformanceCheck {
                 entityName: "Book",
                 objects: (0..<10).map { ["title": .string("b\($0)"), "year": .integer(Int64($0))] })
             request.resultType = .objectIDs
-            let result = try scene.store.insert(request, onConflict: .refuse)
+            let result = try scene.store.insert(request, onConflict: .error)
             scene.expect(result.count, is: 10, "The count")
             scene.expect(result.changes.inserted.count, is: 10, "The number of identifiers")
             scene.expect(try scene.count("Book"), is: 10, "The number of objects")
@@ -351,7 +351,7 @@ extension ConformanceCheck {
                 _ = try scene.store.insert(
                     BatchInsertRequest(
                         entityName: "Book", objects: [["title": "x"], ["nothing": 1]]),
-                    onConflict: .refuse)
+                    onConflict: .error)
             }
             scene.expect(try scene.count("Book"), is: 10, "The number of objects after a failure")
             if scene.reopens { try scene.reopen() }
@@ -363,17 +363,19 @@ extension ConformanceCheck {
         ) { scene in
             let id = try scene.insert("Account", [["name": "a", "number": 1]])[0]
             scene.expectError(.constraintConflict, when: "a value is there already") {
-                _ = try upsert(scene, .refuse, ["name": "a"])
+                _ = try upsert(scene, .error, ["name": "a"])
             }
             scene.expect(
-                try upsert(scene, .skip, ["name": "a", "note": "s"]), is: 0, "The count, skipping")
-            _ = try upsert(scene, .fill, ["name": "a", "number": 2, "note": "f"])
+                try upsert(scene, .rollback, ["name": "a", "note": "s"]), is: 0,
+                "The count, skipping")
+            _ = try upsert(
+                scene, .mergeByPropertyStoreTrump, ["name": "a", "number": 2, "note": "f"])
             scene.expect(try scene.value("number", of: id), is: 1, "A value that was there")
             scene.expect(try scene.value("note", of: id), is: "f", "A value that was missing")
-            _ = try upsert(scene, .update, ["name": "a", "number": 3])
+            _ = try upsert(scene, .mergeByPropertyObjectTrump, ["name": "a", "number": 3])
             scene.expect(try scene.value("number", of: id), is: 3, "A named value")
             scene.expect(try scene.value("note", of: id), is: "f", "A value that is not named")
-            _ = try upsert(scene, .replace, ["name": "a"])
+            _ = try upsert(scene, .overwrite, ["name": "a"])
             scene.expect(try scene.value("number", of: id), is: .null, "A replaced value")
             scene.expect(try scene.count("Account"), is: 1, "The number of objects")
         },
@@ -423,9 +425,9 @@ extension ConformanceCheck {
 
     /// The number of accounts that a row changes.
     private static func upsert(
-        _ scene: StoreScene, _ rule: UpsertPolicy, _ row: [String: AttributeValue]
+        _ scene: StoreScene, _ policy: MergePolicy.Kind, _ row: [String: AttributeValue]
     ) throws -> Int {
         let request = BatchInsertRequest(entityName: "Account", objects: [row])
-        return try scene.store.insert(request, onConflict: rule).count
+        return try scene.store.insert(request, onConflict: policy).count
     }
 }

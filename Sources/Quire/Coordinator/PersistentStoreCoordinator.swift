@@ -221,10 +221,11 @@ extension PersistentStoreCoordinator: ProtectedDataResponder {
 
 /// Batch requests go to the store. What is kept of its rows is out of date then, whether they succeed or not.
 extension PersistentStoreCoordinator {
-    func execute(_ request: BatchInsertRequest, onConflict rule: UpsertPolicy) throws -> BatchResult
+    func execute(_ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind) throws
+        -> BatchResult
     {
         defer { forgetRows(of: nil) }
-        return try store.insert(request, onConflict: rule)
+        return try store.insert(request, onConflict: policy)
     }
 
     func execute(_ request: BatchUpdateRequest) throws -> BatchResult {

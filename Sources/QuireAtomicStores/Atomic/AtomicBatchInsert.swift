@@ -3,11 +3,11 @@ internal import QuireQuery
 internal import QuireStore
 internal import QuireSystem
 
-/// Executes a batch insertion: turns its rows into a change set, with updates of stored objects where the upsert policy
+/// Executes a batch insertion: turns its rows into a change set, with updates of stored objects where the policy
 /// requires it.
 struct AtomicBatchInsert {
     private let request: BatchInsertRequest
-    private let rule: UpsertPolicy
+    private let policy: MergePolicy.Kind
     private let contents: AtomicContents
     private let index: AtomicUniqueIndex
     private let path: String?
@@ -26,11 +26,12 @@ struct AtomicBatchInsert {
     private var layout: ResolvedModel { contents.layout }
 
     init(
-        _ request: BatchInsertRequest, _ rule: UpsertPolicy, _ transaction: AtomicStore.Transaction,
+        _ request: BatchInsertRequest, _ policy: MergePolicy.Kind,
+        _ transaction: AtomicStore.Transaction,
         nextKey: @escaping () throws -> Int64
     ) throws {
         self.request = request
-        self.rule = rule
+        self.policy = policy
         self.nextKey = nextKey
         contents = transaction.contents
         index = transaction.index
@@ -84,13 +85,13 @@ struct AtomicBatchInsert {
         }
         let failure = row.failureAsNew()
         if let (holder, properties) = try holder() {
-            guard rule != .refuse else {
+            guard policy != .error else {
                 throw QuireError(
                     .constraintConflict,
                     "Another “\(entity.name)” has the same \(properties.map { "“\($0)”" }.joined(separator: " and ")), which must be unique; change one of them.",
                     subject: .init(entity: entity.name, property: properties.first, file: path))
             }
-            if rule == .replace, let failure { throw failure }
+            if policy == .overwrite, let failure { throw failure }
             return try update(holder)
         }
         if let failure { throw failure }
@@ -110,7 +111,7 @@ struct AtomicBatchInsert {
     }
 
     private mutating func update(_ bits: UInt64) throws {
-        if rule == .skip { return }
+        if policy == .rollback { return }
         let key = layout.rowKey(bits)
         let position: Int
         if let known = positions[key] {
@@ -118,7 +119,7 @@ struct AtomicBatchInsert {
         } else {
             guard let present = contents.row(bits).map(contents.snapshot) else { return }
             guard entity.subtree.contains(present.entity.number) else {
-                throw UpsertPolicy.entityError(entity, holder: present.objectID, file: path)
+                throw row.entityError(holder: present.objectID, file: path)
             }
             position = changes.count
             var values: ContiguousArray<AttributeValue> = []
@@ -132,7 +133,9 @@ struct AtomicBatchInsert {
         let target = changes[position].entity
         var written = SlotMask()
         for slot in entity.slots where isWritten(slot) {
-            if rule == .fill, !changes[position].values[slot.index].isNull { continue }
+            if policy == .mergeByPropertyStoreTrump, !changes[position].values[slot.index].isNull {
+                continue
+            }
             written.insert(slot.index)
         }
         if written.isEmpty { return }
@@ -147,7 +150,7 @@ struct AtomicBatchInsert {
 
     private func isWritten(_ slot: ResolvedEntity.Slot) -> Bool {
         if row.given.contains(slot.index) { return true }
-        return rule == .replace && slot.isStored && slot.attribute != nil
+        return policy == .overwrite && slot.isStored && slot.attribute != nil
             && slot.attribute?.derivationExpression == nil
     }
 

@@ -104,10 +104,10 @@ extension AtomicContents {
 extension AtomicStore {
     /// Inserts the rows of a request, all of them or none.
     public func insert(
-        _ request: BatchInsertRequest, onConflict rule: UpsertPolicy
+        _ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind
     ) throws -> BatchResult {
         try batchTransaction { transaction in
-            var batch = try AtomicBatchInsert(request, rule, transaction) { [self] in
+            var batch = try AtomicBatchInsert(request, policy, transaction) { [self] in
                 try nextPrimaryKey()
             }
             return try batch.run(&transaction)

@@ -1,5 +1,5 @@
 public import QuireModel
-package import QuireSystem
+internal import QuireSystem
 
 /// Bulk-inserts objects directly into the store, without materializing them in a context.
 ///
@@ -223,32 +223,5 @@ public struct BatchResult: Sendable, Hashable {
     public init(count: Int, changes: ObjectIDChanges = ObjectIDChanges()) {
         self.count = count
         self.changes = changes
-    }
-}
-
-/// The resolution of uniqueness conflicts between an inserted row and a stored object.
-public enum UpsertPolicy: Sendable, Hashable, CaseIterable {
-    /// The request fails.
-    case refuse
-    /// The row is skipped.
-    case skip
-    /// The stored object's null values are set from the row.
-    case fill
-    /// The stored object's values are set from the row's keys.
-    case update
-    /// The stored object gets all attributes of a new object, and the relationships in the row.
-    case replace
-
-    /// The error for a row that conflicts with a stored object of another entity: that object lacks properties of the row's
-    /// entity, and would not be found as one.
-    package static func entityError(
-        _ entity: ResolvedEntity, holder: ManagedObjectID, file: String?
-    ) -> QuireError {
-        QuireError(
-            .constraintConflict,
-            "\(holder.shortDescription) has values of the row that must be unique, and is no “\(entity.name)”, so it cannot "
-                + "take the row over; change the row, or delete the object before.",
-            subject: .init(
-                entity: entity.name, object: holder.uriRepresentation, file: file))
     }
 }

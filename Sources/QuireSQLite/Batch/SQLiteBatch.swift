@@ -1,7 +1,7 @@
 import Foundation
 internal import QuireModel
 public import QuireQuery
-internal import QuireStore
+public import QuireStore
 internal import QuireSystem
 
 /// The transaction of one batch request.
@@ -110,9 +110,9 @@ final class SQLiteBatch {
 extension SQLiteStore {
     /// Inserts the rows of a request in one transaction.
     public func insert(
-        _ request: BatchInsertRequest, onConflict rule: UpsertPolicy
+        _ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind
     ) throws -> BatchResult {
-        try SQLiteBatchInsert(store: self, request: request, rule: rule).run()
+        try SQLiteBatchInsert(store: self, request: request, policy: policy).run()
     }
 
     /// Updates the objects matching a request, with one statement.

@@ -6,12 +6,12 @@ internal import QuireSystem
 /// Writes the rows of a batch insertion, one by one.
 ///
 /// A row is inserted; if it violates a uniqueness constraint, the stored object with the values is updated according to the
-/// upsert policy. That object is looked up first where an insertion cannot be tried: if the row has large values, which would
+/// policy. That object is looked up first where an insertion cannot be tried: if the row has large values, which would
 /// be written to files, or lacks required values of a new object.
 final class SQLiteBatchRowWriter {
     private let batch: SQLiteBatch
     private let store: SQLiteStore
-    private let rule: UpsertPolicy
+    private let policy: MergePolicy.Kind
     private let entity: ResolvedEntity
     private let uniqueRows: SQLiteUniqueRows
     private let references: SQLiteBatchReferences
@@ -29,11 +29,12 @@ final class SQLiteBatchRowWriter {
     private var updated: Set<UInt64> = []
 
     init(
-        _ batch: SQLiteBatch, _ row: BatchInsertRow, rule: UpsertPolicy, collectsObjectIDs: Bool
+        _ batch: SQLiteBatch, _ row: BatchInsertRow, policy: MergePolicy.Kind,
+        collectsObjectIDs: Bool
     ) throws {
         self.batch = batch
         self.row = row
-        self.rule = rule
+        self.policy = policy
         self.collectsObjectIDs = collectsObjectIDs
         store = batch.store
         entity = row.entity
@@ -56,9 +57,9 @@ final class SQLiteBatchRowWriter {
         try row.take(values)
         try references.check(row)
         let failure = row.failureAsNew()
-        let upserts = rule != .refuse && !uniqueRows.isEmpty
+        let upserts = policy != .error && !uniqueRows.isEmpty
         if upserts, hasExternalData || failure != nil, let holder = try uniqueRows.holder(of: row) {
-            if rule == .replace, let failure { throw failure }
+            if policy == .overwrite, let failure { throw failure }
             return try update(holder)
         }
         if let failure { throw failure }
@@ -104,13 +105,13 @@ final class SQLiteBatchRowWriter {
     }
 
     private func update(_ holder: SQLiteUniqueRows.Holder) throws {
-        if rule == .skip { return }
+        if policy == .rollback { return }
         let target = store.layout.entity(number: holder.objectID.entityNumber)
         guard entity.subtree.contains(target.number) else {
-            throw UpsertPolicy.entityError(entity, holder: holder.objectID, file: store.storePath)
+            throw row.entityError(holder: holder.objectID, file: store.storePath)
         }
         let present =
-            rule == .fill || references.needsOldTargets
+            policy == .mergeByPropertyStoreTrump || references.needsOldTargets
             ? try SQLiteConflictReader(store: store, connection: batch.connection)
                 .row(of: holder.objectID) : nil
         change.objectID = holder.objectID
@@ -120,7 +121,9 @@ final class SQLiteBatchRowWriter {
         change.changedSlots = SlotMask()
         // A sub-entity has the same slot indexes.
         for slot in entity.slots where isWritten(slot) {
-            if rule == .fill, try present?.valueWithoutLoading(at: slot.index).isNull == false {
+            if policy == .mergeByPropertyStoreTrump,
+                try present?.valueWithoutLoading(at: slot.index).isNull == false
+            {
                 continue
             }
             change.values[slot.index] = row.values[slot.index]
@@ -137,7 +140,7 @@ final class SQLiteBatchRowWriter {
 
     private func isWritten(_ slot: ResolvedEntity.Slot) -> Bool {
         if row.given.contains(slot.index) { return true }
-        return rule == .replace && slot.isStored && slot.attribute != nil
+        return policy == .overwrite && slot.isStored && slot.attribute != nil
             && slot.attribute?.derivationExpression == nil
     }
 }
@@ -148,14 +151,14 @@ final class SQLiteBatchRowWriter {
 struct SQLiteBatchInsert {
     let store: SQLiteStore
     let request: BatchInsertRequest
-    let rule: UpsertPolicy
+    let policy: MergePolicy.Kind
 
     func run() throws -> BatchResult {
         let entity = try store.layout.requireEntity(named: request.entityName)
         let row = try BatchInsertRow(entity, in: store.layout, store: store.identity)
         return try SQLiteBatch.run(on: store) { batch in
             let writer = try SQLiteBatchRowWriter(
-                batch, row, rule: rule, collectsObjectIDs: request.resultType == .objectIDs)
+                batch, row, policy: policy, collectsObjectIDs: request.resultType == .objectIDs)
             var number = 0
             try request.forEachRow { values in
                 number += 1

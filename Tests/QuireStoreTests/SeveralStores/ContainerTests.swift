@@ -194,7 +194,7 @@ import Testing
         var request = BatchInsertRequest(
             entityName: "Song", objects: (0..<2000).map { ["title": .string("song \($0)")] })
         request.resultType = .statusOnly
-        _ = try store.insert(request, onConflict: .refuse)
+        _ = try store.insert(request, onConflict: .error)
         _ = try store.delete(BatchDeleteRequest(fetchRequest: FetchRequest("Song")))
         try store.close()
         func size() throws -> Int {

@@ -372,7 +372,7 @@ import Testing
         let other = try SQLiteStore.open(at: stack.path)
         _ = try other.insert(
             BatchInsertRequest(entityName: "Song", objects: [["title": "theirs"]]),
-            onConflict: .refuse)
+            onConflict: .error)
         try other.close()
         try stack.context.execute(
             BatchInsertRequest(entityName: "Song", objects: [["title": "mine again"]]))

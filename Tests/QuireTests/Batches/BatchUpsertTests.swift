@@ -155,7 +155,7 @@ import Testing
             let error = try stack.failure { _ = try insert([row], policy, entity: "Special") }
             #expect(error.code == .constraintConflict)
             #expect(error.subject.position == 1)
-            if policy.mergeType == .errorMergePolicyType { continue }
+            if policy.mergeType == .error { continue }
             #expect(error.subject.object == id.uriRepresentation)
             #expect(
                 error.message
@@ -187,7 +187,7 @@ import Testing
         context.mergePolicy = policy
         let row: [String: AttributeValue] = ["code": "a", "name": "new", "extra": "lost"]
         let request = BatchInsertRequest(entityName: "Special", objects: [row])
-        if policy.mergeType == .rollbackMergePolicyType {
+        if policy.mergeType == .rollback {
             #expect(try context.execute(request).count == 0)
         } else {
             let error = #expect(throws: QuireError.self) { try context.execute(request) }

@@ -228,11 +228,11 @@ final class CompositeStore: PersistentStore, DictionarySource {
     }
 
     func insert(
-        _ request: BatchInsertRequest, onConflict rule: UpsertPolicy
+        _ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind
     ) throws -> BatchResult {
         let entity = try layout.requireEntity(named: request.entityName)
         guard let member = memberForNewObjects(of: entity) else { throw noStore(for: entity) }
-        return try member.store.insert(request, onConflict: rule)
+        return try member.store.insert(request, onConflict: policy)
     }
 
     /// Updates store by store, in one transaction each.

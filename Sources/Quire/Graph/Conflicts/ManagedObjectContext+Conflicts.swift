@@ -49,15 +49,16 @@ extension ManagedObjectContext {
 
     /// Asks the policy about every conflict, then applies its resolutions.
     private func resolve(_ found: SaveConflicts) throws {
-        var merges = found.objects
-        var resolutions: [ConstraintResolution] = []
+        var (merges, constraints) = (found.objects, found.constraints)
         do {
             for index in merges.indices {
                 let resolution = try mergePolicy.resolve(mergeConflict: merges[index])
                 merges[index].resolution = try checked(resolution, of: merges[index].objectID)
             }
-            for constraint in found.constraints {
-                resolutions.append(try mergePolicy.resolve(constraintConflict: constraint))
+            for index in constraints.indices {
+                let resolution = try mergePolicy.resolve(constraintConflict: constraints[index])
+                if resolution == .error { throw constraints[index].error }
+                constraints[index].resolution = resolution
             }
         } catch let failure as QuireError
             where failure.code == .mergeConflict || failure.code == .constraintConflict
@@ -65,9 +66,7 @@ extension ManagedObjectContext {
             throw found.error(file: nil)
         }
         if merges.isEmpty {
-            for (conflict, resolution) in zip(found.constraints, resolutions) {
-                resolve(conflict, resolution)
-            }
+            constraints.forEach(resolve)
             processPendingChanges()
         } else if merges.allSatisfy(canMergeInPlace) {
             // The constraint violations may be resolved with the objects; the next attempt detects the rest.
@@ -221,7 +220,7 @@ extension ManagedObjectContext {
 /// Merges objects that violate a uniqueness constraint, or deletes or resets some. These are ordinary changes: they maintain
 /// inverses, and can be undone.
 extension ManagedObjectContext {
-    private func resolve(_ conflict: ConstraintConflict, _ resolution: ConstraintResolution) {
+    private func resolve(_ conflict: ConstraintConflict) {
         var stored: ManagedObject?
         if let id = conflict.databaseObjectID {
             let object = object(with: id)
@@ -240,43 +239,21 @@ extension ManagedObjectContext {
         }
         for object in objects where object !== survivor && object.state.contains(.live) {
             let isNew = object.isNew
-            switch resolution {
-            case .discardConflictingObjects where isNew: delete(object)
-            case .mergePreferringDatabase where isNew:
-                merge(object, into: survivor, slots, .missing)
-            case .discardConflictingObjects, .mergePreferringDatabase: takeBack(slots, of: object)
-            case .mergePreferringObjects where isNew || stored == nil:
-                merge(object, into: survivor, slots, .set)
-            case .overwrite where isNew || stored == nil:
-                merge(object, into: survivor, slots, .all)
-            case .mergePreferringObjects, .overwrite:
+            switch conflict.resolution {
+            case .rollback where isNew: delete(object)
+            case .mergeByPropertyStoreTrump where isNew:
+                merge(object, into: survivor, slots, .mergeByPropertyStoreTrump)
+            case .error, .rollback, .mergeByPropertyStoreTrump: takeBack(slots, of: object)
+            case .mergeByPropertyObjectTrump where isNew || stored == nil,
+                .overwrite where isNew || stored == nil:
+                merge(object, into: survivor, slots, conflict.resolution)
+            case .mergeByPropertyObjectTrump:
                 // The stored object is deleted, and the others are merged into its replacement.
-                merge(survivor, into: object, slots, resolution == .overwrite ? .none : .missing)
-                survivor = object
-                stored = nil
-            }
-        }
-    }
-
-    /// The values of a merged object that the surviving one adopts.
-    private enum Transfer {
-        case none
-        /// Values that the survivor lacks.
-        case missing
-        /// Values that differ from a new object's.
-        case set
-        case all
-
-        func includes(
-            _ value: AttributeValue, default: AttributeValue, over present: AttributeValue
-        )
-            -> Bool
-        {
-            switch self {
-            case .none: false
-            case .missing: present.isNull && !value.isNull
-            case .set: value != `default`
-            case .all: true
+                merge(survivor, into: object, slots, .mergeByPropertyStoreTrump)
+                (survivor, stored) = (object, nil)
+            case .overwrite:
+                merge(survivor, into: object, slots, .rollback)
+                (survivor, stored) = (object, nil)
             }
         }
     }
@@ -296,10 +273,11 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Moves an object's values and relationships to another, and deletes it.
+    /// Moves an object's values and relationships to another, and deletes it. The kind chooses the values, as if the winner were
+    /// the stored object.
     private func merge(
         _ loser: ManagedObject, into winner: ManagedObject, _ constraint: Set<Int>,
-        _ transfer: Transfer
+        _ kind: MergePolicy.Kind
     ) {
         willChange(loser)
         willChange(winner)
@@ -309,7 +287,7 @@ extension ManagedObjectContext {
             let present = winner.valueWithoutLoading(at: target)
             let `default` = loser.entity.defaultValues[slot.index]
             if !value.isSame(as: present), !constraint.contains(slot.index),
-                transfer.includes(value, default: `default`, over: present)
+                kind.adopts(value, default: `default`, over: present)
             {
                 winner.write(value, at: target)
             }
@@ -321,7 +299,7 @@ extension ManagedObjectContext {
             if relationship.isToMany {
                 moveMembers(of: loser, relationship, to: winner, target)
             } else {
-                moveLink(of: loser, relationship, to: winner, target, transfer)
+                moveLink(of: loser, relationship, to: winner, target, kind)
             }
         }
         moveReferences(from: loser, to: winner)
@@ -330,14 +308,14 @@ extension ManagedObjectContext {
 
     private func moveLink(
         of loser: ManagedObject, _ relationship: ResolvedEntity.Relationship,
-        to winner: ManagedObject, _ target: ResolvedEntity.Relationship, _ transfer: Transfer
+        to winner: ManagedObject, _ target: ResolvedEntity.Relationship, _ kind: MergePolicy.Kind
     ) {
         guard let from = relationship.slot, let to = target.slot else { return }
         let value = withoutNoting { loser.value(at: from) }
         let present = withoutNoting { winner.value(at: to) }
         setToOne(of: loser, relationship, slot: from, to: nil)
         guard value != present, value.objectID != winner.objectID,
-            transfer.includes(value, default: .null, over: present)
+            kind.adopts(value, default: .null, over: present)
         else { return }
         setToOne(of: winner, target, slot: to, to: value.objectID.map { object(with: $0) })
     }
@@ -379,5 +357,19 @@ extension AttributeValue {
     fileprivate var objectID: ManagedObjectID? {
         if case .objectID(let id) = self { return id }
         return nil
+    }
+}
+
+extension MergePolicy.Kind {
+    /// Whether a merged object's value replaces the one of the remaining object.
+    fileprivate func adopts(
+        _ value: AttributeValue, default: AttributeValue, over present: AttributeValue
+    ) -> Bool {
+        switch self {
+        case .error, .rollback: false
+        case .mergeByPropertyStoreTrump: present.isNull && !value.isNull
+        case .mergeByPropertyObjectTrump: value != `default`
+        case .overwrite: true
+        }
     }
 }

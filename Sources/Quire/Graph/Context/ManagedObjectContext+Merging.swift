@@ -150,7 +150,7 @@ extension ManagedObjectContext {
 extension ManagedObjectContext {
     /// Inserts objects into the store.
     ///
-    /// If a row violates a uniqueness constraint, the type of the ``mergePolicy`` decides; its overridden methods are not
+    /// If a row violates a uniqueness constraint, the kind of the ``mergePolicy`` decides; its overridden methods are not
     /// called:
     ///
     /// | policy | the stored object |
@@ -175,15 +175,7 @@ extension ManagedObjectContext {
     @discardableResult
     public func execute(_ request: BatchInsertRequest) throws -> BatchResult {
         checkQueue()
-        let rule: UpsertPolicy =
-            switch mergePolicy.mergeType {
-            case .errorMergePolicyType: .refuse
-            case .mergeByPropertyStoreTrumpMergePolicyType: .fill
-            case .mergeByPropertyObjectTrumpMergePolicyType: .update
-            case .overwriteMergePolicyType: .replace
-            case .rollbackMergePolicyType: .skip
-            }
-        return try persistentStoreCoordinator.execute(request, onConflict: rule)
+        return try persistentStoreCoordinator.execute(request, onConflict: mergePolicy.mergeType)
     }
 
     /// Updates objects in the store.

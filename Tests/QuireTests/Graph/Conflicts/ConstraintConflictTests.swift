@@ -197,4 +197,34 @@ import Testing
         #expect(error.constraintConflicts.count == 1)
         #expect(Set(error.failures.map(\.code)) == [.mergeConflict, .constraintConflict])
     }
+
+    @Test(arguments: [MergePolicy.Kind.error, .rollback, .overwrite])
+    func aSubclassChoosesAKindForEachConflict(kind: MergePolicy.Kind) throws {
+        final class Chooser: MergePolicy, @unchecked Sendable {
+            let kind: Kind
+
+            init(_ kind: Kind) {
+                self.kind = kind
+                super.init(merge: .mergeByPropertyStoreTrump)
+            }
+
+            override func resolve(constraintConflict conflict: ConstraintConflict) throws -> Kind {
+                conflict.constraintValues == ["a@b"] ? kind : .error
+            }
+        }
+        let rivals = try rivals(.store, Chooser(kind))
+        let stored = try rivals.there.insertObject(entityName: "Person")
+        stored["email"] = "a@b"
+        stored["age"] = 40
+        try rivals.there.save()
+        let person = try rivals.new("Person", ["email": "a@b", "age": 41])
+        if kind == .error {
+            let error = #expect(throws: QuireError.self) { try rivals.save() }
+            #expect(error?.constraintConflicts.map(\.conflictingObjectIDs) == [[person.objectID]])
+            #expect(rivals.here.insertedObjects == [person])
+        } else {
+            try rivals.save()
+            #expect(try rivals.stored(stored)?.integer("age") == (kind == .overwrite ? 41 : 40))
+        }
+    }
 }

@@ -296,7 +296,7 @@ import Testing
             }
         }
         for kind in RivalKind.allCases {
-            let rivals = try Rivals(kind, policy: Greatest(merge: .errorMergePolicyType))
+            let rivals = try Rivals(kind, policy: Greatest(merge: .error))
             let book = try rivals.new("Book", ["title": "old", "year": 1])
             let author = try rivals.new("Author", ["name": "A"])
             try rivals.save()
