@@ -281,14 +281,14 @@ final class QuireEngine: Engine {
         }
     }
 
-    static func request(title: String) -> FetchRequest {
+    static func request(title: String) -> FetchRequest<ManagedObject> {
         FetchRequest(
             "Note",
             predicate: .comparison(
                 QueryComparison(.key("title"), .equal, .constant(.string(title)))))
     }
 
-    private func read(_ request: FetchRequest, ordered: Bool) throws -> Checksum {
+    private func read(_ request: FetchRequest<ManagedObject>, ordered: Bool) throws -> Checksum {
         let slots = slots
         return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
             var sum = Checksum()

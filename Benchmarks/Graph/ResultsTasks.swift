@@ -34,7 +34,7 @@ extension GraphTask {
     ]
 
     /// A request for so many notes.
-    private static func request(for count: Int) -> FetchRequest {
+    private static func request(for count: Int) -> FetchRequest<ManagedObject> {
         FetchRequest(
             "Note",
             predicate: .comparison(

@@ -132,7 +132,7 @@ public final class MigrationManager {
     private func requireEmpty(_ store: any PersistentStore) throws {
         for entity in store.layout.entities
         where entity.number == entity.rootNumber && store.keeps(entity) {
-            var request = FetchRequest(entity.name)
+            var request = FetchSpecification(entity.name)
             request.fetchLimit = 1
             if try store.count(matching: request) > 0 {
                 throw QuireError(
@@ -158,7 +158,7 @@ public final class MigrationManager {
     ) throws -> Int64 {
         guard store.keeps(root) else { return 0 }
         if let store = store as? SQLiteStore { return try store.maximumPrimaryKey(of: root) }
-        let ids = try store.objectIDs(matching: FetchRequest(root.name))
+        let ids = try store.objectIDs(matching: FetchSpecification(root.name))
         return ids.lazy.map(\.primaryKey).max() ?? 0
     }
 
@@ -166,7 +166,7 @@ public final class MigrationManager {
         var total: Int64 = 0
         for transfer in plan.transfers
         where !transfer.source.isAbstract && source.keeps(transfer.source) {
-            var request = FetchRequest(transfer.source.name)
+            var request = FetchSpecification(transfer.source.name)
             request.includesSubentities = false
             let count = try source.count(matching: request)
             total += Int64(transfer.edges.isEmpty ? count : count * 2)

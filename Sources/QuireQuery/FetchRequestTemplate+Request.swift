@@ -34,7 +34,7 @@ extension FetchRequestTemplate {
     ///   variable.
     public func request(
         substitutionVariables values: [String: any QueryArgument]
-    ) throws -> FetchRequest {
+    ) throws -> FetchSpecification {
         let variables = try variables
         let missing = variables.filter { values[$0] == nil }
         guard missing.isEmpty else {
@@ -52,9 +52,9 @@ extension FetchRequestTemplate {
     }
 
     /// The request, with the variables in its predicate.
-    fileprivate var request: FetchRequest {
+    fileprivate var request: FetchSpecification {
         get throws {
-            var request = FetchRequest(entityName, predicate: try predicate)
+            var request = FetchSpecification(entityName, predicate: try predicate)
             request.fetchLimit = fetchLimit
             request.fetchBatchSize = fetchBatchSize
             request.includesSubentities = includesSubentities
@@ -67,7 +67,7 @@ extension FetchRequestTemplate {
     }
 
     /// The result type, stored as Core Data's number in model files.
-    private var fetchResultType: FetchRequest.ResultType {
+    private var fetchResultType: FetchSpecification.ResultType {
         get throws {
             switch resultType {
             case nil, "0": return .objects
@@ -98,7 +98,7 @@ extension ManagedObjectModel {
     /// The request of a template, with the variables in its predicate; `nil` if the template does not exist.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery` or `invalidModel` if the template cannot be parsed.
-    public func fetchRequestTemplate(forName name: String) throws -> FetchRequest? {
+    public func fetchRequestTemplate(forName name: String) throws -> FetchSpecification? {
         try fetchRequestTemplates.first { $0.name == name }?.request
     }
 
@@ -113,7 +113,7 @@ extension ManagedObjectModel {
     ///   ``FetchRequestTemplate/request(substitutionVariables:)``.
     public func fetchRequestFromTemplate(
         withName name: String, substitutionVariables: [String: any QueryArgument] = [:]
-    ) throws -> FetchRequest {
+    ) throws -> FetchSpecification {
         guard let template = fetchRequestTemplates.first(where: { $0.name == name }) else {
             let names = fetchRequestTemplates.map(\.name)
             let close = CloseNames.of(name, among: names)

@@ -247,8 +247,8 @@ private struct StoreReadingCheck {
         return check.report
     }
 
-    private func request(_ entity: ResolvedEntity) -> FetchRequest {
-        var request = FetchRequest(entity.name)
+    private func request(_ entity: ResolvedEntity) -> FetchSpecification {
+        var request = FetchSpecification(entity.name)
         request.includesSubentities = false
         return request
     }

@@ -426,7 +426,7 @@ private struct StoreRecoveryRun {
             return problem
         }
         for entity in store.schema.keptEntities where !entity.isAbstract {
-            var request = FetchRequest(entity.name)
+            var request = FetchSpecification(entity.name)
             request.includesSubentities = false
             report.objects[entity.name] = try store.count(matching: request)
         }

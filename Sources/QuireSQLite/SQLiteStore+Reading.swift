@@ -7,7 +7,7 @@ internal import QuireSystem
 
 extension SQLiteStore {
     /// The rows matching a request, in its order, within its limit and offset.
-    public func rows(matching request: FetchRequest) throws -> RowSet {
+    public func rows(matching request: FetchSpecification) throws -> RowSet {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let selection = selection(of: query.entity)
         let statement = try FetchStatement(
@@ -20,7 +20,7 @@ extension SQLiteStore {
     }
 
     /// The number of rows matching a request.
-    public func count(matching request: FetchRequest) throws -> Int {
+    public func count(matching request: FetchSpecification) throws -> Int {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(query, selecting: .count, schema: schema, store: identity)
         if fetch.remainder != nil { return try rows(matching: request).count }
@@ -147,14 +147,14 @@ extension SQLiteStore {
 /// Dictionary requests: values of objects and of groups of them.
 extension SQLiteStore: DictionarySource {
     /// The dictionaries of a request, in its order, within its limit and offset.
-    public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
+    public func dictionaries(matching request: FetchSpecification) throws -> FetchedDictionaries {
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
         var values: ContiguousArray<AttributeValue> = []
         try forEachDictionary(of: query, request) { values += $0 }
         return FetchedDictionaries(names: query.columns.map(\.name), values: values)
     }
 
-    package func dictionaryStream(matching request: FetchRequest) throws -> DictionaryStream {
+    package func dictionaryStream(matching request: FetchSpecification) throws -> DictionaryStream {
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
         return DictionaryStream(names: query.columns.map(\.name)) {
             try self.forEachDictionary(of: query, request, $0)
@@ -162,7 +162,7 @@ extension SQLiteStore: DictionarySource {
     }
 
     private func forEachDictionary(
-        of query: ResolvedDictionaryQuery, _ request: FetchRequest,
+        of query: ResolvedDictionaryQuery, _ request: FetchSpecification,
         _ body: (ArraySlice<AttributeValue>) throws -> Void
     ) throws {
         guard let statement = try statement(for: query, request) else {
@@ -184,7 +184,7 @@ extension SQLiteStore: DictionarySource {
     /// The statement for dictionaries; `nil` if they cannot be translated to SQL. If only the predicate cannot, the matching
     /// objects are fetched first.
     private func statement(
-        for query: ResolvedDictionaryQuery, _ request: FetchRequest
+        for query: ResolvedDictionaryQuery, _ request: FetchSpecification
     ) throws -> DictionaryStatement? {
         do {
             let context = CompilationContext(query: query.query, schema: schema, store: identity)
@@ -270,7 +270,7 @@ extension SQLiteStore: DictionarySource {
 /// EXPLAIN QUERY PLAN for fetch requests.
 extension SQLiteStore {
     /// A request's statement and SQLite's plan for it.
-    public func explain(_ request: FetchRequest) throws -> FetchExplanation {
+    public func explain(_ request: FetchSpecification) throws -> FetchExplanation {
         switch request.resultType {
         case .objects:
             let entity = try layout.requireEntity(named: request.entityName)
@@ -282,7 +282,7 @@ extension SQLiteStore {
     }
 
     private func explain(
-        _ request: FetchRequest, selecting selection: FetchStatement.Selection,
+        _ request: FetchSpecification, selecting selection: FetchStatement.Selection,
         computesInMemory: Bool = false
     ) throws -> FetchExplanation {
         let query = try ResolvedQuery(request, in: layout, store: identity)
@@ -294,7 +294,7 @@ extension SQLiteStore {
             plan: try plan(of: statement.sql, statement.bindings))
     }
 
-    private func explainDictionaries(_ request: FetchRequest) throws -> FetchExplanation {
+    private func explainDictionaries(_ request: FetchSpecification) throws -> FetchExplanation {
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
         do {
             let context = CompilationContext(query: query.query, schema: schema, store: identity)

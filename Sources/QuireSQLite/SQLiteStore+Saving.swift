@@ -79,7 +79,7 @@ extension SQLiteStore {
 /// Bulk reads with few statements.
 extension SQLiteStore {
     /// The identifiers of the objects matching a request, in its order.
-    public func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+    public func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(
             query, selecting: .identifiers, schema: schema, store: identity)

@@ -156,7 +156,8 @@ package struct DictionaryEvaluation {
 extension DictionaryEvaluation {
     /// The dictionaries of a store's objects.
     init(
-        _ query: ResolvedDictionaryQuery, of store: any PersistentStore, _ request: FetchRequest
+        _ query: ResolvedDictionaryQuery, of store: any PersistentStore,
+        _ request: FetchSpecification
     ) throws {
         let objects = StoredObjects(store: store)
         self.query = query
@@ -173,7 +174,8 @@ extension DictionaryEvaluation {
     /// Calls a closure with the values of each dictionary of a store's objects, as ``dictionaries()`` has them. All objects
     /// are in memory only if they are grouped, or their dictionaries ordered or compared.
     package static func forEach(
-        _ query: ResolvedDictionaryQuery, of store: any PersistentStore, _ request: FetchRequest,
+        _ query: ResolvedDictionaryQuery, of store: any PersistentStore,
+        _ request: FetchSpecification,
         _ body: (ArraySlice<AttributeValue>) throws -> Void
     ) throws {
         guard !query.isGrouped, !query.isDistinct, query.orderings.isEmpty else {
@@ -210,10 +212,10 @@ extension DictionaryEvaluation {
     }
 }
 
-extension FetchRequest {
+extension FetchSpecification {
     /// The request for all objects that dictionaries are computed from, by primary key.
-    package var forObjects: FetchRequest {
-        var request = FetchRequest(entityName, predicate: predicate)
+    package var forObjects: FetchSpecification {
+        var request = FetchSpecification(entityName, predicate: predicate)
         request.includesSubentities = includesSubentities
         request.affectedStores = affectedStores
         request.watch = watch
@@ -254,7 +256,7 @@ package struct DictionaryStream {
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`, or as
     ///   ``PersistentStore/dictionaries(matching:)``.
-    package init(_ request: FetchRequest, of store: any PersistentStore) throws {
+    package init(_ request: FetchSpecification, of store: any PersistentStore) throws {
         if let source = store as? any DictionarySource {
             self = try source.dictionaryStream(matching: request)
         } else {
@@ -278,5 +280,5 @@ package struct DictionaryStream {
 /// A store that can stream the dictionaries of a request.
 package protocol DictionarySource {
     /// Validates a request, and returns a stream of its dictionaries, in its order, within its limit and offset.
-    func dictionaryStream(matching request: FetchRequest) throws -> DictionaryStream
+    func dictionaryStream(matching request: FetchSpecification) throws -> DictionaryStream
 }

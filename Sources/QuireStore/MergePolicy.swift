@@ -123,7 +123,8 @@ public struct MergeResolution: Sendable {
 
     /// The object gets the store's state: its changes are discarded, its deletion is reverted, or it is deleted if it was
     /// deleted in the store.
-    public static let discardChanges = MergeResolution(outcome: .discard, properties: [], values: [:])
+    public static let discardChanges = MergeResolution(
+        outcome: .discard, properties: [], values: [:])
 
     /// The object is deleted.
     public static let delete = MergeResolution(outcome: .delete, properties: [], values: [:])

@@ -46,25 +46,25 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// The rows that a request finds, in its order, within its limit and offset.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery`, `unknownKey` or `storeUnavailable`.
-    func rows(matching request: FetchRequest) throws -> RowSet
+    func rows(matching request: FetchSpecification) throws -> RowSet
 
     /// The number of rows that a request finds.
-    func count(matching request: FetchRequest) throws -> Int
+    func count(matching request: FetchSpecification) throws -> Int
 
     /// The identifiers of the objects that a request finds, in its order, within its limit and offset.
     ///
     /// - Throws: As ``rows(matching:)``.
-    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
+    func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList
 
     /// The dictionaries that a request fetches, in its order, within its limit and offset.
     ///
     /// - Throws: As ``rows(matching:)``.
-    func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries
+    func dictionaries(matching request: FetchSpecification) throws -> FetchedDictionaries
 
     /// The query plan of a request.
     ///
     /// - Throws: As ``rows(matching:)``, and with code `unsupported` if the store has no query plans.
-    func explain(_ request: FetchRequest) throws -> FetchExplanation
+    func explain(_ request: FetchSpecification) throws -> FetchExplanation
 
     /// The row of an object, or `nil` if it does not exist (any more).
     func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
@@ -162,20 +162,20 @@ public protocol PersistentStore: AnyObject, Sendable {
 /// Default implementations.
 extension PersistentStore {
     /// Reads all rows for their identifiers.
-    public func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+    public func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList {
         let rows = try rows(matching: request)
         return ObjectIDList(
             bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
     }
 
     /// Makes the dictionaries in memory, of rows.
-    public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
+    public func dictionaries(matching request: FetchSpecification) throws -> FetchedDictionaries {
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
         return try DictionaryEvaluation(query, of: self, request).dictionaries()
     }
 
     /// There is nothing to tell.
-    public func explain(_ request: FetchRequest) throws -> FetchExplanation {
+    public func explain(_ request: FetchSpecification) throws -> FetchExplanation {
         throw QuireError(
             .unsupported, "A store of type \(type.rawValue) finds objects without a plan.")
     }

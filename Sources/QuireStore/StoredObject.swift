@@ -146,7 +146,7 @@ package final class StoredObjects {
 
     /// The rows that satisfy a predicate, sorted by the request if required, within its limit and offset.
     package func filter(
-        _ found: RowSet, _ predicate: QueryPredicate?, _ request: FetchRequest, sorts: Bool
+        _ found: RowSet, _ predicate: QueryPredicate?, _ request: FetchSpecification, sorts: Bool
     ) throws -> RowSet {
         var skipped = max(request.fetchOffset, 0)
         var picked: [Int] = []
@@ -190,7 +190,7 @@ package struct InMemoryFetch {
         self.objects = objects
     }
 
-    private var request: FetchRequest { query.request }
+    private var request: FetchSpecification { query.request }
     private var limit: Int { request.fetchLimit > 0 ? request.fetchLimit : .max }
     private var offset: Int { max(request.fetchOffset, 0) }
 

@@ -71,14 +71,14 @@ extension ConformanceCheck {
         ConformanceCheck("related rows come by primary key, each once") { scene in
             try fill(scene)
             let author = try scene.store.rows(
-                matching: FetchRequest(
+                matching: FetchSpecification(
                     "Author", predicate: QueryPredicate(format: "name == 'Austen'")))[0]
             let books = try scene.entity("Author").relationship(named: "books")
             guard let books else { return scene.fail("“books” is no relationship.") }
             let rows = try scene.store.relatedRows(of: author.objectID, through: books)
             let uris = rows.map(\.objectID.uriRepresentation)
             scene.expect(uris.count, is: 2, "The number of related rows")
-            let all = try scene.store.rows(matching: FetchRequest("Book"))
+            let all = try scene.store.rows(matching: FetchSpecification("Book"))
                 .map(\.objectID.uriRepresentation)
             scene.expect(uris, is: all.filter(uris.contains), "The order of related rows")
             let missing = try scene.store.reserveObjectIDs(
@@ -102,7 +102,7 @@ extension ConformanceCheck {
             if scene.reopens { try scene.reopen() }
             scene.expect(try scene.count("Person"), is: 3, "The number of people")
             scene.expect(try scene.count("Employee"), is: 2, "The number of employees")
-            var request = FetchRequest("Employee")
+            var request = FetchSpecification("Employee")
             request.includesSubentities = false
             scene.expect(
                 try scene.store.count(matching: request), is: 1,
@@ -111,7 +111,7 @@ extension ConformanceCheck {
                 try related(scene, "Manager", "Cid", "reports", "name"), is: ["Ann", "Bob"],
                 "Whom Cid manages")
             let entities = try scene.store.rows(
-                matching: FetchRequest("Person", sortOrderings: [SortOrdering("name")])
+                matching: FetchSpecification("Person", sortOrderings: [SortOrdering("name")])
             ).map(\.entity.name)
             scene.expect(entities, is: ["Person", "Employee", "Manager"], "The entities of people")
         },
@@ -162,9 +162,9 @@ extension ConformanceCheck {
     static func one(
         _ context: ManagedObjectContext, _ entity: String, _ key: String, _ value: String
     ) throws -> ManagedObject {
-        let request = FetchRequest(
+        let request = FetchSpecification(
             entity, predicate: try QueryPredicate(format: "\(key) == %@", value))
-        guard let object = try context.fetch(request).first else {
+        guard let object = try context.fetch(FetchRequest<ManagedObject>(request)).first else {
             throw QuireError(.notFound, "There is no \(entity) with \(key) “\(value)”.")
         }
         return object

@@ -7,7 +7,7 @@ extension ConformanceCheck {
         ConformanceCheck("conditions find the objects that satisfy them") { scene in
             try fill(scene)
             for (format, titles) in conditions {
-                let request = FetchRequest(
+                let request = FetchSpecification(
                     "Book", predicate: try QueryPredicate(format: format),
                     sortOrderings: [SortOrdering("title")])
                 do {
@@ -22,7 +22,7 @@ extension ConformanceCheck {
         ConformanceCheck("orders put objects in order") { scene in
             try fill(scene)
             for (orderings, titles) in orders {
-                let request = FetchRequest("Book", sortOrderings: orderings)
+                let request = FetchSpecification("Book", sortOrderings: orderings)
                 scene.expect(
                     try scene.read(request, "title").map(text), is: titles,
                     "The order by \(orderings)"
@@ -32,10 +32,10 @@ extension ConformanceCheck {
         ConformanceCheck("without an order objects come by primary key") { scene in
             let ids = try scene.insert("Tag", (0..<20).map { ["name": .string("\(19 - $0)")] })
             scene.expect(
-                Array(try scene.store.objectIDs(matching: FetchRequest("Tag"))), is: ids,
+                Array(try scene.store.objectIDs(matching: FetchSpecification("Tag"))), is: ids,
                 "The identifiers in no order")
             scene.expect(
-                try scene.store.rows(matching: FetchRequest("Tag")).map(\.objectID), is: ids,
+                try scene.store.rows(matching: FetchSpecification("Tag")).map(\.objectID), is: ids,
                 "The rows in no order")
         },
         ConformanceCheck("bounds bound") { scene in
@@ -45,7 +45,7 @@ extension ConformanceCheck {
                 (10, 5, []), (20, 0, []),
             ] {
                 for orderings in [[], [SortOrdering("name")]] {
-                    var request = FetchRequest("Tag", sortOrderings: orderings)
+                    var request = FetchSpecification("Tag", sortOrderings: orderings)
                     request.fetchOffset = offset
                     request.fetchLimit = limit
                     let what = "offset \(offset) and limit \(limit)"
@@ -62,14 +62,14 @@ extension ConformanceCheck {
         },
         ConformanceCheck("dictionaries hold what is asked for") { scene in
             try fill(scene)
-            var request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
+            var request = FetchSpecification("Book", sortOrderings: [SortOrdering("title")])
             request.resultType = .dictionaries
             request.propertiesToFetch = ["title", "author.name"]
             let rows = try scene.store.dictionaries(matching: request)
             scene.expect(
                 rows.map { "\(text($0["title"])) \(text($0["author.name"]))" },
                 is: ["Emma Austen", "Middlemarch Eliot", "Persuasion Austen"], "The dictionaries")
-            request = FetchRequest("Book", sortOrderings: [SortOrdering("author.name")])
+            request = FetchSpecification("Book", sortOrderings: [SortOrdering("author.name")])
             request.resultType = .dictionaries
             request.propertiesToGroupBy = ["author.name"]
             request.propertiesToFetch = [
@@ -80,7 +80,7 @@ extension ConformanceCheck {
             scene.expect(
                 groups.map { Array($0.values) },
                 is: [["Austen", 2, 1817], ["Eliot", 1, 1871]], "The groups")
-            request = FetchRequest("Book")
+            request = FetchSpecification("Book")
             request.resultType = .dictionaries
             request.returnsDistinctResults = true
             request.propertiesToFetch = ["author.name"]
@@ -90,16 +90,16 @@ extension ConformanceCheck {
         },
         ConformanceCheck("wrong requests are refused") { scene in
             scene.expectError(.unknownEntity, when: "the entity is none") {
-                _ = try scene.store.rows(matching: FetchRequest("Nothing"))
+                _ = try scene.store.rows(matching: FetchSpecification("Nothing"))
             }
             scene.expectError(.unknownKey, when: "a key is none") {
                 _ = try scene.store.rows(
-                    matching: FetchRequest(
+                    matching: FetchSpecification(
                         "Book", predicate: try QueryPredicate(format: "nothing == 1")))
             }
             scene.expectError(.unknownKey, when: "an order's key is none") {
                 _ = try scene.store.objectIDs(
-                    matching: FetchRequest("Book", sortOrderings: [SortOrdering("nothing")]))
+                    matching: FetchSpecification("Book", sortOrderings: [SortOrdering("nothing")]))
             }
         },
         ConformanceCheck("rows are found by identifiers") { scene in
@@ -165,7 +165,7 @@ extension ConformanceCheck {
             for entity in scene.store.layout.entities {
                 scene.expect(try scene.count(entity.name), is: 0, "The count of \(entity.name)")
                 scene.expect(
-                    try scene.store.rows(matching: FetchRequest(entity.name)).isEmpty,
+                    try scene.store.rows(matching: FetchSpecification(entity.name)).isEmpty,
                     "There are rows of \(entity.name).")
             }
         },

@@ -80,7 +80,7 @@ extension ConformanceCheck {
                 DispatchQueue.global().async(group: group) {
                     do {
                         for _ in 0..<100 {
-                            let rows = try store.rows(matching: FetchRequest("Author"))
+                            let rows = try store.rows(matching: FetchSpecification("Author"))
                             guard let slot = rows.first?.entity.slot(of: "born") else { continue }
                             let values = try rows.map { try $0.value(at: slot) }
                             if Set(values).count != 1 { failures.add("A reader saw \(values).") }
@@ -155,7 +155,7 @@ extension ConformanceCheck {
             changes.updated = [try scene.change(id, ["name": "b"])]
             try scene.store.save(changes)
             try scene.reopen()
-            let row = try scene.store.rows(matching: FetchRequest("Tag")).first
+            let row = try scene.store.rows(matching: FetchSpecification("Tag")).first
             scene.expect(row?.version, is: 2, "The version when opened again")
         },
         ConformanceCheck(
@@ -196,7 +196,7 @@ extension ConformanceCheck {
             needs: [.saving, .versions]
         ) { scene in
             try fill(scene)
-            let book = try scene.store.rows(matching: FetchRequest("Book"))[0].objectID
+            let book = try scene.store.rows(matching: FetchSpecification("Book"))[0].objectID
             let gone = try scene.insert("Author", [["name": "x"]])[0]
             var change = try scene.change(gone, ["name": "y"])
             var changes = ChangeSet()
@@ -396,7 +396,8 @@ extension ConformanceCheck {
                 scene.expect(try scene.store.row(for: id)?.version, is: 2, "The version")
             }
             scene.expect(
-                try scene.read(FetchRequest("Book", sortOrderings: [SortOrdering("year")]), "year"),
+                try scene.read(
+                    FetchSpecification("Book", sortOrderings: [SortOrdering("year")]), "year"),
                 is: [1816, 1818, 1871], "The years")
         },
         ConformanceCheck("batches delete as the rules say", needs: [.saving, .batchRequests]) {
@@ -404,7 +405,7 @@ extension ConformanceCheck {
             try fill(scene)
             let result = try scene.store.delete(
                 BatchDeleteRequest(
-                    fetchRequest: FetchRequest(
+                    fetchRequest: FetchSpecification(
                         "Author", predicate: try QueryPredicate(format: "name == 'Austen'"))))
             scene.expect(result.count, is: 4, "The count, of author, books and cover")
             scene.expect(try scene.count("Cover"), is: 0, "The number of covers")
@@ -417,7 +418,8 @@ extension ConformanceCheck {
                 try context.save()
             }
             scene.expectError(.deleteDenied, when: "a relationship denies it") {
-                _ = try scene.store.delete(BatchDeleteRequest(fetchRequest: FetchRequest("Tag")))
+                _ = try scene.store.delete(
+                    BatchDeleteRequest(fetchRequest: FetchSpecification("Tag")))
             }
             scene.expect(try scene.count("Tag"), is: 2, "The number of tags")
         },

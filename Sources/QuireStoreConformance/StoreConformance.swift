@@ -155,7 +155,7 @@ extension ConformanceCheck {
             try scene.store.close()
             try scene.store.close()
             scene.expectError(.storeUnavailable, when: "a closed store is asked for rows") {
-                _ = try scene.store.rows(matching: FetchRequest("Tag"))
+                _ = try scene.store.rows(matching: FetchSpecification("Tag"))
             }
             scene.expectError(.storeUnavailable, when: "a closed store is asked for a row") {
                 _ = try scene.store.row(for: id)
@@ -173,7 +173,7 @@ extension ConformanceCheck {
             try scene.reopen(isReadOnly: true)
             scene.expect(scene.store.isReadOnly, "It does not say that it is read-only.")
             scene.expect(try dump(scene), is: before, "What the store holds")
-            let id = try scene.store.rows(matching: FetchRequest("Book"))[0].objectID
+            let id = try scene.store.rows(matching: FetchSpecification("Book"))[0].objectID
             var changes = ChangeSet()
             changes.deleted = [ObjectDeletion(objectID: id, version: nil)]
             scene.expectError(.readOnly, when: "it is to save") { try scene.store.save(changes) }
@@ -216,7 +216,7 @@ extension ConformanceCheck {
     static func dump(_ scene: StoreScene) throws -> [String] {
         var lines: [String] = []
         for entity in scene.store.layout.entities {
-            var request = FetchRequest(entity.name)
+            var request = FetchSpecification(entity.name)
             request.includesSubentities = false
             for row in try scene.store.rows(matching: request) {
                 var parts = [row.objectID.shortDescription]

@@ -124,17 +124,21 @@ extension StoreScene {
     }
 
     /// The values under a key of a request's objects, in its order, read by a new context.
-    func read(_ request: FetchRequest, _ key: String) throws -> [AttributeValue] {
-        try afresh { context in try context.fetch(request).map { $0[key] } }
+    func read(_ request: FetchSpecification, _ key: String) throws -> [AttributeValue] {
+        try afresh { context in
+            try context.fetch(FetchRequest<ManagedObject>(request)).map { $0[key] }
+        }
     }
 
     /// The values under a key of all objects of an entity, sorted by their text, read by a new context.
     func all(_ entity: String, _ key: String) throws -> [String] {
-        try read(FetchRequest(entity), key).map { "\($0)" }.sorted()
+        try read(FetchSpecification(entity), key).map { "\($0)" }.sorted()
     }
 
     /// The number of objects of an entity.
-    func count(_ entity: String) throws -> Int { try store.count(matching: FetchRequest(entity)) }
+    func count(_ entity: String) throws -> Int {
+        try store.count(matching: FetchSpecification(entity))
+    }
 
     /// A change of one object's values, as the store has it now.
     func change(

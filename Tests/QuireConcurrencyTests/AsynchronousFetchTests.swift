@@ -21,23 +21,17 @@ import Testing
         #expect(progress.completedUnitCount == 601 && progress.isFinished)
     }
 
-    @Test(arguments: FetchRequest.ResultType.allCases)
-    func everyResultTypeIsGiven(_ type: FetchRequest.ResultType) async throws {
+    @Test(arguments: [0, 3], [true, false])
+    func rowsAndBatchesShowUnsavedChanges(batchSize: Int, hasChanges: Bool) async throws {
         let stack = try TestStack()
         try stack.fill(books: 10)
         let context = stack.mainContext()
-        for hasChanges in [false, true] {
-            if hasChanges { try context.insertObject(entityName: "Book")["title"] = "new" }
-            var request = FetchRequest("Book")
-            request.resultType = type
-            let expected = hasChanges && type != .dictionaries ? 11 : 10
-            switch try await context.executeAsynchronously(request) {
-            case .objects(let objects): #expect(type == .objects && objects.count == expected)
-            case .objectIDs(let ids): #expect(type == .objectIDs && ids.count == expected)
-            case .dictionaries(let rows): #expect(type == .dictionaries && rows.count == expected)
-            case .count(let count): #expect(type == .count && count == expected)
-            }
-        }
+        if hasChanges { try context.insertObject(entityName: "Book")["title"] = "new" }
+        var request = FetchRequest("Book")
+        request.fetchBatchSize = batchSize
+        let titles = try await context.fetchAsynchronously(request).map { $0.string("title") }
+        #expect(titles.count == (hasChanges ? 11 : 10))
+        #expect(titles.contains("new") == hasChanges)
     }
 
     @Test nonisolated func theCompletionIsCalledOnThePrivateQueue() async throws {
@@ -49,7 +43,7 @@ import Testing
                 var request = AsynchronousFetchRequest(
                     fetchRequest: FetchRequest("Book", sortOrderings: [SortOrdering("title")])
                 ) { result in
-                    guard case .objects(let books)? = result.finalResult else {
+                    guard let books = result.finalResult else {
                         return continuation.resume(returning: [String]())
                     }
                     continuation.resume(returning: books.map { $0.string("title") ?? "" })
@@ -113,7 +107,7 @@ import Testing
             ($0 as? QuireError)?.code == .cancelled
         }
         // The connection is as good as before.
-        #expect(try store.count(matching: FetchRequest("Book")) == 300)
+        #expect(try store.count(matching: FetchSpecification("Book")) == 300)
     }
 
     @Test func aCancelledTaskIsAnError() async throws {
@@ -138,10 +132,7 @@ import Testing
         let book = try #require(try context.fetch(FetchRequest("Book")).first)
         book["title"] = "changed"
         try context.insertObject(entityName: "Book")["title"] = "new"
-        guard case .objects(let found) = try fetch.finish(payload) else {
-            Issue.record("no objects")
-            return
-        }
+        let found = try fetch.finish(payload)
         #expect(found.count == 11)
         #expect(found.first?.string("title") == "changed")
     }

@@ -15,7 +15,7 @@ import Testing
 
     private func fetch(
         _ batchSize: Int, _ keyPaths: String..., in context: ManagedObjectContext? = nil
-    ) throws -> FetchedObjects {
+    ) throws -> FetchedObjects<ManagedObject> {
         var request = FetchRequest("Book")
         request.fetchBatchSize = batchSize
         request.relationshipKeyPathsForPrefetching = keyPaths

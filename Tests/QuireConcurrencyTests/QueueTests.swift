@@ -214,7 +214,7 @@ import Testing
             let background = PrivateQueueContext(coordinator: stack.coordinator)
             nonisolated(unsafe) var leaked: ManagedObjectContext?
             nonisolated(unsafe) var object: ManagedObject?
-            nonisolated(unsafe) var found: FetchedObjects?
+            nonisolated(unsafe) var found: FetchedObjects<ManagedObject>?
             try background.performAndWait { context in
                 leaked = context
                 object = try context.insertObject(entityName: "Book")

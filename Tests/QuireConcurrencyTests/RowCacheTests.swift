@@ -133,7 +133,9 @@ import Testing
 
     @Test func theOldestRowsGo() throws {
         try stack.fill(books: 1000, authors: 0, tags: 0)
-        let ids = try stack.coordinator.store.objectIDs(matching: FetchRequest("Book")).map { $0 }
+        let ids = try stack.coordinator.store.objectIDs(matching: FetchSpecification("Book")).map {
+            $0
+        }
         let cache = RowCache(maximumSize: 64 << 10)
         for round in 0..<3 {
             for id in ids {
@@ -149,7 +151,7 @@ import Testing
 
     @Test func contextsOnSeveralThreadsShareTheCache() async throws {
         let coordinator = stack.coordinator
-        let ids = try coordinator.store.objectIDs(matching: FetchRequest("Book")).map { $0 }
+        let ids = try coordinator.store.objectIDs(matching: FetchSpecification("Book")).map { $0 }
         try await withThrowingTaskGroup(of: Void.self) { group in
             for worker in 0..<4 {
                 let background = PrivateQueueContext(coordinator: coordinator)

@@ -287,7 +287,7 @@ import Testing
         let fresh = stack.mainContext()
         var request = Person.fetchRequest()
         request.sortOrderings = [SortOrdering(\Person.name)]
-        let people: TypedFetchedObjects<Person> = try fresh.fetch(request)
+        let people: FetchedObjects<Person> = try fresh.fetch(request)
         #expect(people.map(\.name) == ["Ada", "Jane Austen"])
         #expect((people[0] as? Translator)?.language == "en")
         #expect(people[0].born == 1900)

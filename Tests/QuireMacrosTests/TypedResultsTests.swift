@@ -16,7 +16,7 @@ import Testing
         let stack = try TestStack(try #require(TypedObjectTests.model))
         let context = stack.mainContext()
         let controller = FetchedResultsController(
-            fetchRequest: TypedFetchRequest<Book>(sortOrderings: [SortOrdering(\Book.title)]),
+            fetchRequest: FetchRequest<Book>(sortOrderings: [SortOrdering(\Book.title)]),
             managedObjectContext: context)
         let list = List()
         controller.delegate = list
@@ -34,7 +34,7 @@ import Testing
     @Test func anotherClassIsRefused() throws {
         let stack = try TestStack(try #require(TypedObjectTests.model))
         let controller = FetchedResultsController<Author>(
-            fetchRequest: FetchRequest("Book", sortOrderings: [SortOrdering("title")]),
+            fetchRequest: FetchRequest(entityName: "Book", sortOrderings: [SortOrdering("title")]),
             managedObjectContext: stack.mainContext())
         let error = #expect(throws: QuireError.self) { try controller.performFetch() }
         #expect(error?.code == .invalidQuery)

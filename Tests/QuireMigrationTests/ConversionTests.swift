@@ -14,7 +14,7 @@ import Testing
     static func lines(of store: any PersistentStore) throws -> [String] {
         var names: [String: String] = [:]
         for entity in store.layout.entities where !entity.isAbstract {
-            var request = FetchRequest(entity.name)
+            var request = FetchSpecification(entity.name)
             request.includesSubentities = false
             let ids = try store.objectIDs(matching: request).sorted {
                 $0.primaryKey < $1.primaryKey
@@ -166,7 +166,7 @@ import Testing
 
     private func titles(_ store: any PersistentStore) throws -> [AttributeValue] {
         let slot = try store.layout.requireEntity(named: "Song").slot(named: "title") ?? 0
-        return try store.rows(matching: FetchRequest("Song")).map { try $0.value(at: slot) }
+        return try store.rows(matching: FetchSpecification("Song")).map { try $0.value(at: slot) }
     }
 
     @Test(arguments: [StoreType.sqlite, .xml, .binary])

@@ -132,7 +132,7 @@ import Testing
         for entity in store.layout.entities {
             var request = FetchRequest(entity.name)
             request.includesSubentities = false
-            counts[entity.name] = try store.count(matching: request)
+            counts[entity.name] = try store.count(matching: request.specification)
         }
         return counts
     }

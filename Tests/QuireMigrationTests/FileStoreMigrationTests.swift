@@ -71,7 +71,7 @@ import Testing
         // It carries the new model.
         let again = try StoreFile(at: path).open()
         #expect(again.layout.model.entity(named: "Tag")?.property(named: "word") != nil)
-        #expect(try again.count(matching: FetchRequest("Book")) == 3)
+        #expect(try again.count(matching: FetchSpecification("Book")) == 3)
         try again.close()
         #expect(
             try FileManager.default.contentsOfDirectory(atPath: folder.path)

@@ -74,7 +74,7 @@ import Testing
         for entity in store.layout.entities {
             var request = FetchRequest(entity.name)
             request.includesSubentities = false
-            counts[entity.name] = try store.count(matching: request)
+            counts[entity.name] = try store.count(matching: request.specification)
         }
         return counts
     }
@@ -123,7 +123,7 @@ import Testing
         #expect(try store.unreferencedExternalFiles().isEmpty)
         let root = try store.layout.requireEntity(named: "B")
         let count = try #require(root.slot(named: "count"))
-        for row in try store.rows(matching: FetchRequest("B")) {
+        for row in try store.rows(matching: FetchSpecification("B")) {
             for (name, number) in [("items", 1), ("friends", kept.count), ("friendOf", kept.count)]
             {
                 let relationship = try #require(root.relationship(named: name))
@@ -133,7 +133,9 @@ import Testing
             #expect(try row.value(at: count) == 1)
         }
         let owner = try #require(store.layout.requireEntity(named: "Item").slot(named: "owner"))
-        let owners = try store.rows(matching: FetchRequest("Item")).map { try $0.value(at: owner) }
+        let owners = try store.rows(matching: FetchSpecification("Item")).map {
+            try $0.value(at: owner)
+        }
         #expect(owners.filter { !$0.isNull }.count == kept.count)
         let columns = try store.read { connection in
             try connection.withStatement("SELECT count(*) FROM ZITEM WHERE ZOWNER NOT NULL") {
@@ -141,7 +143,8 @@ import Testing
             }
         }
         #expect(columns == Int64(kept.count))
-        let identifiers = try store.rows(matching: FetchRequest("B")).map(\.objectID.entityName)
+        let identifiers = try store.rows(matching: FetchSpecification("B")).map(
+            \.objectID.entityName)
         #expect(identifiers.sorted() == kept.sorted())
     }
 }

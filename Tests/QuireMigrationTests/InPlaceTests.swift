@@ -177,7 +177,7 @@ import Testing
         store = try SQLiteStore.open(at: stack.path)
         #expect(try store.externalFiles().isEmpty)
         #expect(!FileManager.default.fileExists(atPath: files[0].path))
-        let cover = try #require(try store.rows(matching: FetchRequest("Cover")).first)
+        let cover = try #require(try store.rows(matching: FetchSpecification("Cover")).first)
         #expect(
             try cover.value(at: 0) == .binary(Data(repeating: 7, count: 150_000)))
         try store.close()
@@ -266,7 +266,7 @@ import Testing
         options.migratesAutomatically = true
         let store = try SQLiteStore.open(
             at: stack.path, model: Self.newModel(), migrating: options)
-        #expect(try store.count(matching: FetchRequest("Book")) == 40)
+        #expect(try store.count(matching: FetchSpecification("Book")) == 40)
         try store.close()
         #expect(try SQLiteStore.isStore(at: stack.path, compatibleWith: Self.newModel()))
         #expect(try !SQLiteStore.isStore(at: stack.path, compatibleWith: FixtureModels.library))
@@ -280,7 +280,7 @@ import Testing
             try SQLiteStore.migrate(at: stack.path, to: Self.newModel())
         }
         #expect(error?.code == .locked)
-        #expect(try stack.coordinator.store.count(matching: FetchRequest("Book")) == 0)
+        #expect(try stack.coordinator.store.count(matching: FetchSpecification("Book")) == 0)
     }
 
     @Test @MainActor func whatAnotherProcessHasMigratedIsNotWrittenByTheOldModel() throws {

@@ -79,7 +79,7 @@ struct LargeMigrationTests {
         }
         #expect(rows < 600)
         let migrated = try SQLiteStore.open(at: path)
-        #expect(try migrated.count(matching: FetchRequest("Note")) == Self.count)
+        #expect(try migrated.count(matching: FetchSpecification("Note")) == Self.count)
         #expect(try migrated.integrityProblems().isEmpty)
         try migrated.close()
     }

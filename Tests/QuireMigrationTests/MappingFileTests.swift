@@ -58,7 +58,7 @@ import Testing
         let model = try versions.model(named: "Moody 6")
         let migrated = try SQLiteStore.open(at: path, model: model, migrating: options)
         #expect(try migrated.integrityProblems().isEmpty)
-        #expect(try migrated.count(matching: FetchRequest("Mood")) > 0)
+        #expect(try migrated.count(matching: FetchSpecification("Mood")) > 0)
         try migrated.close()
     }
 
@@ -74,7 +74,7 @@ import Testing
             custom.mapping["SportCar"]?.entityMigrationPolicyName
                 == "REPLACE_AT_RUNTIME.V2to3MakerPolicy")
         let before = try SQLiteStore.open(at: path, model: custom.source)
-        let cars = try before.count(matching: FetchRequest("Car"))
+        let cars = try before.count(matching: FetchSpecification("Car"))
         try before.close()
         #expect(cars > 0)
         let manager = MigrationManager(mappingModel: custom.mapping)
@@ -87,7 +87,7 @@ import Testing
         try SQLiteStore.migrate(
             at: path, from: custom.source, to: custom.destination, manager: manager)
         let after = try SQLiteStore.open(at: path)
-        #expect(try after.count(matching: FetchRequest("Car")) == cars)
+        #expect(try after.count(matching: FetchSpecification("Car")) == cars)
         #expect(try after.integrityProblems().isEmpty)
         try after.close()
     }

@@ -231,7 +231,8 @@ import Testing
         try StoreFile(at: path).convert(to: folder.path("new"), type: type)
         let store = try StoreFile(at: folder.path("new")).open()
         let entity = try #require(store.layout.entity(named: "Thing"))
-        let row = try #require(try store.rows(matching: FetchRequest("Thing")).first { _ in true })
+        let row = try #require(
+            try store.rows(matching: FetchSpecification("Thing")).first { _ in true })
         #expect(try row.value(at: entity.slot(named: "count") ?? 0).isNull)
     }
 }

@@ -451,7 +451,7 @@ import Testing
         }
         try SQLiteStore.open(at: path, model: model, options: options, migrating: migration).close()
         let copy = try SQLiteStore.open(at: folder.path("copy.db"), model: Self.model)
-        #expect(try copy.count(matching: FetchRequest("Book")) == 3)
+        #expect(try copy.count(matching: FetchSpecification("Book")) == 3)
         try copy.close()
     }
 }

@@ -36,7 +36,7 @@ import Testing
     private static let fill: MigrationStage.Handler = { store in
         let entity = try store.layout.requireEntity(named: "E")
         var changes = ChangeSet()
-        for row in try store.rows(matching: FetchRequest("E")) {
+        for row in try store.rows(matching: FetchSpecification("E")) {
             var parts: [String] = []
             for name in ["first", "last"] {
                 guard let slot = entity.slot(named: name),

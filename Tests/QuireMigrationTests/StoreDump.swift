@@ -12,7 +12,7 @@ enum StoreDump {
     ) throws -> [String] {
         var lines: [String] = []
         for entity in store.layout.entities where entity.number == entity.rootNumber {
-            for row in try store.rows(matching: FetchRequest(entity.name)) {
+            for row in try store.rows(matching: FetchSpecification(entity.name)) {
                 lines.append(try line(of: row, in: store, versions: versions, name))
             }
         }

@@ -113,7 +113,7 @@ import Testing
         dog["name"] = "Rex"
         dog.setObject(person, forKey: "owner")
         try context.save()
-        #expect(try store.count(matching: FetchRequest("Animal")) == 1)
+        #expect(try store.count(matching: FetchSpecification("Animal")) == 1)
         #expect(try store.integrityProblems().isEmpty)
     }
 

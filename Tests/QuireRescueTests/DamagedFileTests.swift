@@ -82,7 +82,7 @@ import Testing
     }
 
     private func read(_ entity: ResolvedEntity, _ store: SQLiteStore) throws {
-        let rows = try store.rows(matching: FetchRequest(entity.name))
+        let rows = try store.rows(matching: FetchSpecification(entity.name))
         for row in rows {
             for slot in row.entity.slots { _ = try? row.value(at: slot.index) }
         }

@@ -55,7 +55,7 @@ import Testing
         let slot = try #require(
             store.layout.entity(named: "Author")?.slots.first { $0.name == "name" })
         return Set(
-            try store.rows(matching: FetchRequest("Author")).map {
+            try store.rows(matching: FetchSpecification("Author")).map {
                 guard case .string(let name) = try $0.value(at: slot.index) else { return "" }
                 return name
             })

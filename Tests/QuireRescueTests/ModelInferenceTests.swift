@@ -70,7 +70,7 @@ import Testing
         defer { try? store.close() }
         let entity = try #require(store.layout.entity(named: "Item"))
         let slot = try #require(entity.slots.first { $0.name == "DESCRIPTION" })
-        let rows = try store.rows(matching: FetchRequest("Item"))
+        let rows = try store.rows(matching: FetchSpecification("Item"))
         #expect(try rows[0].value(at: slot.index) == "x")
     }
 
@@ -93,7 +93,7 @@ import Testing
         for entity in inferred.layout.entities {
             var request = FetchRequest(entity.name)
             request.includesSubentities = false
-            for row in try inferred.rows(matching: request) {
+            for row in try inferred.rows(matching: request.specification) {
                 for slot in entity.slots { _ = try row.value(at: slot.index) }
                 count += 1
             }
@@ -130,9 +130,9 @@ import Testing
         let other = inferred.layout.entity(number: entity.number)
         var request = FetchRequest(entity.name)
         request.includesSubentities = false
-        let rows = try known.rows(matching: request)
+        let rows = try known.rows(matching: request.specification)
         request.entityName = other.name
-        let others = try inferred.rows(matching: request)
+        let others = try inferred.rows(matching: request.specification)
         #expect(rows.map(\.objectID.primaryKey) == others.map(\.objectID.primaryKey))
         let columns = inferred.schema.entity(other).columns
         var differences: [String] = []

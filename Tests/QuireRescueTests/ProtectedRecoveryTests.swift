@@ -123,7 +123,7 @@ import Testing
         let own = try ProtectionDomain.domain(of: new + ".keybag")
         try await own.unlock(keyFile: folder.path("key"))
         let store = try SQLiteStore.open(at: new)
-        #expect(try store.count(matching: FetchRequest("Author")) >= 150)
+        #expect(try store.count(matching: FetchSpecification("Author")) >= 150)
         #expect(store.protection?.fileProtection == .complete)
         try store.close()
     }
@@ -193,7 +193,7 @@ import Testing
         options.isReadOnly = true
         options.externalDataOwner = path
         let store = try SQLiteStore.open(at: backup, options: options)
-        #expect(try store.count(matching: FetchRequest("Author")) == 200)
+        #expect(try store.count(matching: FetchSpecification("Author")) == 200)
         try store.close()
         #expect(Self.filesInClear(in: folder.path) == [])
     }

@@ -264,7 +264,7 @@ struct Dump: Equatable {
         for entity in store.layout.entities {
             var request = FetchRequest(entity.name)
             request.includesSubentities = false
-            for row in try store.rows(matching: request) {
+            for row in try store.rows(matching: request.specification) {
                 var line = row.objectID.shortDescription
                 for slot in entity.slots where slot.isStored {
                     line += " \(slot.name)=\(try row.value(at: slot.index))"

@@ -45,7 +45,7 @@ import Testing
 
     private func read(_ store: AtomicStore) throws {
         for entity in store.layout.entities {
-            for row in try store.rows(matching: FetchRequest(entity.name)) {
+            for row in try store.rows(matching: FetchSpecification(entity.name)) {
                 for slot in row.entity.slots { _ = try row.value(at: slot.index) }
                 for relationship in row.entity.relationships {
                     _ = try store.relatedRows(of: row.objectID, through: relationship)

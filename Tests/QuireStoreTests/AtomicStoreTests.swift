@@ -30,9 +30,9 @@ import Testing
         let error = #expect(throws: QuireError.self) { try save(two, "b") }
         #expect(error?.code == .mergeConflict)
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == bytes)
-        #expect(try two.count(matching: FetchRequest("Tag")) == 0)
+        #expect(try two.count(matching: FetchSpecification("Tag")) == 0)
         try save(one, "c")
-        #expect(try XMLStore.open(at: path).count(matching: FetchRequest("Tag")) == 2)
+        #expect(try XMLStore.open(at: path).count(matching: FetchSpecification("Tag")) == 2)
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["a.xml"])
     }
 
@@ -43,7 +43,7 @@ import Testing
         try save(store, "a")
         try FileManager.default.removeItem(atPath: path)
         #expect(throws: QuireError.self) { try save(store, "b") }
-        #expect(try store.count(matching: FetchRequest("Tag")) == 1)
+        #expect(try store.count(matching: FetchSpecification("Tag")) == 1)
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 
@@ -80,7 +80,7 @@ import Testing
                     try context.save()
                 }
                 try coordinator.close()
-                let names = try type.open(at: path).rows(matching: FetchRequest("Tag")).map {
+                let names = try type.open(at: path).rows(matching: FetchSpecification("Tag")).map {
                     try $0.value(at: $0.entity.slot(named: "name") ?? 0)
                 }
                 #expect(Set(names) == [.string("d"), .string("c")])
@@ -99,7 +99,7 @@ import Testing
                 let store = try type.create(at: path, model: FixtureModels.library)
                 let coordinator = PersistentStoreCoordinator(store: store)
                 func names(_ store: AtomicStore) throws -> [AttributeValue] {
-                    try store.rows(matching: FetchRequest("Tag")).map {
+                    try store.rows(matching: FetchSpecification("Tag")).map {
                         try $0.value(at: $0.entity.slot(named: "name") ?? 0)
                     }
                 }
@@ -157,7 +157,7 @@ import Testing
     @Test func memoryIsGivenBack() throws {
         let store = try InMemoryStore(model: FixtureModels.library)
         try save(store, String(repeating: "x", count: 100_000))
-        let id = try store.objectIDs(matching: FetchRequest("Tag"))[0]
+        let id = try store.objectIDs(matching: FetchSpecification("Tag"))[0]
         for number in 0..<100 {
             let row = try #require(try store.row(for: id))
             let slot = try #require(row.entity.slot(named: "name"))

@@ -88,7 +88,9 @@ import Testing
                 let seen = Lock(0)
                 let (store, done) = (store, DispatchSemaphore(value: 0))
                 Thread.detachNewThread {
-                    seen.withLock { $0 = (try? store.count(matching: FetchRequest("Book"))) ?? -1 }
+                    seen.withLock {
+                        $0 = (try? store.count(matching: FetchSpecification("Book"))) ?? -1
+                    }
                     done.signal()
                 }
                 done.wait()

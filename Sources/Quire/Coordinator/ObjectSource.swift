@@ -1,8 +1,8 @@
 /// Reads objects as rows: the coordinator, a parent context, or unsaved changes laid over one of these.
 protocol ObjectReader {
-    func rows(matching request: FetchRequest) throws -> RowSet
-    func count(matching request: FetchRequest) throws -> Int
-    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
+    func rows(matching request: FetchSpecification) throws -> RowSet
+    func count(matching request: FetchSpecification) throws -> Int
+    func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList
     /// The row of an object. A cached row is used if it was read at most `maximumAge` seconds ago; any if that is negative.
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot?
     /// The rows of objects of any entities, in any order, without those that do not exist.

@@ -89,15 +89,17 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     /// Closes the stores. Contexts must not be used afterwards; their reads and saves throw.
     public func close() throws { try store.close() }
 
-    func rows(matching request: FetchRequest) throws -> RowSet {
+    func rows(matching request: FetchSpecification) throws -> RowSet {
         let rows = try store.rows(matching: request)
         rowCache.compare(with: rows)
         return rows
     }
 
-    func count(matching request: FetchRequest) throws -> Int { try store.count(matching: request) }
+    func count(matching request: FetchSpecification) throws -> Int {
+        try store.count(matching: request)
+    }
 
-    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+    func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList {
         try store.objectIDs(matching: request)
     }
 

@@ -3,7 +3,7 @@
 ///
 /// ```swift
 /// let controller = FetchedResultsController(
-///     fetchRequest: TypedFetchRequest<Book>(sortOrderings: [SortOrdering("author.name"), SortOrdering("title")]),
+///     fetchRequest: FetchRequest<Book>(sortOrderings: [SortOrdering("author.name"), SortOrdering("title")]),
 ///     managedObjectContext: document.managedObjectContext, sectionNameKeyPath: "author.name")
 /// controller.delegate = list
 /// try controller.performFetch()
@@ -31,7 +31,7 @@
 /// It retains its context, which does not retain it. Used on the context's queue.
 public final class FetchedResultsController<Result: ManagedObject> {
     /// The request. A change takes effect with the next ``performFetch()``.
-    public var fetchRequest: FetchRequest
+    public var fetchRequest: FetchRequest<Result>
     /// The context.
     public let managedObjectContext: ManagedObjectContext
     /// The key path whose values name the sections: to an attribute, through to-one relationships. `nil` for one section.
@@ -46,7 +46,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
         let query: ResultQuery
         let list: ResultList
         /// The results as objects, until something changes.
-        var objects: TypedFetchedObjects<Result>?
+        var objects: FetchedObjects<Result>?
     }
 
     var state: State?
@@ -66,24 +66,13 @@ public final class FetchedResultsController<Result: ManagedObject> {
     ///   - sectionNameKeyPath: The key path of the section names; `nil` for one section.
     ///   - cacheName: The name of the cache entry; see ``deleteCache(withName:)``.
     public init(
-        fetchRequest: FetchRequest, managedObjectContext: ManagedObjectContext,
+        fetchRequest: FetchRequest<Result>, managedObjectContext: ManagedObjectContext,
         sectionNameKeyPath: String? = nil, cacheName: String? = nil
     ) {
         self.fetchRequest = fetchRequest
         self.managedObjectContext = managedObjectContext
         self.sectionNameKeyPath = sectionNameKeyPath
         self.cacheName = cacheName
-    }
-
-    /// Creates a controller for the objects of a class; see
-    /// ``init(fetchRequest:managedObjectContext:sectionNameKeyPath:cacheName:)-(FetchRequest,_,_,_)``.
-    public convenience init(
-        fetchRequest: TypedFetchRequest<Result>, managedObjectContext: ManagedObjectContext,
-        sectionNameKeyPath: String? = nil, cacheName: String? = nil
-    ) {
-        self.init(
-            fetchRequest: fetchRequest.untyped, managedObjectContext: managedObjectContext,
-            sectionNameKeyPath: sectionNameKeyPath, cacheName: cacheName)
     }
 
     // MARK: Fetching
@@ -105,7 +94,8 @@ public final class FetchedResultsController<Result: ManagedObject> {
         originals = [:]
         waiting = []
         let query = try ResultQuery(
-            try completeRequest(), sectionNameKeyPath: sectionNameKeyPath, context: context)
+            try fetchRequest.specification(in: context.layout),
+            sectionNameKeyPath: sectionNameKeyPath, context: context)
         _ = try context.prefetchPaths(of: query.request)
         state = State(query: query, list: try list(for: query))
         if !isFollowing {
@@ -115,30 +105,13 @@ public final class FetchedResultsController<Result: ManagedObject> {
         deliverSnapshot()
     }
 
-    /// The request with the name of its entity, whose objects must be of the class.
-    private func completeRequest() throws -> FetchRequest {
-        let layout = managedObjectContext.layout
-        if fetchRequest.entityName.isEmpty {
-            return try TypedFetchRequest<Result>(fetchRequest).request(in: layout)
-        }
-        let entity = try layout.requireEntity(named: fetchRequest.entityName)
-        if Result.self != ManagedObject.self, !(entity.objectClass is Result.Type) {
-            throw QuireError(
-                .invalidQuery,
-                "The objects of \(entity.name) are no \(Result.self), which the controller is to have; bind the class "
-                    + "by ManagedObjectModel.bind(_:to:) before the store is opened.",
-                subject: .init(entity: entity.name))
-        }
-        return fetchRequest
-    }
-
     // MARK: Results
 
     /// The results in their order; `nil` before ``performFetch()``. Later changes do not change its members.
     ///
     /// Objects are made on access, in batches of the request's `fetchBatchSize`, or else 256, with its prefetched
     /// relationships.
-    public var fetchedObjects: TypedFetchedObjects<Result>? {
+    public var fetchedObjects: FetchedObjects<Result>? {
         managedObjectContext.checkQueue()
         guard let state else { return nil }
         if let objects = state.objects { return objects }
@@ -146,13 +119,12 @@ public final class FetchedResultsController<Result: ManagedObject> {
         var newObjects: [UInt64: ManagedObject] = [:]
         for bits in state.list.newObjects { newObjects[bits] = context.identityMap.find(bits) }
         let request = state.query.request
-        let objects = TypedFetchedObjects<Result>(
-            FetchedObjects(
-                results: FetchResults(
-                    identifiers: state.list.order,
-                    batchSize: request.fetchBatchSize > 0 ? request.fetchBatchSize : 256,
-                    keyPaths: (try? context.prefetchPaths(of: request)) ?? [],
-                    newObjects: newObjects, context: context)))
+        let objects = FetchedObjects<Result>(
+            results: FetchResults(
+                identifiers: state.list.order,
+                batchSize: request.fetchBatchSize > 0 ? request.fetchBatchSize : 256,
+                keyPaths: (try? context.prefetchPaths(of: request)) ?? [],
+                newObjects: newObjects, context: context))
         self.state?.objects = objects
         return objects
     }

@@ -129,7 +129,7 @@ public struct FetchedResultsSectionInfo<Result: ManagedObject> {
     /// The title in the section index; see ``FetchedResultsController/sectionIndexTitle(forSectionName:)``.
     public let indexTitle: String?
     /// Its objects, made on access. Positions count in all results.
-    public let objects: Slice<TypedFetchedObjects<Result>>
+    public let objects: Slice<FetchedObjects<Result>>
 
     /// The number of objects.
     public var numberOfObjects: Int { objects.count }

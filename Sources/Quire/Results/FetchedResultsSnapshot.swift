@@ -69,7 +69,7 @@ extension FetchedResultsSnapshot: Equatable {
 struct FetchedResultsCache: Sendable {
     /// The key of an entry.
     private struct Question: Hashable, Sendable {
-        var request: FetchRequest
+        var request: FetchSpecification
         var sectionNameKeyPath: String?
         var version: ContentVersion
     }

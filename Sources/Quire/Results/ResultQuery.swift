@@ -1,7 +1,7 @@
 /// Determines the results of a request, their sort values, and their sections.
 struct ResultQuery {
     let context: ManagedObjectContext
-    let request: FetchRequest
+    let request: FetchSpecification
     let resolved: ResolvedQuery
     /// The source of the section names.
     private let section: (ordering: SortOrdering, type: AttributeType)?
@@ -29,7 +29,7 @@ struct ResultQuery {
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
     init(
-        _ request: FetchRequest, sectionNameKeyPath: String?, context: ManagedObjectContext
+        _ request: FetchSpecification, sectionNameKeyPath: String?, context: ManagedObjectContext
     ) throws {
         self.context = context
         self.request = request
@@ -201,7 +201,7 @@ struct ResultQuery {
             path.steps.map(\.relationship.name).joined(separator: ".")
         }
         var items: ContiguousArray<ResultList.Item> = []
-        let found = try context.fetch(request)
+        let found = try context.fetch(FetchRequest<ManagedObject>(request))
         items.reserveCapacity(found.count)
         for object in found {
             // It matches, but its row may have been deleted since, or changed by another context.

@@ -5,19 +5,19 @@ public import QuireStore
 /// Requests, answered in memory.
 extension AtomicStore {
     /// The rows that a request finds, in its order, within its limit and offset.
-    public func rows(matching request: FetchRequest) throws -> RowSet {
+    public func rows(matching request: FetchSpecification) throws -> RowSet {
         let contents = try currentContents()
         let found = try contents.query(request) { try $0.rows($1) }
         return RowSet(found, layout: layout, store: identity)
     }
 
     /// The number of rows that a request finds.
-    public func count(matching request: FetchRequest) throws -> Int {
+    public func count(matching request: FetchSpecification) throws -> Int {
         try currentContents().query(request) { try $0.count($1) }
     }
 
     /// The dictionaries that a request fetches, in its order, within its limit and offset.
-    public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
+    public func dictionaries(matching request: FetchSpecification) throws -> FetchedDictionaries {
         let contents = try currentContents()
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
         let objects = contents.storedObjects()
@@ -88,7 +88,7 @@ extension AtomicContents {
 
     /// Runs a request.
     func query<Result>(
-        _ request: FetchRequest, _ body: (InMemoryFetch, InMemoryFetch.Scan) throws -> Result
+        _ request: FetchSpecification, _ body: (InMemoryFetch, InMemoryFetch.Scan) throws -> Result
     ) throws -> Result {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         return try body(InMemoryFetch(query: query, objects: storedObjects())) { visit in

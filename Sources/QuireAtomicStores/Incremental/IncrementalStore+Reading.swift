@@ -6,7 +6,7 @@ internal import QuireSystem
 /// Fetch requests, evaluated on what a subclass reads.
 extension IncrementalStore {
     /// The rows that a request finds, in its order, within its limit and offset.
-    public func rows(matching request: FetchRequest) throws -> RowSet {
+    public func rows(matching request: FetchSpecification) throws -> RowSet {
         try requireOpen()
         let query = try ResolvedQuery(request, in: layout, store: identity)
         if capabilities.contains(.predicates) { return try inOrder(execute(query.request)) }
@@ -17,7 +17,7 @@ extension IncrementalStore {
     }
 
     /// The number of rows that a request finds.
-    public func count(matching request: FetchRequest) throws -> Int {
+    public func count(matching request: FetchSpecification) throws -> Int {
         try requireOpen()
         let query = try ResolvedQuery(request, in: layout, store: identity)
         if capabilities.contains(.predicates) { return try execute(query.request).count }
@@ -28,7 +28,7 @@ extension IncrementalStore {
 
     /// Calls a closure with all rows of a query's entity by primary key, until it returns `false`.
     private func scan(_ query: ResolvedQuery, _ body: (ObjectSnapshot) throws -> Bool) throws {
-        var all = FetchRequest(query.entity.name)
+        var all = FetchSpecification(query.entity.name)
         all.includesSubentities = query.request.includesSubentities
         let ids = try execute(all).sorted { $0.bits.primaryKeyBits < $1.bits.primaryKeyBits }
         for id in ids {
@@ -147,7 +147,7 @@ struct IncrementalRows: RowStorage {
     ) throws -> [UInt64] {
         let owner = layout.entity(number: relationship.ownerNumber)
         let key = layout.rowKey(bits)
-        return try store.rows(matching: FetchRequest(owner.name)).filter { row in
+        return try store.rows(matching: FetchSpecification(owner.name)).filter { row in
             guard let slot = relationship.slot else {
                 return try savedMembers(of: row.objectID.bits, relationship).contains {
                     layout.rowKey($0) == key
@@ -161,7 +161,7 @@ struct IncrementalRows: RowStorage {
     func savedHolders(of key: UniqueKey) throws -> [UInt64] {
         let owner = layout.entity(number: key.owner)
         let slots = owner.slots(ofConstraint: key.properties)
-        return try store.rows(matching: FetchRequest(owner.name)).filter { row in
+        return try store.rows(matching: FetchSpecification(owner.name)).filter { row in
             UniqueKey(
                 owner: key.owner, properties: key.properties,
                 values: try slots.map { try row.value(at: $0) }) == key

@@ -60,7 +60,7 @@ public struct IncrementalStoreSave: Sendable {
 /// final class Shelf: IncrementalStore, @unchecked Sendable {
 ///     override class var storeType: StoreType { StoreType(rawValue: "Shelf") }
 ///     override func loadMetadata() throws -> StoreMetadata { … }
-///     override func execute(_ request: FetchRequest) throws -> [ManagedObjectID] { … }
+///     override func execute(_ request: FetchSpecification) throws -> [ManagedObjectID] { … }
 ///     override func newValues(forObjectWith id: ManagedObjectID) throws -> IncrementalStoreNode? { … }
 ///     override func newValue(
 ///         forRelationship relationship: ResolvedEntity.Relationship, forObjectWith id: ManagedObjectID
@@ -117,8 +117,8 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
 
     /// The objects that match a request, in its order, within its limit and offset. A store without the capability
     /// ``StoreCapabilities/predicates`` is only asked for all objects of an entity (and of its sub-entities, if
-    /// ``FetchRequest/includesSubentities``), in any order.
-    open func execute(_ request: FetchRequest) throws -> [ManagedObjectID] {
+    /// ``FetchSpecification/includesSubentities``), in any order.
+    open func execute(_ request: FetchSpecification) throws -> [ManagedObjectID] {
         preconditionFailure("\(Swift.type(of: self)) must override execute(_:).")
     }
 

@@ -4,7 +4,7 @@ import Quire
 /// A listing: objects with their properties, or rows of values that the store computes.
 @MainActor
 struct ListingRequest {
-    var request: FetchRequest
+    var request: FetchRequest<ManagedObject>
     let entity: ResolvedEntity
     /// The columns of objects; `nil` for every attribute.
     private(set) var paths: [PropertyPath]?
@@ -15,7 +15,8 @@ struct ListingRequest {
     ///
     /// - Throws: `QuireError` with code `invalidQuery` or `unknownKey`.
     init(
-        _ request: FetchRequest, _ listing: ListingOptions, _ grouping: GroupingOptions? = nil,
+        _ request: FetchRequest<ManagedObject>, _ listing: ListingOptions,
+        _ grouping: GroupingOptions? = nil,
         in layout: ResolvedModel
     ) throws {
         entity = try layout.requireEntity(named: request.entityName)

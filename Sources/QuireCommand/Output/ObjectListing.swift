@@ -3,7 +3,7 @@ import Quire
 /// Objects as `fetch` prints them.
 @MainActor
 struct ObjectListing {
-    let objects: FetchedObjects
+    let objects: FetchedObjects<ManagedObject>
     let entity: ResolvedEntity
     /// The columns, or `nil` for every attribute of each object's own entity.
     let paths: [PropertyPath]?

@@ -55,7 +55,7 @@ extension DocumentSession {
     ///
     /// - Throws: What the closure throws, or what reading an object hit that had no other way to tell.
     func forEach(
-        of objects: FetchedObjects, _ body: (ManagedObject) throws -> Void
+        of objects: FetchedObjects<ManagedObject>, _ body: (ManagedObject) throws -> Void
     ) throws {
         for object in objects {
             if object.isFault {
@@ -75,8 +75,8 @@ extension FetchRequest {
     /// Reads objects in batches, with the related objects that columns show, so that results of any size
     /// can be printed in little memory.
     mutating func readInBatches(for paths: [PropertyPath]) {
-        fetchBatchSize = 128
-        relationshipKeyPathsForPrefetching = Array(Set(paths.compactMap(\.relationshipPath)))
+        self.fetchBatchSize = 128
+        self.relationshipKeyPathsForPrefetching = Array(Set(paths.compactMap(\.relationshipPath)))
             .sorted()
     }
 }

@@ -82,7 +82,7 @@ struct ConvertCommand: AsyncParsableCommand {
         let new = try StoreFile(at: newPath).open()
         defer { try? new.close() }
         let count = try new.layout.entities.filter { $0.number == $0.rootNumber }
-            .reduce(0) { try $0 + new.count(matching: FetchRequest($1.name)) }
+            .reduce(0) { try $0 + new.count(matching: FetchSpecification($1.name)) }
         if json {
             try output.print(
                 .object([

@@ -57,7 +57,9 @@ struct ModelVerb: DocumentVerb {
             } ?? [:]
         let request = try model.fetchRequestFromTemplate(
             withName: template, substitutionVariables: values)
-        return try ListingRequest(request, listing, in: document.layout).reply(on: document)
+        return try ListingRequest(
+            FetchRequest<ManagedObject>(request), listing, in: document.layout
+        ).reply(on: document)
     }
 }
 

@@ -232,7 +232,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
         if let to { try package.writeCopy(to: to, keepingDamage: keepDamage) }
         var counts: [(entity: String, count: Int)] = []
         for entity in package.store.layout.model.entities where !entity.isAbstract {
-            var request = FetchRequest(entity.name)
+            var request = FetchSpecification(entity.name)
             request.includesSubentities = false
             counts.append((entity.name, try package.store.count(matching: request)))
         }

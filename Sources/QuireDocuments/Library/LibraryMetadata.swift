@@ -149,7 +149,7 @@ extension DocumentPackage {
     private func objectCounts() throws -> [String: Int] {
         var counts: [String: Int] = [:]
         for entity in store.layout.entities where !entity.isAbstract {
-            var request = FetchRequest(entity.name)
+            var request = FetchSpecification(entity.name)
             request.includesSubentities = false
             let count = try store.count(matching: request)
             if count > 0 { counts[entity.name] = count }

@@ -104,7 +104,7 @@ struct RowContentCounter: ContentCounter {
     ) throws -> ContentCount {
         var result = ContentCount(
             values: slots.map { _ in 0 }, references: relationships.map { _ in 0 })
-        var request = FetchRequest(entity.name)
+        var request = FetchSpecification(entity.name)
         request.includesSubentities = false
         let ids = try store.objectIDs(matching: request)
         result.objects = ids.count

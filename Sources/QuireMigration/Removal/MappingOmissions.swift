@@ -180,7 +180,7 @@ extension MappingOmissions {
         }
         var found = RemovalList(source: source)
         for omission in omissions {
-            var request = FetchRequest(omission.entity.name)
+            var request = FetchSpecification(omission.entity.name)
             request.includesSubentities = false
             guard let properties = omission.properties else {
                 found.add(try store.count(matching: request), of: omission.entity)

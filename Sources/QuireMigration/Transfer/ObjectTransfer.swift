@@ -135,7 +135,7 @@ struct ObjectTransfer {
     /// The identifiers of the old objects of a transfer.
     private func objects(of transfer: EntityTransfer) throws -> ObjectIDList {
         guard source.keeps(transfer.source) else { return ObjectIDList([], store: source.identity) }
-        var request = FetchRequest(transfer.source.name)
+        var request = FetchSpecification(transfer.source.name)
         request.includesSubentities = false
         request.predicate = try transfer.mapping.sourcePredicateFormat.map {
             try QueryPredicate(format: $0)

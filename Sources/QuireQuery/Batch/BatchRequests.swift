@@ -151,8 +151,8 @@ extension PredicateResolver {
 
 extension BatchUpdateRequest {
     /// The fetch request for the objects to update.
-    package var objects: FetchRequest {
-        var request = FetchRequest(entityName, predicate: predicate)
+    package var objects: FetchSpecification {
+        var request = FetchSpecification(entityName, predicate: predicate)
         request.includesSubentities = includesSubentities
         return request
     }
@@ -167,7 +167,7 @@ extension BatchUpdateRequest {
 /// - the request fails if a deny relationship has a destination that is not deleted.
 ///
 /// ```swift
-/// var old = FetchRequest("Book")
+/// var old = FetchSpecification("Book")
 /// old.predicate = try QueryPredicate(format: "year < %d", 1800)
 /// var request = BatchDeleteRequest(fetchRequest: old)
 /// request.resultType = .objectIDs
@@ -180,7 +180,7 @@ extension BatchUpdateRequest {
 public struct BatchDeleteRequest: Sendable, Hashable {
     /// The objects to delete.
     package enum Selection: Sendable, Hashable {
-        case request(FetchRequest)
+        case request(FetchSpecification)
         case objectIDs([ManagedObjectID])
     }
 
@@ -189,13 +189,13 @@ public struct BatchDeleteRequest: Sendable, Hashable {
     public var resultType = BatchResultType.statusOnly
 
     /// Deletes the results of a fetch request, in its order, within its limit and offset. Unsaved changes are ignored.
-    public init(fetchRequest: FetchRequest) { selection = .request(fetchRequest) }
+    public init(fetchRequest: FetchSpecification) { selection = .request(fetchRequest) }
 
     /// Deletes objects of any entities. Already deleted ones are not counted.
     public init(objectIDs: [ManagedObjectID]) { selection = .objectIDs(objectIDs) }
 
     /// The fetch request, if the objects were not given by identifier.
-    public var fetchRequest: FetchRequest? {
+    public var fetchRequest: FetchSpecification? {
         if case .request(let request) = selection { request } else { nil }
     }
 

@@ -32,7 +32,9 @@ package struct ResolvedDictionaryQuery: Sendable {
     /// Checks a request.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
-    package init(_ request: FetchRequest, in layout: ResolvedModel, store: StoreIdentity?) throws {
+    package init(_ request: FetchSpecification, in layout: ResolvedModel, store: StoreIdentity?)
+        throws
+    {
         let entity = try layout.requireEntity(named: request.entityName)
         var checked = request
         var resolver = PredicateResolver(
@@ -85,7 +87,7 @@ package struct ResolvedDictionaryQuery: Sendable {
     }
 
     private static func columns(
-        of request: FetchRequest, _ entity: ResolvedEntity
+        of request: FetchSpecification, _ entity: ResolvedEntity
     ) throws -> [ExpressionDescription] {
         if !request.propertiesToFetch.isEmpty { return request.propertiesToFetch }
         if !request.propertiesToGroupBy.isEmpty { return request.propertiesToGroupBy }

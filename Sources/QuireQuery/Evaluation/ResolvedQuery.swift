@@ -9,7 +9,7 @@ package struct ResolvedQuery: Sendable {
     /// The entity of the fetched objects.
     package let entity: ResolvedEntity
     /// The request with checked condition and order.
-    package let request: FetchRequest
+    package let request: FetchSpecification
     /// The condition.
     package var predicate: QueryPredicate { request.predicate ?? .constant(true) }
     /// The key paths of condition and order.
@@ -24,7 +24,7 @@ package struct ResolvedQuery: Sendable {
     ///   - allowsTransient: Whether transient attributes may be used, which are in memory only.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
     package init(
-        _ request: FetchRequest, in layout: ResolvedModel, store: StoreIdentity? = nil,
+        _ request: FetchSpecification, in layout: ResolvedModel, store: StoreIdentity? = nil,
         allowsTransient: Bool = false
     ) throws {
         self.layout = layout
@@ -42,7 +42,7 @@ package struct ResolvedQuery: Sendable {
 
     /// Wraps a checked request.
     init(
-        resolved request: FetchRequest, of entity: ResolvedEntity, in layout: ResolvedModel,
+        resolved request: FetchSpecification, of entity: ResolvedEntity, in layout: ResolvedModel,
         keyPaths: [QueryKeyPath], isRandom: Bool
     ) {
         self.layout = layout
@@ -93,7 +93,7 @@ extension ResolvedQuery {
     }
 }
 
-extension FetchRequest {
+extension FetchSpecification {
     /// Whether a store is not among the affected stores.
     package func excludes(_ store: StoreIdentity) -> Bool {
         guard let affectedStores else { return false }

@@ -3,7 +3,7 @@ public import QuireModel
 /// The result of a request for dictionaries: values by column name, in the request's order.
 ///
 /// ```swift
-/// var request = FetchRequest("Book")
+/// var request = FetchSpecification("Book")
 /// request.propertiesToGroupBy = ["author.name"]
 /// request.propertiesToFetch = ["author.name", try ExpressionDescription("n", format: "count(title)")]
 /// for row in try context.fetchDictionaries(request) { print(row["author.name"], row["n"]) }

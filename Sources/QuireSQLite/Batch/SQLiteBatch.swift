@@ -127,7 +127,7 @@ extension SQLiteStore {
 
     /// The objects matching a predicate that cannot be translated to SQL, as of before the transaction; `nil` if it can be
     /// translated.
-    func objectsBeyondSQL(_ request: FetchRequest) throws -> ObjectIDList? {
+    func objectsBeyondSQL(_ request: FetchSpecification) throws -> ObjectIDList? {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let statement = try FetchStatement(
             query, selecting: .identifiers, schema: schema, store: identity)

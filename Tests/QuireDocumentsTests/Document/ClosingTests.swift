@@ -225,7 +225,8 @@ import Testing
         #expect(throws: QuireError.self) { try document.titles() }
         #expect(throws: QuireError.self) { try context.fetch(FetchRequest("Note")) }
         #expect(throws: QuireError.self) {
-            try document.persistentStoreCoordinator.store.count(matching: FetchRequest("Note"))
+            try document.persistentStoreCoordinator.store.count(
+                matching: FetchSpecification("Note"))
         }
         #expect(throws: QuireError.self) { try document.package.liveGeneration() }
         document.managedObjectContext.processPendingChanges()

@@ -146,12 +146,12 @@ import Testing
         try document.addNote("one")
         var log: [String] = []
         let before = try await document.performAsynchronousFileAccess {
-            try $0.store.count(matching: FetchRequest("Note"))
+            try $0.store.count(matching: FetchSpecification("Note"))
         }
         log.append("found \(before)")
         document.submit(.save) { _ in log.append("saved") }
         let count = try await document.performAsynchronousFileAccess {
-            try $0.store.count(matching: FetchRequest("Note"))
+            try $0.store.count(matching: FetchSpecification("Note"))
         }
         log.append("found \(count)")
         #expect(log == ["found 0", "saved", "found 1"])

@@ -394,7 +394,7 @@ enum HostileEntry: String, CaseIterable, Sendable {
             #expect(try package.check().isEmpty)
             try package.close()
             let reader = try DocumentPackage.open(at: path, readOnly: true)
-            #expect(try reader.store.count(matching: FetchRequest("Note")) == 2)
+            #expect(try reader.store.count(matching: FetchSpecification("Note")) == 2)
             try reader.close()
         }
     }

@@ -28,13 +28,13 @@ import Testing
         let row = try #require(try two.row(for: id))
         #expect(try row.value(at: slot) == .binary(Data(repeating: 7, count: 200_000)))
         try one.close()
-        #expect(try two.count(matching: FetchRequest("Cover")) == 1)
+        #expect(try two.count(matching: FetchSpecification("Cover")) == 1)
         try two.close()
         #expect(!SQLiteStore.exists(at: path))
         let error = #expect(throws: QuireError.self) { try SQLiteStore.open(at: path) }
         #expect(error?.code == .notFound)
         let three = try SQLiteStore.create(at: path, model: FixtureModels.library)
-        #expect(try three.count(matching: FetchRequest("Cover")) == 0)
+        #expect(try three.count(matching: FetchSpecification("Cover")) == 0)
         try three.close()
     }
 
@@ -43,7 +43,7 @@ import Testing
         let two = try SQLiteStore.create(at: "/dev/null", model: FixtureModels.library)
         #expect(one.identity.uuid != two.identity.uuid)
         try one.close()
-        #expect(try two.count(matching: FetchRequest("Book")) == 0)
+        #expect(try two.count(matching: FetchSpecification("Book")) == 0)
         try two.close()
     }
 }

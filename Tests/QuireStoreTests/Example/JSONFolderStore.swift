@@ -85,7 +85,7 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
             values: ["NSStoreType": .string(Self.storeType.rawValue)])
     }
 
-    override func execute(_ request: FetchRequest) throws -> [ManagedObjectID] {
+    override func execute(_ request: FetchSpecification) throws -> [ManagedObjectID] {
         let entity = try layout.requireEntity(named: request.entityName)
         let numbers = request.includesSubentities ? entity.subtree : entity.number...entity.number
         var found: [ManagedObjectID] = []

@@ -207,6 +207,6 @@ import Testing
             $0.vacuumsWhenOpened = true
         }.close()
         #expect(try size() < before)
-        #expect(try open { _ in }.count(matching: FetchRequest("Song")) == 0)
+        #expect(try open { _ in }.count(matching: FetchSpecification("Song")) == 0)
     }
 }

@@ -94,7 +94,7 @@ import Testing
         #expect(book.objectID.storeUUID == library.identity.uuid)
         #expect(note.objectID.storeUUID == library.identity.uuid)
         #expect(setting.objectID.storeUUID == user.identity.uuid)
-        #expect(try user.count(matching: FetchRequest("Setting")) == 1)
+        #expect(try user.count(matching: FetchSpecification("Setting")) == 1)
     }
 
     @Test func aStoreHasTheTablesOfItsConfigurationOnly() throws {
@@ -273,8 +273,8 @@ import Testing
         let error = #expect(throws: QuireError.self) { try context.save() }
         #expect(error?.message.contains("is in another store") == true)
         for store in [first, second] {
-            #expect(try store.count(matching: FetchRequest("Author")) == 0)
-            #expect(try store.count(matching: FetchRequest("Book")) == 0)
+            #expect(try store.count(matching: FetchSpecification("Author")) == 0)
+            #expect(try store.count(matching: FetchSpecification("Book")) == 0)
         }
         try context.assign(book, to: second)
         try context.save()
@@ -378,7 +378,7 @@ import Testing
         }
         _ = try insert("Setting", ["key": "font"], context)
         try context.save()
-        #expect(try second.count(matching: FetchRequest("Setting")) == 1)
+        #expect(try second.count(matching: FetchSpecification("Setting")) == 1)
         var request = FetchRequest("Note")
         request.sortOrderings = [SortOrdering("rank")]
         let other = self.context()
@@ -445,6 +445,6 @@ import Testing
         try child.save()
         try background.performAndWait { try $0.save() }
         #expect(note.objectID.storeUUID == stores[2].identity.uuid)
-        #expect(try stores[2].count(matching: FetchRequest("Note")) == 3)
+        #expect(try stores[2].count(matching: FetchSpecification("Note")) == 3)
     }
 }

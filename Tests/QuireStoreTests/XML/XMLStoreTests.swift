@@ -62,7 +62,7 @@ import Testing
         try store.close()
         let again = try XMLStore.open(at: folder.path("a.xml"))
         #expect(again.layout.model == FixtureModels.library)
-        let row = try #require(try again.rows(matching: FetchRequest("Author")).first)
+        let row = try #require(try again.rows(matching: FetchSpecification("Author")).first)
         let slot = try #require(row.entity.slot(named: "name"))
         #expect(try row.value(at: slot) == "Tom & <Jerry> \\ \u{1}")
     }
@@ -157,7 +157,7 @@ import Testing
 
     private func names(_ store: XMLStore) throws -> [Int64: String] {
         var result: [Int64: String] = [:]
-        for row in try store.rows(matching: FetchRequest("Thing")) {
+        for row in try store.rows(matching: FetchSpecification("Thing")) {
             let slot = try #require(row.entity.slot(named: "name"))
             guard case .string(let name) = try row.value(at: slot) else { continue }
             result[row.objectID.primaryKey] = name

@@ -135,8 +135,12 @@ private final class ForwardingStore: PersistentStore {
     var isReadOnly: Bool { false }
     var layout: ResolvedModel { store.layout }
 
-    func rows(matching request: FetchRequest) throws -> RowSet { try store.rows(matching: request) }
-    func count(matching request: FetchRequest) throws -> Int { try store.count(matching: request) }
+    func rows(matching request: FetchSpecification) throws -> RowSet {
+        try store.rows(matching: request)
+    }
+    func count(matching request: FetchSpecification) throws -> Int {
+        try store.count(matching: request)
+    }
     func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         try store.row(for: objectID)
     }

@@ -215,7 +215,7 @@ import Testing
         try other.insert("Author", ["name": "Other"])
         try other.context.save()
         let foreign = try #require(
-            try other.store.objectIDs(matching: FetchRequest("Author")).first)
+            try other.store.objectIDs(matching: FetchSpecification("Author")).first)
         let error = try stack.failure {
             _ = try books([["title": "a", "author": .objectID(foreign)]])
         }

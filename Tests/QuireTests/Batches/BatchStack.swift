@@ -64,7 +64,9 @@ import Testing
             .fetch(FetchRequest(entity)).map { $0[key] }
     }
 
-    func count(_ entity: String) throws -> Int { try store.count(matching: FetchRequest(entity)) }
+    func count(_ entity: String) throws -> Int {
+        try store.count(matching: FetchSpecification(entity))
+    }
 
     /// The error that a request throws, which must leave the store as it is and whole.
     func failure(_ body: () throws -> Void) throws -> QuireError {

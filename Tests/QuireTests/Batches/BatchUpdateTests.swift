@@ -47,7 +47,7 @@ import Testing
     }
 
     private func authorURI() throws -> String {
-        try #require(try stack.store.objectIDs(matching: FetchRequest("Author")).first)
+        try #require(try stack.store.objectIDs(matching: FetchSpecification("Author")).first)
             .uriRepresentation
     }
 
@@ -267,7 +267,7 @@ import Testing
         #expect(try update("Author", where: first, set: ["born": .constant(1)]).count == 1)
         #expect(try stack.values("Author", "born") == [1])
         let request = FetchRequest("Author", predicate: try QueryPredicate(format: first))
-        #expect(try stack.store.objectsBeyondSQL(request)?.count == 1)
+        #expect(try stack.store.objectsBeyondSQL(request.specification)?.count == 1)
         #expect(try stack.context.execute(BatchDeleteRequest(fetchRequest: request)).count == 3)
         try stack.checkWhole()
     }

@@ -194,8 +194,8 @@ import Testing
             #expect(error?.code == .constraintConflict)
             #expect(error?.message.contains("is no “Special”") == true)
         }
-        #expect(try store.count(matching: FetchRequest("Item")) == 1)
-        #expect(try store.count(matching: FetchRequest("Special")) == 0)
+        #expect(try store.count(matching: FetchSpecification("Item")) == 1)
+        #expect(try store.count(matching: FetchSpecification("Special")) == 0)
     }
 
     @Test func largeValuesAreReplacedWithTheirFiles() throws {

@@ -56,7 +56,9 @@ import Testing
 
     // MARK: By contexts
 
-    private static func delete(_ fetch: FetchRequest, in context: ManagedObjectContext) throws
+    private static func delete(
+        _ fetch: FetchRequest<ManagedObject>, in context: ManagedObjectContext
+    ) throws
         -> Int
     {
         for object in try context.fetch(fetch) where !object.isDeleted { context.delete(object) }
@@ -66,7 +68,8 @@ import Testing
     }
 
     private static func update(
-        _ fetch: FetchRequest, _ values: [String: QueryExpression], in context: ManagedObjectContext
+        _ fetch: FetchRequest<ManagedObject>, _ values: [String: QueryExpression],
+        in context: ManagedObjectContext
     ) throws -> Int {
         let objects = try context.fetch(fetch)
         let new = objects.map { object in
@@ -113,7 +116,7 @@ import Testing
         ],
     ]
 
-    private static func request(_ random: inout SeededRandom) -> FetchRequest {
+    private static func request(_ random: inout SeededRandom) -> FetchRequest<ManagedObject> {
         let entity = pick(conditions.keys.sorted(), &random)
         var request = FetchRequest(entity)
         if random.next() % 6 > 0, let formats = conditions[entity] {

@@ -15,7 +15,7 @@ struct StoreInspection {
         for entity in store.layout.entities {
             var request = FetchRequest(entity.name)
             request.includesSubentities = false
-            for row in try store.rows(matching: request) {
+            for row in try store.rows(matching: request.specification) {
                 var line = "\(row.objectID.shortDescription) v\(row.version)"
                 for slot in entity.slots where slot.isStored {
                     let value = try row.value(at: slot.index)

@@ -276,7 +276,7 @@ import Testing
         withExtendedLifetime(stack) {}
     }
 
-    private func authors(where format: String) throws -> FetchRequest {
+    private func authors(where format: String) throws -> FetchRequest<ManagedObject> {
         var request = FetchRequest("Author")
         request.predicate = try QueryPredicate(format: format)
         return request

@@ -23,7 +23,7 @@ import Testing
 
     private func count(
         _ entity: String, _ format: String? = nil, in context: ManagedObjectContext,
-        _ adjust: (inout FetchRequest) -> Void = { _ in }
+        _ adjust: (inout FetchRequest<ManagedObject>) -> Void = { _ in }
     ) throws -> (Int, hasReadRows: Bool) {
         let reports = Reports()
         var request = FetchRequest(entity)
@@ -102,20 +102,5 @@ import Testing
         #expect(try count("Book", "author.name == 'z'", in: context).0 == 200)
         #expect(try count("Book", "author.name == 'a1'", in: context).0 == 200)
         #expect(try count("Book", "title == 'b1'", in: context) == (1, false))
-    }
-
-    @Test func asynchronousCountsDoTheSame() async throws {
-        let context = stack.mainContext()
-        let new = try context.insertObject(entityName: "Book")
-        new["title"] = "x"
-        for (format, expected) in [("title == 'x'", 1), ("title BEGINSWITH 'b'", 600)] {
-            var request = FetchRequest("Book", predicate: try QueryPredicate(format: format))
-            request.resultType = .count
-            guard case .count(let count) = try await context.executeAsynchronously(request) else {
-                Issue.record("A count was asked for.")
-                return
-            }
-            #expect(count == expected)
-        }
     }
 }

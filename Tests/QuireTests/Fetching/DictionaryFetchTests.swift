@@ -134,11 +134,7 @@ import Testing
         request.resultType = .dictionaries
         request.propertiesToFetch = ["title"]
         request.fetchLimit = 1
-        guard case .dictionaries(let rows) = try context.execute(request) else {
-            Issue.record("no dictionaries")
-            return
-        }
-        #expect(rows.count == 1)
+        #expect(try context.fetchDictionaries(request).count == 1)
     }
 
     @Test(

@@ -7,29 +7,17 @@ import Testing
 /// What a request can say besides its condition.
 @MainActor @Suite struct FetchRequestTests {
     @Test(arguments: ContextArrangement.allCases)
-    func everyResultTypeIsExecuted(_ arrangement: ContextArrangement) throws {
+    func objectsIdentifiersAndCountsAgree(_ arrangement: ContextArrangement) throws {
         let stack = try TestStack()
         try stack.fill(books: 5)
         let context = stack.context(arrangement)
         let new = try context.insertObject(entityName: "Book")
         new["title"] = "z"
-        var request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
-        guard case .objects(let objects) = try context.execute(request) else {
-            Issue.record("no objects")
-            return
-        }
+        let request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
+        let objects = try context.fetch(request)
         #expect(objects.last === new)
-        request.resultType = .objectIDs
-        guard case .objectIDs(let ids) = try context.execute(request) else {
-            Issue.record("no identifiers")
-            return
-        }
-        #expect(ids == objects.map(\.objectID))
-        request.resultType = .count
-        guard case .count(6) = try context.execute(request) else {
-            Issue.record("not six")
-            return
-        }
+        #expect(try context.fetchObjectIDs(request) == objects.map(\.objectID))
+        #expect(try context.count(for: request) == 6)
     }
 
     @Test func storesThatAreNotAffectedAreNotAsked() throws {

@@ -25,7 +25,10 @@ import Testing
         #expect(request.sortOrderings.isEmpty)
         let stack = try TestStack(Self.model)
         try stack.fill(books: 10, authors: 3)
-        #expect(try stack.mainContext().fetch(request).map { $0.string("title") } == ["b1", "b4"])
+        #expect(
+            try stack.mainContext().fetch(FetchRequest<ManagedObject>(request)).map {
+                $0.string("title")
+            } == ["b1", "b4"])
     }
 
     @Test func variablesOfSubqueriesAreNotTheTemplates() throws {

@@ -43,25 +43,29 @@ import Testing
             var found: [[ManagedObject]] = []
             var identifiers: [[ManagedObjectID]] = []
             for request in requests {
-                found.append(Array(try context.fetch(request)))
-                identifiers.append(try context.fetchObjectIDs(request))
+                found.append(Array(try context.fetch(FetchRequest<ManagedObject>(request))))
+                identifiers.append(try context.fetchObjectIDs(FetchRequest<ManagedObject>(request)))
             }
             for (index, request) in requests.enumerated() {
-                let place: Comment = "seed \(seed), edit \(edit): \(Self.describe(request))"
+                let place: Comment =
+                    "seed \(seed), edit \(edit): \(Self.describe(FetchRequest<ManagedObject>(request)))"
                 try #require(identifiers[index] == found[index].map(\.objectID), place)
-                try #require(try context.count(for: request) == found[index].count, place)
+                try #require(
+                    try context.count(for: FetchRequest<ManagedObject>(request))
+                        == found[index].count, place)
             }
             try context.save()
             try context.parent?.performAndWait { try $0.save() }
             for (index, request) in requests.enumerated() {
-                let place: Comment = "seed \(seed), edit \(edit): \(Self.describe(request))"
+                let place: Comment =
+                    "seed \(seed), edit \(edit): \(Self.describe(FetchRequest<ManagedObject>(request)))"
                 let saved = try world.store.objectIDs(matching: request)
                 try #require(found[index].map(\.objectID) == saved.map(\.self), place)
             }
         }
     }
 
-    private static func describe(_ request: FetchRequest) -> String {
+    private static func describe(_ request: FetchRequest<ManagedObject>) -> String {
         "\(request.entityName) WHERE \(request.predicate?.format ?? "-") BY "
             + request.sortOrderings.map { "\($0.keyPath) \($0.ascending)" }.joined(separator: ", ")
             + " LIMIT \(request.fetchLimit) OFFSET \(request.fetchOffset)"

@@ -10,7 +10,7 @@ import Testing
 
     private func request(
         _ size: Int, sort: String? = "title", predicate: String? = nil
-    ) throws -> FetchRequest {
+    ) throws -> FetchRequest<ManagedObject> {
         var request = FetchRequest("Book")
         request.fetchBatchSize = size
         if let sort { request.sortOrderings = [SortOrdering(sort)] }
@@ -18,7 +18,8 @@ import Testing
         return request
     }
 
-    private func titles(_ request: FetchRequest, _ context: ManagedObjectContext) throws -> [String]
+    private func titles(_ request: FetchRequest<ManagedObject>, _ context: ManagedObjectContext)
+        throws -> [String]
     {
         try context.fetch(request).map { $0.string("title") ?? "none" }
     }
@@ -172,7 +173,7 @@ import Testing
         try stack.fill(books: 5)
         let context = stack.mainContext()
         weak var released: ManagedObject?
-        let books: FetchedObjects
+        let books: FetchedObjects<ManagedObject>
         do {
             let book = try context.fetch(request(0, sort: nil))[1]
             book["title"] = "changed"
@@ -240,7 +241,7 @@ import Testing
     @Test func keysAreAskedForTogether() throws {
         try stack.fill(books: 5000, authors: 0, tags: 0)
         let store = stack.coordinator.store
-        let ids = try store.objectIDs(matching: FetchRequest("Book")).map { $0 }
+        let ids = try store.objectIDs(matching: FetchSpecification("Book")).map { $0 }
         for stride in [1, 2, 3, 7] {
             let some = Swift.stride(from: 0, to: ids.count, by: stride).map { ids[$0] }
             let (count, rows) = try stack.statements { try store.rows(for: some.reversed()) }

@@ -12,7 +12,7 @@ import Testing
     private func fetch(
         _ entity: String, _ keyPaths: String..., batchSize: Int = 0,
         in context: ManagedObjectContext
-    ) throws -> FetchedObjects {
+    ) throws -> FetchedObjects<ManagedObject> {
         var request = FetchRequest(entity)
         request.relationshipKeyPathsForPrefetching = keyPaths
         request.fetchBatchSize = batchSize
@@ -222,7 +222,8 @@ import Testing
     @Test func nothingIsKeptWithoutTheResults() throws {
         try stack.fill(books: 10)
         let context = stack.mainContext()
-        var books: FetchedObjects? = try fetch("Book", "author", "tags", batchSize: 3, in: context)
+        var books: FetchedObjects<ManagedObject>? = try fetch(
+            "Book", "author", "tags", batchSize: 3, in: context)
         _ = books?.map { $0.objects("tags").count }
         #expect(!context.prefetches.isEmpty)
         books = nil

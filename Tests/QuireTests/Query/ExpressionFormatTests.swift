@@ -362,7 +362,7 @@ import Testing
                     // It may make no sense.
                     for work in try QueryLibrary().works { _ = try? predicate.evaluate(with: work) }
                     _ = try? ResolvedQuery(
-                        FetchRequest("Work", predicate: predicate), in: QueryFixture.layout,
+                        FetchSpecification("Work", predicate: predicate), in: QueryFixture.layout,
                         store: QueryFixture.store
                     ).matches(QueryLibrary().works[0])
                 }

@@ -71,8 +71,8 @@ import Testing
             let predicate = try QueryPredicate(
                 format: format,
                 arguments: Array(repeating: value, count: format.split(separator: "%").count - 1))
-            let request = FetchRequest("Cover", predicate: predicate)
-            let found = try context.fetch(request).map { $0["rank"] }
+            let request = FetchSpecification("Cover", predicate: predicate)
+            let found = try context.fetch(FetchRequest<ManagedObject>(request)).map { $0["rank"] }
             #expect(found == expected.map { .integer(Int64($0)) }, "\(format)")
             let all = try context.fetch(FetchRequest("Cover"))
             let evaluated = try all.filter { try predicate.evaluate(with: $0) }.map { $0["rank"] }
@@ -89,9 +89,13 @@ import Testing
             "NOT small == %@", "small < %@",
         ] {
             let predicate = try QueryPredicate(format: format, value)
-            let request = FetchRequest("Cover", predicate: predicate)
-            try expectUnreadable("\(format)") { try context.fetch(request) }
-            try expectUnreadable("\(format)") { try context.count(for: request) }
+            let request = FetchSpecification("Cover", predicate: predicate)
+            try expectUnreadable("\(format)") {
+                try context.fetch(FetchRequest<ManagedObject>(request))
+            }
+            try expectUnreadable("\(format)") {
+                try context.count(for: FetchRequest<ManagedObject>(request))
+            }
             let all = try context.fetch(FetchRequest("Cover"))
             try expectUnreadable("\(format)") { try predicate.evaluate(with: all[0]) }
             try expectUnreadable("\(format)") {

@@ -25,7 +25,7 @@ import Testing
                 let store = StoreIdentity(uuid: "", entityNames: layout.entities.map(\.name))
                 do {
                     _ = try ResolvedQuery(
-                        FetchRequest(entity, predicate: predicate), in: layout, store: store)
+                        FetchSpecification(entity, predicate: predicate), in: layout, store: store)
                 } catch let error as QuireError where error.code == .unknownKey {
                     misspelt.append(format)
                 }

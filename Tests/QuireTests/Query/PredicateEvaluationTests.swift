@@ -31,7 +31,7 @@ import Testing
     private static func evaluate(_ format: String, _ work: TestSubject) throws -> Bool {
         let predicate = try QueryPredicate(format: format)
         let query = try ResolvedQuery(
-            FetchRequest("Work", predicate: predicate), in: QueryFixture.layout,
+            FetchSpecification("Work", predicate: predicate), in: QueryFixture.layout,
             store: QueryFixture.store)
         return try query.matches(work)
     }

@@ -110,7 +110,7 @@ import Testing
             for work in library.works { _ = try refusing { try predicate.evaluate(with: work) } }
             let query = try refusing {
                 try ResolvedQuery(
-                    FetchRequest("Work", predicate: predicate), in: QueryFixture.layout,
+                    FetchSpecification("Work", predicate: predicate), in: QueryFixture.layout,
                     store: QueryFixture.store)
             }
             for work in library.works { _ = try refusing { try query?.matches(work) } }

@@ -39,7 +39,7 @@ import Testing
         let library = try QueryLibrary()
         #expect(try library.keys { try predicate.evaluate(with: $0) } == meaning.keys)
         let query = try ResolvedQuery(
-            FetchRequest("Work", predicate: predicate), in: QueryFixture.layout,
+            FetchSpecification("Work", predicate: predicate), in: QueryFixture.layout,
             store: QueryFixture.store)
         #expect(try library.keys { try query.matches($0) } == meaning.keys, "resolved")
     }

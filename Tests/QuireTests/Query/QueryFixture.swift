@@ -75,7 +75,8 @@ enum QueryFixture {
         _ format: String, _ arguments: (any QueryArgument)?..., entity: String = "Work"
     ) throws -> ResolvedQuery {
         try ResolvedQuery(
-            FetchRequest(entity, predicate: QueryPredicate(format: format, arguments: arguments)),
+            FetchSpecification(
+                entity, predicate: QueryPredicate(format: format, arguments: arguments)),
             in: layout, store: store)
     }
 }

@@ -74,14 +74,15 @@ import Testing
     func saysWhatCannotBeSortedBy(_ key: String, _ sentence: String) {
         let error = #expect(throws: QuireError.self) {
             try ResolvedQuery(
-                FetchRequest("Work", sortOrderings: [SortOrdering(key)]), in: QueryFixture.layout)
+                FetchSpecification("Work", sortOrderings: [SortOrdering(key)]),
+                in: QueryFixture.layout)
         }
         #expect(error?.message.contains(sentence) == true, "\(String(describing: error))")
     }
 
     @Test func anUnknownEntityIsAnError() {
         let error = #expect(throws: QuireError.self) {
-            try ResolvedQuery(FetchRequest("Wrok"), in: QueryFixture.layout)
+            try ResolvedQuery(FetchSpecification("Wrok"), in: QueryFixture.layout)
         }
         #expect(error?.code == .unknownEntity)
     }
@@ -109,7 +110,8 @@ import Testing
 
     @Test func transientAttributesAreForMemoryOnly() throws {
         let request = FetchRequest("Work", predicate: try QueryPredicate(format: "draft == 'x'"))
-        let query = try ResolvedQuery(request, in: QueryFixture.layout, allowsTransient: true)
+        let query = try ResolvedQuery(
+            request.specification, in: QueryFixture.layout, allowsTransient: true)
         #expect(try query.matches(QueryFixture.object("Work", 1, ["draft": "x"])))
     }
 

@@ -13,7 +13,7 @@ import Testing
         context = stack.mainContext()
     }
 
-    private func controller(_ request: FetchRequest) throws
+    private func controller(_ request: FetchRequest<ManagedObject>) throws
         -> FetchedResultsController<ManagedObject>
     {
         let controller = FetchedResultsController<ManagedObject>(

@@ -33,7 +33,7 @@ import Testing
 
     private func controller(
         _ orderings: String..., section: String? = nil, where predicate: String? = nil,
-        cache: String? = nil, _ adjust: (inout FetchRequest) -> Void = { _ in }
+        cache: String? = nil, _ adjust: (inout FetchRequest<ManagedObject>) -> Void = { _ in }
     ) throws -> FetchedResultsController<ManagedObject> {
         var request = FetchRequest("Book", sortOrderings: orderings.map { SortOrdering($0) })
         request.predicate = try predicate.map { try QueryPredicate(format: $0) }
@@ -277,7 +277,7 @@ import Testing
     // MARK: Refusals
 
     private func refusal(
-        section: String? = nil, _ adjust: (inout FetchRequest) -> Void
+        section: String? = nil, _ adjust: (inout FetchRequest<ManagedObject>) -> Void
     ) throws -> QuireError? {
         var request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
         adjust(&request)

@@ -15,7 +15,7 @@ import Testing
         var offset = 0
         var entity = "Book"
 
-        var request: FetchRequest {
+        var request: FetchRequest<ManagedObject> {
             get throws {
                 var request = FetchRequest(entity, sortOrderings: orderings)
                 request.predicate = try predicate.map { try QueryPredicate(format: $0) }

@@ -54,7 +54,7 @@ import Testing
         for number in 0..<1000 {
             let predicate = queries.predicate()
             let place: Comment = "seed \(seed), condition \(number): \(predicate.format)"
-            let request = FetchRequest("Work", predicate: predicate)
+            let request = FetchSpecification("Work", predicate: predicate)
             let fetched = Outcome { try world.store.rows(matching: request).map(\.objectID) }
             let works = world.subjects["Work"] ?? []
             let evaluated = Outcome {
@@ -80,7 +80,8 @@ import Testing
 
     /// Objects tested one by one satisfy the condition that they satisfy as candidates of the request.
     private func checkEvaluation(
-        of query: ResolvedQuery, _ request: FetchRequest, _ world: QueryWorld, _ place: Comment,
+        of query: ResolvedQuery, _ request: FetchSpecification, _ world: QueryWorld,
+        _ place: Comment,
         bySlots tested: inout Int
     ) throws {
         guard let predicate = request.predicate else { return }
@@ -112,7 +113,7 @@ import Testing
         return limited.map(\.objectID)
     }
 
-    private func describe(_ request: FetchRequest) -> String {
+    private func describe(_ request: FetchSpecification) -> String {
         "\(request.entityName) WHERE \(request.predicate?.format ?? "-") BY "
             + request.sortOrderings.map {
                 "\($0.keyPath) \($0.ascending ? "asc" : "desc") \($0.options.rawValue)"

@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    private static func describe(_ request: FetchRequest) -> String {
+    private static func describe(_ request: FetchSpecification) -> String {
         let columns = request.propertiesToFetch.map { "\($0.expression) AS \($0.name)" }
         return """
             SELECT \(request.returnsDistinctResults ? "DISTINCT " : "")\(columns.joined(separator: ", ")) \

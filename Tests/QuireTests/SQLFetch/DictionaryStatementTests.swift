@@ -9,8 +9,8 @@ import Testing
     private static func request(
         _ columns: [ExpressionDescription], groupBy groups: [ExpressionDescription] = [],
         having: String? = nil, where format: String? = nil, sort: [SortOrdering] = []
-    ) throws -> FetchRequest {
-        var request = FetchRequest("Work")
+    ) throws -> FetchSpecification {
+        var request = FetchSpecification("Work")
         request.predicate = try format.map { try QueryPredicate(format: $0) }
         request.propertiesToFetch = columns
         request.propertiesToGroupBy = groups
@@ -19,7 +19,7 @@ import Testing
         return request
     }
 
-    private static func statement(_ request: FetchRequest) throws -> DictionaryStatement {
+    private static func statement(_ request: FetchSpecification) throws -> DictionaryStatement {
         let query = try ResolvedDictionaryQuery(
             request, in: QueryFixture.layout, store: QueryFixture.store)
         return try DictionaryStatement(
@@ -71,13 +71,13 @@ import Testing
         #expect(try Self.statement(request).sql.contains("HAVING max(t0.ZYEAR) > ?"))
     }
 
-    static let mistakes: [(FetchRequest, String)] = {
+    static let mistakes: [(FetchSpecification, String)] = {
         func make(
             _ columns: [ExpressionDescription], _ groups: [ExpressionDescription] = [],
             having: QueryPredicate? = nil, where predicate: QueryPredicate? = nil,
             sort: [SortOrdering] = [], isDistinct: Bool = false
-        ) -> FetchRequest {
-            var request = FetchRequest("Work", predicate: predicate)
+        ) -> FetchSpecification {
+            var request = FetchSpecification("Work", predicate: predicate)
             request.propertiesToFetch = columns
             request.propertiesToGroupBy = groups
             request.havingPredicate = having

@@ -10,7 +10,7 @@ import Testing
 
     private static func statement(_ format: String) throws -> FetchStatement {
         try FetchStatementTests.statement(
-            FetchRequest("Work", predicate: QueryPredicate(format: format)))
+            FetchSpecification("Work", predicate: QueryPredicate(format: format)))
     }
 
     static let values: [Case] = [
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func boundsWaitForWhatIsLeftForMemory() throws {
-        var request = FetchRequest(
+        var request = FetchSpecification(
             "Work", predicate: try QueryPredicate(format: "tags[0].name == 'x'"))
         request.fetchLimit = 3
         request.fetchOffset = 1
@@ -158,12 +158,12 @@ import Testing
                 ]),
         ]
         for expression in expressions {
-            let request = FetchRequest(
+            let request = FetchSpecification(
                 "Work", predicate: .comparison(.init(expression, .equal, .constant(1))))
             #expect(throws: QuireError.self) { try FetchStatementTests.statement(request) }
         }
         let variable = QueryExpression.subquery(collection, variable: hostile, .constant(true))
-        let request = FetchRequest(
+        let request = FetchSpecification(
             "Work",
             predicate: .comparison(.init(.function(.count, [variable]), .greater, .constant(0))))
         let statement = try FetchStatementTests.statement(request)

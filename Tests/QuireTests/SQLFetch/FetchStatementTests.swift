@@ -23,7 +23,7 @@ import Testing
     static let schema = SQLSchema(fresh: QueryFixture.layout)
 
     static func statement(
-        _ request: FetchRequest, _ selection: FetchStatement.Selection = .columns("t0.Z_PK")
+        _ request: FetchSpecification, _ selection: FetchStatement.Selection = .columns("t0.Z_PK")
     ) throws -> FetchStatement {
         let query = try ResolvedQuery(
             request, in: QueryFixture.layout, store: QueryFixture.store)
@@ -178,7 +178,7 @@ import Testing
     @Test(arguments: attributes + texts + toOne + toMany)
     func compiles(_ expected: Case) throws {
         let statement = try Self.statement(
-            FetchRequest("Work", predicate: QueryPredicate(format: expected.format)))
+            FetchSpecification("Work", predicate: QueryPredicate(format: expected.format)))
         let condition = expected.sql.isEmpty ? "" : " " + expected.sql
         #expect(
             statement.sql == "SELECT t0.Z_PK FROM ZWORK t0\(condition) ORDER BY t0.Z_PK")
@@ -188,17 +188,18 @@ import Testing
     // MARK: - Entities, order, bounds, count
 
     @Test func subentitiesAreChosenByNumber() throws {
-        var request = FetchRequest("Novel", predicate: try QueryPredicate(format: "genre == 'x'"))
+        var request = FetchSpecification(
+            "Novel", predicate: try QueryPredicate(format: "genre == 'x'"))
         #expect(
             try Self.statement(request, .identifiers).sql
                 == "SELECT t0.Z_PK, t0.Z_ENT FROM ZWORK t0 WHERE t0.Z_ENT = 7 AND t0.ZGENRE = ? ORDER BY t0.Z_PK"
         )
         // An index on what is sorted by has the primary key, too, and no table need be read.
-        request = FetchRequest("Tag")
+        request = FetchSpecification("Tag")
         #expect(
             try Self.statement(request, .identifiers).sql
                 == "SELECT t0.Z_PK, 5 FROM ZTAG t0 ORDER BY t0.Z_PK")
-        request = FetchRequest("Work")
+        request = FetchSpecification("Work")
         request.includesSubentities = false
         #expect(
             try Self.statement(request).sql
@@ -206,7 +207,7 @@ import Testing
     }
 
     @Test func ordersEndWithThePrimaryKey() throws {
-        let request = FetchRequest(
+        let request = FetchSpecification(
             "Work",
             sortOrderings: [
                 SortOrdering("author.name", ascending: false, options: .caseInsensitive),
@@ -216,7 +217,7 @@ import Testing
             try Self.statement(request).sql
                 == "SELECT t0.Z_PK FROM ZWORK t0 LEFT JOIN ZAUTHOR t1 ON t1.Z_PK = t0.ZAUTHOR "
                 + "ORDER BY QUIRE_FOLD(t1.ZNAME, 1) DESC, t0.ZYEAR, t0.Z_PK")
-        let byObject = FetchRequest(
+        let byObject = FetchSpecification(
             "Work", sortOrderings: [SortOrdering("SELF", ascending: false), SortOrdering("year")])
         #expect(
             try Self.statement(byObject).sql
@@ -224,7 +225,7 @@ import Testing
     }
 
     @Test func boundsAreBound() throws {
-        var request = FetchRequest("Tag")
+        var request = FetchSpecification("Tag")
         request.fetchLimit = 5
         #expect(
             try Self.statement(request)
@@ -238,7 +239,7 @@ import Testing
     }
 
     @Test func countingNeedsNoOrder() throws {
-        var request = FetchRequest(
+        var request = FetchSpecification(
             "Tag", predicate: try QueryPredicate(format: "weight > 1"),
             sortOrderings: [SortOrdering("name")])
         #expect(
@@ -254,19 +255,19 @@ import Testing
 
     @Test func longListsAreOneJSONText() throws {
         let numbers = try QueryPredicate(format: "year IN %@", Array(1...1000))
-        let statement = try Self.statement(FetchRequest("Work", predicate: numbers))
+        let statement = try Self.statement(FetchSpecification("Work", predicate: numbers))
         #expect(statement.sql.contains("t0.ZYEAR IN (SELECT value FROM json_each(?))"))
         #expect(statement.bindings.count == 1)
         let mixed = try QueryPredicate(
             format: "title IN %@", (1...1000).map { "\($0)\"\\\n" } + ["a\0b"])
-        let texts = try Self.statement(FetchRequest("Work", predicate: mixed))
+        let texts = try Self.statement(FetchSpecification("Work", predicate: mixed))
         #expect(texts.bindings.count == 2)
         #expect(texts.sql.contains("OR t0.ZTITLE = ?"))
     }
 
     @Test func moreValuesThanSQLiteTakesAreAnError() throws {
         let dates = (0..<40_000).map { Date(timeIntervalSinceReferenceDate: Double($0)) }
-        let request = FetchRequest(
+        let request = FetchSpecification(
             "Work", predicate: try QueryPredicate(format: "added IN %@", dates))
         let error = #expect(throws: QuireError.self) { try Self.statement(request) }
         #expect(error?.code == .unsupported)
@@ -276,7 +277,7 @@ import Testing
         let parts = (0..<5000).map {
             QueryPredicate.comparison(.init(.key("year"), .equal, .constant(.integer($0))))
         }
-        let statement = try Self.statement(FetchRequest("Work", predicate: .or(parts)))
+        let statement = try Self.statement(FetchSpecification("Work", predicate: .or(parts)))
         #expect(statement.bindings.count == 5000)
         var depth = 0
         var greatest = 0
@@ -294,18 +295,18 @@ import Testing
             let argument: any QueryArgument =
                 format.contains("IN %") ? [hostile, hostile] : hostile
             let statement = try Self.statement(
-                FetchRequest("Work", predicate: QueryPredicate(format: format, argument)))
+                FetchSpecification("Work", predicate: QueryPredicate(format: format, argument)))
             #expect(!statement.sql.contains("DROP"))
             #expect(statement.sql.filter { $0 == "?" }.count == statement.bindings.count)
         }
         #expect(throws: QuireError.self) { try QueryPredicate(format: "%K == 1", hostile) }
         let key = QueryPredicate.comparison(.init(.keyPath([hostile]), .equal, .constant(1)))
         let error = #expect(throws: QuireError.self) {
-            try Self.statement(FetchRequest("Work", predicate: key))
+            try Self.statement(FetchSpecification("Work", predicate: key))
         }
         #expect(error?.code == .unknownKey)
         let unknown = #expect(throws: QuireError.self) {
-            try Self.statement(FetchRequest(hostile))
+            try Self.statement(FetchSpecification(hostile))
         }
         #expect(unknown?.code == .unknownEntity)
     }

@@ -121,7 +121,7 @@ import Testing
         defer { connection.close() }
         try SQLiteFunctions.register(on: connection)
         for expected in Self.plans {
-            var request = FetchRequest(
+            var request = FetchSpecification(
                 "Work", predicate: try QueryPredicate(format: expected.format))
             if let sort = expected.sort { request.sortOrderings = [SortOrdering(sort)] }
             let query = try ResolvedQuery(request, in: store.layout, store: store.identity)

@@ -65,7 +65,7 @@ import Testing
     }
 
     private func found(_ format: String, _ entity: String, in stack: TestStack) throws -> [Int64] {
-        let request = FetchRequest(entity, predicate: try QueryPredicate(format: format))
+        let request = FetchSpecification(entity, predicate: try QueryPredicate(format: format))
         return try stack.coordinator.store.rows(matching: request).map(\.objectID.primaryKey)
     }
 
@@ -150,7 +150,7 @@ import Testing
         var random = SeededRandom(seed: SeededRandom.baseSeed)
         let stack = try makeStack(&random)
         let store = try #require(stack.coordinator.store as? SQLiteStore)
-        let request = FetchRequest("Place", predicate: try QueryPredicate(format: format))
+        let request = FetchSpecification("Place", predicate: try QueryPredicate(format: format))
         let statement = try FetchStatement(
             ResolvedQuery(request, in: store.layout, store: store.identity),
             selecting: .columns("t0.*"), schema: store.schema, store: store.identity)

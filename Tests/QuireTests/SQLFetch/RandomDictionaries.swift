@@ -20,8 +20,8 @@ struct RandomDictionaries {
     private static let numbers = ["year", "isRead", "author.born"]
     private static let ordered = ["title", "year", "pages", "price", "added", "link", "rating"]
 
-    mutating func request() -> FetchRequest {
-        var request = FetchRequest(
+    mutating func request() -> FetchSpecification {
+        var request = FetchSpecification(
             chance(4) ? "Novel" : "Work", predicate: chance(2) ? nil : queries.predicate(depth: 2))
         request.includesSubentities = !chance(5)
         request.returnsDistinctResults = chance(3)
@@ -31,7 +31,7 @@ struct RandomDictionaries {
         return request
     }
 
-    private mutating func plain(_ request: inout FetchRequest) {
+    private mutating func plain(_ request: inout FetchSpecification) {
         let names = Self.columns.shuffled(using: &random).prefix(chance(2) ? 1 : 4)
         request.propertiesToFetch = names.map { ExpressionDescription($0) }
         if chance(2) {
@@ -44,7 +44,7 @@ struct RandomDictionaries {
         }
     }
 
-    private mutating func group(_ request: inout FetchRequest) {
+    private mutating func group(_ request: inout FetchSpecification) {
         let groups = chance(5) ? [] : Self.groups.shuffled(using: &random).prefix(chance(2) ? 1 : 2)
         request.propertiesToGroupBy = groups.map { ExpressionDescription($0) }
         request.propertiesToFetch = request.propertiesToGroupBy
@@ -68,7 +68,7 @@ struct RandomDictionaries {
         if chance(2) { order(&request, by: names.filter { $0 != "author" }) }
     }
 
-    private mutating func order(_ request: inout FetchRequest, by names: [String]) {
+    private mutating func order(_ request: inout FetchSpecification, by names: [String]) {
         guard let name = names.randomElement(using: &random) else { return }
         request.sortOrderings = [SortOrdering(name, ascending: chance(2))]
     }

@@ -47,8 +47,8 @@ struct RandomQueries {
         ("tags.works.sequels", true, "Work"),
     ]
 
-    mutating func request() -> FetchRequest {
-        var request = FetchRequest(
+    mutating func request() -> FetchSpecification {
+        var request = FetchSpecification(
             chance(4) ? "Novel" : "Work", predicate: chance(10) ? nil : predicate(depth: 3))
         request.includesSubentities = !chance(5)
         for _ in 0..<Int.random(in: 0...2, using: &random) {

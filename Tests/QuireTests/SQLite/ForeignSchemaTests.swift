@@ -163,7 +163,7 @@ import Testing
             defer { try? store.close() }
             #expect(
                 store.schema.rtreeIndexes(of: store.layout.entities[0]).isEmpty == !isUsed)
-            var request = FetchRequest("Place")
+            var request = FetchSpecification("Place")
             request.predicate = try QueryPredicate(
                 format: "latitude BETWEEN {40, 50} AND longitude BETWEEN {0, 10}")
             #expect(try store.rows(matching: request).count == (isUsed ? 0 : 1))
@@ -285,7 +285,7 @@ import Testing
         let model = Self.model([Index("byName", on: "name")])
         let store = try SQLiteStore.open(at: path, model: model)
         defer { try? store.close() }
-        #expect(try store.count(matching: FetchRequest("Place")) == 1)
+        #expect(try store.count(matching: FetchSpecification("Place")) == 1)
         func expectRefusal(_ body: () throws -> Void) {
             let error = #expect(throws: QuireError.self) { try body() }
             #expect(error?.code == .unsupported, "\(String(describing: error))")
@@ -347,6 +347,6 @@ import Testing
             ["CREATE TRIGGER y AFTER INSERT ON ZPLACE BEGIN DELETE FROM ZSTOP; END"], path)
         let later = #expect(throws: QuireError.self) { try addPlace("third", to: store) }
         #expect(later?.message.contains("“y”") == true)
-        #expect(try store.count(matching: FetchRequest("Stop")) == 2)
+        #expect(try store.count(matching: FetchSpecification("Stop")) == 2)
     }
 }

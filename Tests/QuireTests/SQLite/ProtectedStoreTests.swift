@@ -45,7 +45,7 @@ struct ProtectedStoreTests {
     }
 
     private func count(_ store: SQLiteStore) throws -> Int {
-        try store.count(matching: FetchRequest("Author"))
+        try store.count(matching: FetchSpecification("Author"))
     }
 
     private func requireNoCanary(sourceLocation: SourceLocation = #_sourceLocation) throws {
@@ -390,7 +390,7 @@ struct ProtectedAtomicStoreTests {
         let copy = folder.path("copy.sqlite")
         try StoreFile(at: path).convert(to: copy, type: .sqlite)
         #expect(try SQLiteStore.fileProtection(at: copy) == .complete)
-        #expect(try SQLiteStore.open(at: copy).count(matching: FetchRequest("Author")) == 2)
+        #expect(try SQLiteStore.open(at: copy).count(matching: FetchSpecification("Author")) == 2)
         let (held, reader) = try open()
         #expect(try reader.fetch(FetchRequest("Author")).count == 2)
         await domain.lock(after: .zero)

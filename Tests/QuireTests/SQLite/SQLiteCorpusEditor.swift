@@ -134,7 +134,7 @@ struct SQLiteCorpusEditor {
         for entity in layout.entities where !entity.isAbstract {
             var request = FetchRequest(entity.name)
             request.includesSubentities = false
-            let rows = try store.rows(matching: request)
+            let rows = try store.rows(matching: request.specification)
             for row in [rows.first, rows.last].compactMap({ $0 }) {
                 if set.updated.contains(where: { $0.objectID == row.objectID }) { continue }
                 var change = ObjectChange(

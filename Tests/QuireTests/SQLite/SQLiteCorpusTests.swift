@@ -32,9 +32,9 @@ import Testing
                         "SELECT count(*) FROM \(SQLName.quoted(place.tableName)) WHERE Z_ENT = ?",
                         Int64(place.storeNumber))
                 }
-                let rows = try store.rows(matching: request)
+                let rows = try store.rows(matching: request.specification)
                 #expect(rows.count == Int(expected ?? -1))
-                #expect(try store.count(matching: request) == rows.count)
+                #expect(try store.count(matching: request.specification) == rows.count)
                 for row in rows {
                     #expect(row.entity === entity)
                     for slot in entity.slots { _ = try row.value(at: slot.index) }

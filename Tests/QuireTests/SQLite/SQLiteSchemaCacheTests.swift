@@ -60,7 +60,7 @@ import Testing
         #expect(stores[0].layout === stores[1].layout)
         #expect(stores[0].identity.uuid != stores[1].identity.uuid)
         for (store, name) in zip(stores, ["a", "b"]) {
-            var request = FetchRequest("Place")
+            var request = FetchSpecification("Place")
             request.predicate = try QueryPredicate(format: "name == '\(name)'")
             #expect(try store.count(matching: request) == 1)
             try store.close()
@@ -126,7 +126,7 @@ import Testing
         case .addColumn: try result.get().close()
         case .renumberEntity:
             let store = try result.get()
-            #expect(try store.count(matching: FetchRequest("Place")) == 1)
+            #expect(try store.count(matching: FetchSpecification("Place")) == 1)
             try store.close()
         case .changeModel, .renameTable:
             #expect(throws: QuireError.self) { try result.get() }

@@ -124,7 +124,7 @@ import Testing
                 let store = try SQLiteStore.open(at: path)
                 defer { try? store.close() }
                 for entity in store.layout.entities {
-                    let rows = try store.rows(matching: FetchRequest(entity.name))
+                    let rows = try store.rows(matching: FetchSpecification(entity.name))
                     for row in rows {
                         for slot in row.entity.slots { _ = try row.value(at: slot.index) }
                     }
@@ -159,7 +159,7 @@ import Testing
             let column = "Z\(property.uppercased())"
             _ = try test.query("UPDATE ZEVERYTHING SET \(column) = \(value)")
             let error = #expect(throws: QuireError.self) {
-                try test.store.rows(matching: FetchRequest("Everything"))
+                try test.store.rows(matching: FetchSpecification("Everything"))
             }
             #expect(error?.code == .invalidFormat)
             #expect(error?.subject.property == property)
@@ -171,7 +171,7 @@ import Testing
         #expect(error?.code == .invalidFormat)
         _ = try test.query("UPDATE ZEVERYTHING SET Z_ENT = 3, Z_PK = -5")
         #expect(throws: QuireError.self) {
-            try test.store.rows(matching: FetchRequest("Everything"))
+            try test.store.rows(matching: FetchSpecification("Everything"))
         }
     }
 
@@ -192,7 +192,7 @@ import Testing
         #expect(error?.subject.entity == "Person")
         #expect(error?.subject.property == "email")
         #expect(error?.subject.object == ids[1].uriRepresentation)
-        #expect(try test.store.count(matching: FetchRequest("Tag")) == 0)
+        #expect(try test.store.count(matching: FetchSpecification("Tag")) == 0)
         // The keys are not given out again: conflicts may be resolved, and the objects saved, by these.
         #expect(try test.query("SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME = 'Tag'") == [["1"]])
         // The value moves within one save: deletions come first.
@@ -249,7 +249,7 @@ import Testing
             try test.save(inserted: mine.map { try test.insertion($0, ["name": "mine"]) })
         }
         #expect(error?.code == .mergeConflict)
-        #expect(try test.store.count(matching: FetchRequest("Room")) == 1)
+        #expect(try test.store.count(matching: FetchSpecification("Room")) == 1)
         let again = try test.reserve("Room", 2)
         #expect(again.allSatisfy { $0.primaryKey > theirs[0].primaryKey })
         try test.save(inserted: again.map { try test.insertion($0, ["name": "mine"]) })
@@ -282,7 +282,7 @@ import Testing
         #expect(error?.code == .outOfSpace)
         #expect(try FileManager.default.contentsOfDirectory(atPath: external).isEmpty)
         #expect(try test.value(room, "name") == "kept")
-        #expect(try test.store.count(matching: FetchRequest("Everything")) == 0)
+        #expect(try test.store.count(matching: FetchSpecification("Everything")) == 0)
         // With room again the same save succeeds.
         try test.store.executeOnWriter("PRAGMA max_page_count = 1000000")
         try test.save(updated: [try test.update(room, ["name": "changed"])])
@@ -319,7 +319,7 @@ import Testing
             #expect(error?.code == .invalidValue)
             #expect(error?.subject.property == name)
         }
-        #expect(try test.store.count(matching: FetchRequest("Everything")) == 0)
+        #expect(try test.store.count(matching: FetchSpecification("Everything")) == 0)
     }
 
     @Test func closedStoreIsUnavailable() throws {
@@ -327,7 +327,7 @@ import Testing
         try test.store.close()
         try test.store.close()
         for call in [
-            { _ = try test.store.rows(matching: FetchRequest("Room")) },
+            { _ = try test.store.rows(matching: FetchSpecification("Room")) },
             { try test.save(records: ["a": "b"]) }, { _ = try test.store.records() },
             { _ = try test.reserve("Room") },
         ] as [() throws -> Void] {

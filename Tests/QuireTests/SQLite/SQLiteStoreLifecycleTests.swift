@@ -15,7 +15,7 @@ import Testing
         let ids = try test.reserve("Room", 10)
         try test.save(inserted: ids.map { try test.insertion($0) })
         // Readers have been at work too.
-        #expect(try test.store.count(matching: FetchRequest("Room")) == 10)
+        #expect(try test.store.count(matching: FetchSpecification("Room")) == 10)
         try test.store.close()
         #expect(try files(in: test.folder) == ["test.sqlite"])
     }
@@ -53,7 +53,7 @@ import Testing
         try test.store.close()
         let store = try SQLiteStore.open(at: test.path)
         #expect(store.layout.model == SQLiteTestModel.model)
-        #expect(try store.rows(matching: FetchRequest("Person")).count == 1)
+        #expect(try store.rows(matching: FetchSpecification("Person")).count == 1)
         try store.close()
     }
 
@@ -67,7 +67,7 @@ import Testing
         let before = try Data(contentsOf: URL(fileURLWithPath: test.path))
         let store = try SQLiteStore.open(at: test.path, options: options)
         #expect(store.isReadOnly)
-        #expect(try store.rows(matching: FetchRequest("Room")).count == 1)
+        #expect(try store.rows(matching: FetchSpecification("Room")).count == 1)
         #expect(try files(in: test.folder) == ["test.sqlite"])
         var changes = ChangeSet()
         changes.records = ["a": "b"]
@@ -93,7 +93,7 @@ import Testing
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let store = try SQLiteStore.open(at: folder.path("dead.sqlite"), options: options)
-        #expect(try store.rows(matching: FetchRequest("Room")).count == 1)
+        #expect(try store.rows(matching: FetchSpecification("Room")).count == 1)
         try store.close()
         #expect(try files(in: folder) == ["dead.sqlite", "dead.sqlite-wal"])
         #expect(try Data(contentsOf: folder.url.appendingPathComponent("dead.sqlite-wal")) == log)
@@ -106,7 +106,7 @@ import Testing
         let reader = try SQLiteStore.open(at: test.path, options: options)
         let id = try test.reserve("Room")[0]
         try test.save(inserted: [try test.insertion(id)])
-        #expect(try reader.count(matching: FetchRequest("Room")) == 1)
+        #expect(try reader.count(matching: FetchSpecification("Room")) == 1)
         try reader.close()
         try test.store.close()
         #expect(try files(in: test.folder) == ["test.sqlite"])
@@ -118,7 +118,7 @@ import Testing
         _ = try SQLiteTestStore.query("PRAGMA journal_mode = DELETE", path: test.path)
         let before = try Data(contentsOf: URL(fileURLWithPath: test.path))
         var store = try SQLiteStore.open(at: test.path)
-        #expect(try store.count(matching: FetchRequest("Room")) == 0)
+        #expect(try store.count(matching: FetchSpecification("Room")) == 0)
         try store.close()
         #expect(try Data(contentsOf: URL(fileURLWithPath: test.path)) == before)
 
@@ -177,7 +177,7 @@ import Testing
             for _ in 0..<3 {
                 group.addTask {
                     for _ in 0..<200 {
-                        let names = try store.rows(matching: FetchRequest("Room"))
+                        let names = try store.rows(matching: FetchSpecification("Room"))
                             .map { try $0.value(at: slot) }
                         #expect(Set(names).count == 1)
                     }
@@ -218,7 +218,7 @@ import Testing
             }
             try await group.waitForAll()
         }
-        #expect(try store.count(matching: FetchRequest("Room")) == 240)
+        #expect(try store.count(matching: FetchSpecification("Room")) == 240)
         #expect(
             try test.query("SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME = 'Room'") == [["240"]])
     }

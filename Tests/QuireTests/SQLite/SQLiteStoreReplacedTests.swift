@@ -38,7 +38,7 @@ import Testing
     }
 
     private func count(_ store: SQLiteStore) throws -> Int {
-        try store.count(matching: FetchRequest("Room"))
+        try store.count(matching: FetchSpecification("Room"))
     }
 
     /// Makes the files at the path others than those that are open.

@@ -115,10 +115,10 @@ import Testing
         ])
         for name in lost { try FileManager.default.removeItem(atPath: "\(files)/\(name)") }
         var request = FetchRequest("Everything")
-        #expect(try test.store.rows(matching: request).count == 2)
+        #expect(try test.store.rows(matching: request.specification).count == 2)
         request.sortOrderings = [SortOrdering("int32")]
         request.propertiesToFetch = ["int32", "picture"]
-        let found = try test.store.dictionaries(matching: request)
+        let found = try test.store.dictionaries(matching: request.specification)
         #expect(found.map { $0["int32"] } == [1, 2])
         #expect(found.last?["picture"] == .binary(kept))
         guard case .external(let data)? = found.first?["picture"] else {
@@ -139,14 +139,14 @@ import Testing
             try test.insertion(company, ["name": "Acme", "note": .integer(12)]),
         ])
         try test.reopen()
-        let rows = try test.store.rows(matching: FetchRequest("party"))
+        let rows = try test.store.rows(matching: FetchSpecification("party"))
         #expect(rows.map(\.entity.name) == ["Person", "Company"])
         #expect(try test.value(person, "note") == "first")
         #expect(try test.value(company, "note") == .integer(12))
-        #expect(try test.store.count(matching: FetchRequest("Person")) == 1)
+        #expect(try test.store.count(matching: FetchSpecification("Person")) == 1)
         var exact = FetchRequest("party")
         exact.includesSubentities = false
-        #expect(try test.store.count(matching: exact) == 0)
+        #expect(try test.store.count(matching: exact.specification) == 0)
         // The same key under another entity's name is nobody.
         let wrong = ManagedObjectID(
             entityNumber: company.entityNumber, primaryKey: 1, store: test.store.identity)
@@ -160,10 +160,13 @@ import Testing
         var request = FetchRequest("Room")
         request.fetchLimit = 2
         request.fetchOffset = 1
-        #expect(try test.store.rows(matching: request).map(\.objectID) == [ids[1], ids[2]])
-        #expect(try test.store.count(matching: request) == 2)
+        #expect(
+            try test.store.rows(matching: request.specification).map(\.objectID) == [
+                ids[1], ids[2],
+            ])
+        #expect(try test.store.count(matching: request.specification) == 2)
         request.fetchLimit = 0
-        #expect(try test.store.count(matching: request) == 4)
+        #expect(try test.store.count(matching: request.specification) == 4)
     }
 
     @Test func rowsForManyIdentifiersComeInBatches() throws {

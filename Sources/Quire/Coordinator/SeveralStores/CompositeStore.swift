@@ -60,7 +60,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
     /// The stores that may have matches for a request.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`.
-    func members(for request: FetchRequest) throws -> [Member] {
+    func members(for request: FetchSpecification) throws -> [Member] {
         let entity = try layout.requireEntity(named: request.entityName)
         return members.filter {
             $0.entityNumbers.contains(entity.number) && !request.excludes($0.store.identity)
@@ -80,13 +80,13 @@ final class CompositeStore: PersistentStore, DictionarySource {
     private var empty: RowSet { RowSet([], layout: layout, store: identity) }
 
     /// Checks a request that no store can match.
-    private func check(_ request: FetchRequest) throws {
+    private func check(_ request: FetchSpecification) throws {
         _ = try ResolvedQuery(request, in: layout, store: identity)
     }
 
     // MARK: - Fetching
 
-    func rows(matching request: FetchRequest) throws -> RowSet {
+    func rows(matching request: FetchSpecification) throws -> RowSet {
         let members = try members(for: request)
         switch members.count {
         case 0:
@@ -97,7 +97,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
         }
     }
 
-    func count(matching request: FetchRequest) throws -> Int {
+    func count(matching request: FetchSpecification) throws -> Int {
         let members = try members(for: request)
         if members.isEmpty { try check(request) }
         if members.count == 1 { return try members[0].store.count(matching: request) }
@@ -109,7 +109,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
         return request.fetchLimit > 0 ? min(rest, request.fetchLimit) : rest
     }
 
-    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+    func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList {
         let members = try members(for: request)
         if members.count == 1 {
             let list = try members[0].store.objectIDs(matching: request)
@@ -120,7 +120,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
             bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
     }
 
-    func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
+    func dictionaries(matching request: FetchSpecification) throws -> FetchedDictionaries {
         let members = try members(for: request)
         if members.count == 1 { return try members[0].store.dictionaries(matching: request) }
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
@@ -133,7 +133,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
         return try DictionaryEvaluation(query: query, subjects: subjects).dictionaries()
     }
 
-    func dictionaryStream(matching request: FetchRequest) throws -> DictionaryStream {
+    func dictionaryStream(matching request: FetchSpecification) throws -> DictionaryStream {
         let members = try members(for: request)
         if members.count == 1 {
             return try DictionaryStream(request, of: members[0].store)
@@ -141,7 +141,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
         return DictionaryStream(try dictionaries(matching: request))
     }
 
-    func explain(_ request: FetchRequest) throws -> FetchExplanation {
+    func explain(_ request: FetchSpecification) throws -> FetchExplanation {
         let members = try members(for: request)
         guard members.count == 1 else {
             throw QuireError(
@@ -237,7 +237,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
 
     /// Updates store by store, in one transaction each.
     func update(_ request: BatchUpdateRequest) throws -> BatchResult {
-        let members = try members(for: FetchRequest(request.entityName))
+        let members = try members(for: FetchSpecification(request.entityName))
         return try combined(members.map { try $0.store.update(request) })
     }
 
@@ -296,12 +296,12 @@ extension StoreType {
 /// Every store returns its rows up to offset plus limit. Rows that compare equal, and all rows of unordered requests, are
 /// ordered by store, within a store in the store's order.
 struct CompositeFetch {
-    private let request: FetchRequest
+    private let request: FetchSpecification
     private let members: [CompositeStore.Member]
     private let combination: CompositeStore
 
     init(
-        _ request: FetchRequest, of members: [CompositeStore.Member],
+        _ request: FetchSpecification, of members: [CompositeStore.Member],
         in combination: CompositeStore
     ) {
         self.request = request

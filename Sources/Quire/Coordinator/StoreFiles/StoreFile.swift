@@ -311,7 +311,7 @@ extension PersistentStore {
     ) throws -> Bool {
         var members: Set<UInt64> = []
         var isShared = false
-        try objectIDs(matching: FetchRequest(owner.name)).forEachBatch {
+        try objectIDs(matching: FetchSpecification(owner.name)).forEachBatch {
             for member in try relatedObjects(of: $0, through: relationship).members
             where !members.insert(member).inserted {
                 isShared = true

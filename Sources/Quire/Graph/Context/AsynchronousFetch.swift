@@ -4,24 +4,25 @@ public import Foundation
 /// A request whose reading happens on another thread than the context's queue.
 ///
 /// ```swift
-/// let request = AsynchronousFetchRequest(fetchRequest: FetchRequest("Book")) { result in
-///     if case .objects(let books)? = result.finalResult { show(books) }
+/// let request = AsynchronousFetchRequest(fetchRequest: Book.fetchRequest()) { result in
+///     if let books = result.finalResult { show(books) }
 /// }
 /// let progress = context.execute(request).progress
 /// …
 /// progress.cancel()
 /// ```
-public struct AsynchronousFetchRequest {
+public struct AsynchronousFetchRequest<Object: ManagedObject> {
     /// The request to execute.
-    public var fetchRequest: FetchRequest
+    public var fetchRequest: FetchRequest<Object>
     /// The expected number of objects, for the progress; 0 if unknown.
     public var estimatedResultCount = 0
     /// Called once on the context's queue, with the result or the error.
-    public var completion: (AsynchronousFetchResult) -> Void
+    public var completion: (AsynchronousFetchResult<Object>) -> Void
 
     /// Creates a request.
     public init(
-        fetchRequest: FetchRequest, completion: @escaping (AsynchronousFetchResult) -> Void
+        fetchRequest: FetchRequest<Object>,
+        completion: @escaping (AsynchronousFetchResult<Object>) -> Void
     ) {
         self.fetchRequest = fetchRequest
         self.completion = completion
@@ -29,12 +30,12 @@ public struct AsynchronousFetchRequest {
 }
 
 /// The result of an ``AsynchronousFetchRequest``. Used on the context's queue.
-public final class AsynchronousFetchResult {
+public final class AsynchronousFetchResult<Object: ManagedObject> {
     /// The progress in rows: indeterminate if their number is unknown. It changes on the context's queue. Cancelling it, from
     /// any thread, interrupts the database; the error has the code `cancelled`.
     public let progress: Progress
-    /// The result of a request that has succeeded.
-    public internal(set) var finalResult: FetchResult?
+    /// The objects that a request which has succeeded has found.
+    public internal(set) var finalResult: FetchedObjects<Object>?
     /// The error of a request that has failed.
     public internal(set) var operationError: QuireError?
 
@@ -56,10 +57,12 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) on the context's queue only in unsaved changes; relationships are prefetched there, too.
     @discardableResult
-    public func execute(_ request: AsynchronousFetchRequest) -> AsynchronousFetchResult {
+    public func execute<Object>(
+        _ request: AsynchronousFetchRequest<Object>
+    ) -> AsynchronousFetchResult<Object> {
         checkQueue()
         let progress = Progress(totalUnitCount: Int64(request.estimatedResultCount))
-        let result = AsynchronousFetchResult(progress: progress)
+        let result = AsynchronousFetchResult<Object>(progress: progress)
         let end = OnQueue((context: self, result: result, request: request))
         let queue = queueMarker.queue
         do {
@@ -102,30 +105,16 @@ extension ManagedObjectContext {
     /// passed, interrupts the database.
     ///
     /// ```swift
-    /// let books = try await container.viewContext.fetchAsynchronously(FetchRequest("Book"))
+    /// let books = try await container.viewContext.fetchAsynchronously(Book.fetchRequest())
     /// ```
     ///
     /// Call it on the main actor, of a main-queue context.
     ///
-    /// - Throws: As ``fetch(_:)-(FetchRequest)``, and with code `cancelled`.
+    /// - Throws: As ``fetch(_:)``, and with code `cancelled`.
     @MainActor
-    public func fetchAsynchronously(
-        _ request: FetchRequest, progress: Progress? = nil
-    ) async throws -> FetchedObjects {
-        var request = request
-        request.resultType = .objects
-        guard
-            case .objects(let objects) = try await executeAsynchronously(
-                request, progress: progress)
-        else { preconditionFailure("A request for objects gave something else.") }
-        return objects
-    }
-
-    /// The result of a request by its ``FetchRequest/resultType``; see ``fetchAsynchronously(_:progress:)``.
-    @MainActor
-    public func executeAsynchronously(
-        _ request: FetchRequest, progress: Progress? = nil
-    ) async throws -> FetchResult {
+    public func fetchAsynchronously<Object>(
+        _ request: FetchRequest<Object>, progress: Progress? = nil
+    ) async throws -> FetchedObjects<Object> {
         let reported = OnQueue(progress)
         let fetch = try BackgroundFetch(request, context: self) { rows in
             DispatchQueue.main.async { reported.value??.completedUnitCount = Int64(rows) }
@@ -134,7 +123,7 @@ extension ManagedObjectContext {
         progress?.cancellationHandler = { monitor.cancel() }
         // Under a lock: the thread sanitizer does not see that resuming a continuation before its task awaits it orders the
         // reads before the code that follows.
-        let found = Lock<Result<BackgroundFetch.Payload, any Error>?>(nil)
+        let found = Lock<Result<BackgroundRows, any Error>?>(nil)
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 DispatchQueue.global(qos: .userInitiated).async {
@@ -169,7 +158,7 @@ extension ManagedObjectContext {
 }
 
 extension AsynchronousFetchResult {
-    fileprivate func end(_ result: Result<FetchResult, any Error>) {
+    fileprivate func end(_ result: Result<FetchedObjects<Object>, any Error>) {
         switch result {
         case .success(let found):
             finalResult = found
@@ -190,52 +179,33 @@ extension Progress {
     }
 }
 
-extension FetchResult {
-    /// The number of rows.
-    fileprivate var count: Int {
-        switch self {
-        case .objects(let objects): objects.count
-        case .objectIDs(let ids): ids.count
-        case .dictionaries(let dictionaries): dictionaries.count
-        case .count: 1
-        }
-    }
-}
-
 // MARK: - In the background
 
 /// A fetch that reads on another thread. It reads rows and identifiers, which are Sendable; on the context's queue the unsaved
 /// changes are overlaid, and objects are made.
 ///
 /// Made and finished on the context's queue.
-final class BackgroundFetch: RowHolder {
+final class BackgroundFetch<Object: ManagedObject>: RowHolder {
     private let context: ManagedObjectContext
-    private let request: FetchRequest
+    private let request: FetchSpecification
     private let keyPaths: [QueryKeyPath]
     private let plan: PendingChangeOverlay<ManagedObjectContext>.Plan?
     /// When the reading began, as ``StaleRowTracker`` counts.
     private let serial: UInt64
     let monitor: FetchMonitor
 
-    /// The rows or identifiers read.
-    enum Payload: Sendable {
-        case rows(RowSet)
-        case identifiers(ObjectIDList)
-        case dictionaries(FetchedDictionaries)
-        case count(Int)
-    }
-
     /// Checks a request.
     ///
-    /// - Throws: As ``ManagedObjectContext/fetch(_:)-(FetchRequest)``.
+    /// - Throws: As ``ManagedObjectContext/fetch(_:)``.
     init(
-        _ request: FetchRequest, context: ManagedObjectContext,
+        _ request: FetchRequest<Object>, context: ManagedObjectContext,
         report: @escaping @Sendable (_ rows: Int) -> Void
     ) throws {
         context.checkQueue()
         self.context = context
         monitor = FetchMonitor(report: report)
-        var request = request
+        var request = try request.specification(in: context.layout)
+        request.resultType = .objects
         request.watch.monitor = monitor
         keyPaths = try context.prefetchPaths(of: request)
         plan = try Self.plan(for: request, in: context)
@@ -255,69 +225,50 @@ final class BackgroundFetch: RowHolder {
     override var isComplete: Bool { false }
 
     private static func plan(
-        for request: FetchRequest, in context: ManagedObjectContext
+        for request: FetchSpecification, in context: ManagedObjectContext
     ) throws -> PendingChangeOverlay<ManagedObjectContext>.Plan? {
-        guard request.resultType != .dictionaries, context.overlayIsNeeded(for: request) else {
-            return nil
-        }
+        guard context.overlayIsNeeded(for: request) else { return nil }
         let plan = try PendingChangeOverlay(of: context, for: request).plan()
         return plan.isComplete ? nil : plan
     }
 
     /// Reads; to be called on another thread.
-    var reading: @Sendable () throws -> Payload {
-        let (request, source, monitor) = (request, context.source, monitor)
-        let store = context.persistentStoreCoordinator.store
-        let wide = plan?.source
-        let counts = request.resultType == .count && plan?.testsAll(request) != true
-        let readsIdentifiers = context.readsIdentifiers(request, keyPaths)
+    var reading: @Sendable () throws -> BackgroundRows {
+        let (request, source, monitor) = (plan?.source ?? request, context.source, monitor)
+        let readsIdentifiers = plan == nil && context.readsIdentifiers(request, keyPaths)
         return {
             try monitor.check()
-            if counts { return .count(try source.count(matching: wide ?? request)) }
-            if let wide { return .rows(try source.rows(matching: wide)) }
-            switch request.resultType {
-            case .objects where !readsIdentifiers:
-                return .rows(try source.rows(matching: request))
-            case .objects, .objectIDs:
-                return .identifiers(try source.objectIDs(matching: request))
-            case .dictionaries: return .dictionaries(try store.dictionaries(matching: request))
-            case .count: return .count(try source.count(matching: wide ?? request))
-            }
+            return readsIdentifiers
+                ? .identifiers(try source.objectIDs(matching: request))
+                : .rows(try source.rows(matching: request))
         }
     }
 
     /// Makes the result of the rows read. If a save or other changes of the context have made them insufficient, they are read
     /// again now.
-    func finish(_ payload: Payload) throws -> FetchResult {
+    func finish(_ found: BackgroundRows) throws -> FetchedObjects<Object> {
         context.checkQueue()
         try monitor.check()
-        if case .dictionaries(let dictionaries) = payload { return .dictionaries(dictionaries) }
-        let overlay = try PendingChangeOverlay(of: context, for: request)
         let present = try Self.plan(for: request, in: context)
         guard serial == context.staleRows.serial, present?.source == plan?.source,
             !request.shouldRefreshRefetchedObjects
         else {
             var request = request
             request.watch.monitor = nil
-            return try context.execute(request)
+            return try context.fetch(FetchRequest(request))
         }
-        switch payload {
+        switch found {
         case .rows(let found):
+            let overlay = try PendingChangeOverlay(of: context, for: request)
             let rows = try present.map { try overlay.rows($0, found: found) } ?? found
-            switch request.resultType {
-            case .count: return .count(rows.count)
-            case .objectIDs:
-                return .objectIDs(
-                    rows.indices.map { context.objectID(bits: rows.identifierBits(at: $0)) })
-            default: return .objects(try context.fetched(rows, request, keyPaths))
-            }
-        case .identifiers(let list) where request.resultType == .objects:
-            return .objects(context.fetched(list.bits, request, keyPaths))
-        case .identifiers(let list):
-            return .objectIDs(list.bits.map { context.objectID(bits: $0) })
-        case .dictionaries(let dictionaries): return .dictionaries(dictionaries)
-        case .count(let count):
-            return .count(try present.map { try overlay.count($0, stored: count) } ?? count)
+            return try context.fetched(rows, request, keyPaths)
+        case .identifiers(let list): return context.fetched(list.bits, request, keyPaths)
         }
     }
+}
+
+/// What a background fetch has read.
+enum BackgroundRows: Sendable {
+    case rows(RowSet)
+    case identifiers(ObjectIDList)
 }

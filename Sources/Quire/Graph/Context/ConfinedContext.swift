@@ -266,15 +266,15 @@ extension ConfinedContext: ObjectSource {
     var storeIdentity: StoreIdentity { coordinator.storeIdentity }
     var temporaryIdentity: StoreIdentity { coordinator.temporaryIdentity }
 
-    func rows(matching request: FetchRequest) throws -> RowSet {
+    func rows(matching request: FetchSpecification) throws -> RowSet {
         try read { try $0.rows(matching: request) }
     }
 
-    func count(matching request: FetchRequest) throws -> Int {
+    func count(matching request: FetchSpecification) throws -> Int {
         try read { try $0.count(matching: request) }
     }
 
-    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+    func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList {
         try read { try $0.objectIDs(matching: request) }
     }
 

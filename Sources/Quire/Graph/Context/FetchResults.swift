@@ -3,6 +3,7 @@
 /// Rows become stale when the context saves or refreshes their objects (``StaleRowTracker``); then objects are
 /// faults that read their rows again. Objects that were new at the time of the fetch are retained, because their
 /// identifiers change.
+@usableFromInline
 final class FetchResults: RowHolder {
     let context: ManagedObjectContext
     /// The rows; empty if there are identifiers.
@@ -87,7 +88,7 @@ final class FetchResults: RowHolder {
         }
     }
 
-    var count: Int { hasRows ? rows.count : identifiers.count }
+    @usableFromInline var count: Int { hasRows ? rows.count : identifiers.count }
 
     /// The number of batches that are held, for tests.
     var batchCount: Int { batches.count }
@@ -104,7 +105,11 @@ final class FetchResults: RowHolder {
     }
 
     /// The object at a position.
+    @usableFromInline
     func object(at position: Int) -> ManagedObject {
+        if hasRows && context.staleRows.serial == serial {
+            return context.object(for: rows, at: position)
+        }
         context.checkQueue()
         let bits = bits(at: position)
         if let object = newObjects[bits] { return object }
@@ -172,34 +177,29 @@ final class FetchResults: RowHolder {
 /// retained.
 ///
 /// The collection is a snapshot: later saves, insertions and deletions do not change its members. With a
-/// ``FetchRequest/fetchBatchSize`` it holds identifiers, and reads the rows around an accessed object; an object whose row no
+/// ``FetchSpecification/fetchBatchSize`` it holds identifiers, and reads the rows around an accessed object; an object whose row no
 /// longer exists is inaccessible (see ``ManagedObject``). Used on the context's queue.
-public struct FetchedObjects: RandomAccessCollection {
-    /// The rows, if they were read at once.
-    let rows: RowSet
-    let context: ManagedObjectContext
-    let results: FetchResults
+public struct FetchedObjects<Object: ManagedObject>: RandomAccessCollection {
+    @usableFromInline let results: FetchResults
 
-    init(results: FetchResults) {
-        rows = results.rows
-        context = results.context
-        self.results = results
-    }
+    init(results: FetchResults) { self.results = results }
 
     /// The first position: 0.
-    public var startIndex: Int { 0 }
+    @inlinable public var startIndex: Int { 0 }
     /// The number of objects.
-    public var endIndex: Int { results.count }
+    @inlinable public var endIndex: Int { results.count }
 
     /// The object at a position.
     ///
     /// - Complexity: O(1); no access to the store, unless the objects are read in batches and this one's has not
     ///   been read or was dropped again.
-    public subscript(position: Int) -> ManagedObject {
-        if results.hasRows && context.staleRows.serial == results.serial {
-            return context.object(for: rows, at: position)
+    @inlinable public subscript(position: Int) -> Object {
+        let object = results.object(at: position)
+        guard let typed = ManagedObject.object(object, as: Object.self) else {
+            preconditionFailure(
+                "\(object) is no \(Object.self), although its entity is bound to that.")
         }
-        return results.object(at: position)
+        return typed
     }
 
     /// The identifiers of the objects, without making them.
@@ -213,6 +213,7 @@ extension FetchedObjects: Sendable {}
 
 /// Holds rows of objects that need not be in memory: results of a fetch, prefetched rows, or a running background fetch.
 /// Registers with the context's ``StaleRowTracker`` on creation, and unregisters on deallocation.
+@usableFromInline
 class RowHolder {
     /// Whether its rows are known.
     var isComplete: Bool { true }

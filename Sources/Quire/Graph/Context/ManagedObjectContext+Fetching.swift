@@ -4,8 +4,9 @@ extension ManagedObjectContext {
     /// - Complexity: One query and a copy of the rows found. If the context has changes that can matter to the
     ///   request, O(*n*) in these too.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `storeUnavailable`.
-    public func fetch(_ request: FetchRequest) throws -> FetchedObjects {
+    public func fetch<Object>(_ request: FetchRequest<Object>) throws -> FetchedObjects<Object> {
         checkQueue()
+        let request = try request.specification(in: layout)
         let keyPaths = try prefetchPaths(of: request)
         if readsIdentifiers(request, keyPaths) {
             let identifiers = try overlaidIdentifiers(matching: request)
@@ -20,14 +21,14 @@ extension ManagedObjectContext {
     }
 
     /// Whether a fetch reads only identifiers at first.
-    func readsIdentifiers(_ request: FetchRequest, _ keyPaths: [QueryKeyPath]) -> Bool {
+    func readsIdentifiers(_ request: FetchSpecification, _ keyPaths: [QueryKeyPath]) -> Bool {
         request.fetchBatchSize > 0 || (!request.includesPropertyValues && keyPaths.isEmpty)
     }
 
     /// The objects of rows that were found for a request.
-    func fetched(
-        _ rows: RowSet, _ request: FetchRequest, _ keyPaths: [QueryKeyPath]
-    ) throws -> FetchedObjects {
+    func fetched<Object>(
+        _ rows: RowSet, _ request: FetchSpecification, _ keyPaths: [QueryKeyPath]
+    ) throws -> FetchedObjects<Object> {
         FetchedObjects(
             results: try FetchResults(
                 rows: rows, keyPaths: keyPaths,
@@ -36,9 +37,10 @@ extension ManagedObjectContext {
     }
 
     /// The objects of identifiers that were found for a request.
-    func fetched(
-        _ identifiers: ContiguousArray<UInt64>, _ request: FetchRequest, _ keyPaths: [QueryKeyPath]
-    ) -> FetchedObjects {
+    func fetched<Object>(
+        _ identifiers: ContiguousArray<UInt64>, _ request: FetchSpecification,
+        _ keyPaths: [QueryKeyPath]
+    ) -> FetchedObjects<Object> {
         FetchedObjects(
             results: FetchResults(
                 identifiers: identifiers, batchSize: max(request.fetchBatchSize, 0),
@@ -47,7 +49,7 @@ extension ManagedObjectContext {
 
     /// The new objects that a request has found.
     private func newObjects(
-        _ identifiers: some Sequence<UInt64>, _ request: FetchRequest
+        _ identifiers: some Sequence<UInt64>, _ request: FetchSpecification
     ) -> [UInt64: ManagedObject] {
         var result: [UInt64: ManagedObject] = [:]
         guard overlayIsNeeded(for: request) else { return result }
@@ -57,7 +59,7 @@ extension ManagedObjectContext {
         return result
     }
 
-    func prefetchPaths(of request: FetchRequest) throws -> [QueryKeyPath] {
+    func prefetchPaths(of request: FetchSpecification) throws -> [QueryKeyPath] {
         if request.relationshipKeyPathsForPrefetching.isEmpty { return [] }
         let entity = try layout.requireEntity(named: request.entityName)
         return try request.relationshipKeyPathsForPrefetching.map { text in
@@ -81,9 +83,9 @@ extension ManagedObjectContext {
     /// - Complexity: The source counts. If the context has changes that can matter to the request, O(*n*) in these too;
     ///   if its condition looks at other objects that have changed, every object of the entity is tested.
     /// - Throws: As ``fetch(_:)``.
-    public func count(for request: FetchRequest) throws -> Int {
+    public func count<Object>(for request: FetchRequest<Object>) throws -> Int {
         checkQueue()
-        return try overlaidCount(matching: request)
+        return try overlaidCount(matching: request.specification(in: layout))
     }
 
     /// The object of an identifier, without asking whether it exists: a fault, unless the context has it
@@ -263,48 +265,25 @@ extension ManagedObjectContext {
     }
 }
 
-// MARK: - Results of any kind
-
-/// The result of a request, by result type.
-public enum FetchResult {
-    /// The objects.
-    case objects(FetchedObjects)
-    /// The identifiers of the objects.
-    case objectIDs([ManagedObjectID])
-    /// Values of the objects, or of groups of them.
-    case dictionaries(FetchedDictionaries)
-    /// The number of the objects.
-    case count(Int)
-}
-
-@available(*, unavailable, message: "Fetched objects are used on their context's queue.")
-extension FetchResult: Sendable {}
+// MARK: - Other results
 
 extension ManagedObjectContext {
-    /// Executes a request; the result is of its ``FetchRequest/resultType``.
-    ///
-    /// - Throws: As ``fetch(_:)-(FetchRequest)``.
-    public func execute(_ request: FetchRequest) throws -> FetchResult {
-        switch request.resultType {
-        case .objects: .objects(try fetch(request))
-        case .objectIDs: .objectIDs(try fetchObjectIDs(request))
-        case .dictionaries: .dictionaries(try fetchDictionaries(request))
-        case .count: .count(try count(for: request))
-        }
-    }
-
     /// Fetches identifiers, including unsaved changes of this context and its parents.
     ///
-    /// - Throws: As ``fetch(_:)-(FetchRequest)``.
-    public func fetchObjectIDs(_ request: FetchRequest) throws -> [ManagedObjectID] {
+    /// - Throws: As ``fetch(_:)``.
+    public func fetchObjectIDs<Object>(
+        _ request: FetchRequest<Object>
+    ) throws -> [ManagedObjectID] {
         checkQueue()
-        return try overlaidIdentifiers(matching: request).map { objectID(bits: $0) }
+        return try overlaidIdentifiers(matching: request.specification(in: layout)).map {
+            objectID(bits: $0)
+        }
     }
 
     /// Values of the matching objects, or of groups of them, by column names.
     ///
     /// As in Core Data the values are the saved ones: unsaved changes of this context and its parents do not count, whatever
-    /// ``FetchRequest/includesPendingChanges`` is. Values keep their types: the minimum of dates is a date, an object is its
+    /// ``FetchSpecification/includesPendingChanges`` is. Values keep their types: the minimum of dates is a date, an object is its
     /// identifier.
     ///
     /// ```swift
@@ -321,45 +300,31 @@ extension ManagedObjectContext {
     /// - Complexity: One statement, or two if the predicate cannot be expressed in SQL. Columns that SQL cannot express are
     ///   computed in memory, from all rows.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `storeUnavailable`.
-    public func fetchDictionaries(_ request: FetchRequest) throws -> FetchedDictionaries {
+    public func fetchDictionaries<Object>(
+        _ request: FetchRequest<Object>
+    ) throws -> FetchedDictionaries {
         checkQueue()
-        return try persistentStoreCoordinator.store.dictionaries(matching: request)
+        return try persistentStoreCoordinator.store.dictionaries(
+            matching: request.specification(in: layout))
     }
 
-    /// Streams the dictionaries of ``fetchDictionaries(_:)-(FetchRequest)`` as they are read.
+    /// Streams the dictionaries of ``fetchDictionaries(_:)`` as they are read.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey` or `invalidQuery`.
-    package func streamDictionaries(_ request: FetchRequest) throws -> DictionaryStream {
+    package func streamDictionaries<Object>(
+        _ request: FetchRequest<Object>
+    ) throws -> DictionaryStream {
         checkQueue()
-        return try DictionaryStream(request, of: persistentStoreCoordinator.store)
+        return try DictionaryStream(
+            request.specification(in: layout), of: persistentStoreCoordinator.store)
     }
 
     /// The store's execution plan for a request: the statement, its bound values and SQLite's query plan. Unsaved changes,
     /// which contexts overlay on the results, are not part of it.
     ///
-    /// - Throws: As ``fetch(_:)-(FetchRequest)``, and with code `unsupported` if the store has no plans.
-    public func explain(_ request: FetchRequest) throws -> FetchExplanation {
+    /// - Throws: As ``fetch(_:)``, and with code `unsupported` if the store has no plans.
+    public func explain<Object>(_ request: FetchRequest<Object>) throws -> FetchExplanation {
         checkQueue()
-        return try persistentStoreCoordinator.store.explain(request)
-    }
-}
-
-extension ManagedObjectContext {
-    /// Fetches identifiers of a class's objects.
-    ///
-    /// - Throws: As ``fetch(_:)-(TypedFetchRequest<Object>)``.
-    public func fetchObjectIDs<Object: ManagedObject>(
-        _ request: TypedFetchRequest<Object>
-    ) throws -> [ManagedObjectID] {
-        try fetchObjectIDs(request.request(in: layout))
-    }
-
-    /// Fetches values of a class's objects, or of groups of them.
-    ///
-    /// - Throws: As ``fetchDictionaries(_:)-(FetchRequest)``.
-    public func fetchDictionaries<Object: ManagedObject>(
-        _ request: TypedFetchRequest<Object>
-    ) throws -> FetchedDictionaries {
-        try fetchDictionaries(request.request(in: layout))
+        return try persistentStoreCoordinator.store.explain(request.specification(in: layout))
     }
 }

@@ -63,19 +63,20 @@ enum PendingChangeEntry<Object> {
 
 extension PendingChangeLayer {
     /// Whether changes can matter to a request.
-    func overlayIsNeeded(for request: FetchRequest) -> Bool {
+    func overlayIsNeeded(for request: FetchSpecification) -> Bool {
         request.includesPendingChanges && hasChangedObjects
     }
 
     /// The rows matching a request, with the changes overlaid if it includes them.
-    func overlaidRows(matching request: FetchRequest) throws -> RowSet {
+    func overlaidRows(matching request: FetchSpecification) throws -> RowSet {
         guard overlayIsNeeded(for: request) else { return try source.rows(matching: request) }
         return try PendingChangeOverlay(of: self, for: request).rows()
     }
 
     /// The identifiers of the objects matching a request, with the changes overlaid if it includes them. Those of new objects
     /// may be temporary.
-    func overlaidIdentifiers(matching request: FetchRequest) throws -> ContiguousArray<UInt64> {
+    func overlaidIdentifiers(matching request: FetchSpecification) throws -> ContiguousArray<UInt64>
+    {
         guard overlayIsNeeded(for: request) else {
             return try source.objectIDs(matching: request).bits
         }
@@ -83,7 +84,7 @@ extension PendingChangeLayer {
     }
 
     /// The number of objects matching a request, with the changes overlaid if it includes them.
-    func overlaidCount(matching request: FetchRequest) throws -> Int {
+    func overlaidCount(matching request: FetchSpecification) throws -> Int {
         guard overlayIsNeeded(for: request) else { return try source.count(matching: request) }
         var request = request
         if isBeingSaved {
@@ -97,11 +98,11 @@ extension PendingChangeLayer {
 
     /// Whether a request is matched against saved values that differ from the present ones. Its results show the present ones
     /// nevertheless, without deleted objects.
-    private func hidesChanges(from request: FetchRequest) -> Bool {
+    private func hidesChanges(from request: FetchSpecification) -> Bool {
         !request.includesPendingChanges && hasChangedObjects
     }
 
-    func rows(matching request: FetchRequest) throws -> RowSet {
+    func rows(matching request: FetchSpecification) throws -> RowSet {
         let found = try overlaidRows(matching: request)
         guard hidesChanges(from: request) else { return found }
         var changed: [Object] = []
@@ -120,13 +121,13 @@ extension PendingChangeLayer {
         return found.arranged(picks, with: try rowSet(of: changed))
     }
 
-    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+    func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList {
         var found = try overlaidIdentifiers(matching: request)
         if hidesChanges(from: request) { found.removeAll(where: isDeleted) }
         return ObjectIDList(bits: found, store: storeIdentity)
     }
 
-    func count(matching request: FetchRequest) throws -> Int {
+    func count(matching request: FetchSpecification) throws -> Int {
         guard hidesChanges(from: request), changedObjects().contains(where: { !isThere($0) }) else {
             return try overlaidCount(matching: request)
         }

@@ -9,11 +9,11 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     typealias Object = Layer.Object
 
     let layer: Layer
-    let request: FetchRequest
+    let request: FetchSpecification
     let entity: ResolvedEntity
     let changed: [Object]
 
-    init(of layer: Layer, for request: FetchRequest) throws {
+    init(of layer: Layer, for request: FetchSpecification) throws {
         self.layer = layer
         self.request = request
         entity = try layer.layout.requireEntity(named: request.entityName)
@@ -36,12 +36,12 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     struct Plan {
         let resolved: ResolvedQuery
         /// The request for the source.
-        let source: FetchRequest
+        let source: FetchSpecification
         /// Whether the source's results need no overlay.
         let isComplete: Bool
 
         /// Whether every object of the entity is tested in memory, because the predicate refers to other changed objects.
-        func testsAll(_ request: FetchRequest) -> Bool {
+        func testsAll(_ request: FetchSpecification) -> Bool {
             source.predicate == nil && request.predicate != nil
         }
     }

@@ -152,14 +152,16 @@ extension ManagedObject {
             context.prefetchWindow = OrderedSet(found)
             return found.map { context.object(with: $0) }
         }
-        let objects = Array(try context.fetch(try request(of: property)))
+        let objects = Array(
+            try context.fetch(FetchRequest<ManagedObject>(request(of: property))))
         context.fetchedPropertyValues[objectID.bits, default: [:]][key] = objects.map(\.objectID)
         return objects
     }
 
-    private final func request(of property: FetchedPropertyDescription) throws -> FetchRequest {
+    private final func request(of property: FetchedPropertyDescription) throws -> FetchSpecification
+    {
         let template = property.fetchRequest
-        var request = FetchRequest(template.entityName)
+        var request = FetchSpecification(template.entityName)
         request.fetchLimit = template.fetchLimit
         request.includesSubentities = template.includesSubentities
         request.includesPendingChanges = template.includesPendingChanges

@@ -328,7 +328,7 @@ struct ValidationPredicateTest: QuerySubject {
 
     private func isSatisfied(_ predicate: ValidationPredicate) throws -> Bool {
         do {
-            var request = FetchRequest(entity.name)
+            var request = FetchSpecification(entity.name)
             request.predicate = replaced(in: try QueryPredicate(format: predicate.format))
             return try ResolvedQuery(request, in: queryLayout, allowsTransient: true).matches(self)
         } catch let error as QuireError {

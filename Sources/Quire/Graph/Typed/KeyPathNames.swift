@@ -239,8 +239,8 @@ extension EntityClass where Self: ManagedObject {
     /// - Throws: ``QuireError`` with code `unsupported`, as ``QueryPredicate/init(_:)`` and ``SortOrdering/init(_:)``.
     public static func fetchRequest(
         where predicate: Predicate<Self>? = nil, sortBy descriptors: [SortDescriptor<Self>] = []
-    ) throws -> TypedFetchRequest<Self> {
-        TypedFetchRequest(
+    ) throws -> FetchRequest<Self> {
+        FetchRequest(
             predicate: try predicate.map { try QueryPredicate($0) },
             sortOrderings: try descriptors.map { try SortOrdering($0) })
     }

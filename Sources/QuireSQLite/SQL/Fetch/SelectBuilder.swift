@@ -369,7 +369,7 @@ final class CompilationContext {
     }
 
     /// The LIMIT clause; `nil` if the request has no bounds.
-    static func limit(of request: FetchRequest) -> SQLFragment? {
+    static func limit(of request: FetchSpecification) -> SQLFragment? {
         let limit = max(request.fetchLimit, 0)
         let offset = max(request.fetchOffset, 0)
         if limit == 0, offset == 0 { return nil }

@@ -25,7 +25,7 @@ import Testing
         /// Objects held, so that merges find them.
         var held: [ManagedObject] = []
         /// Results held whose relationships' contents were read ahead, and nobody has asked for yet.
-        var readAhead: [FetchedObjects] = []
+        var readAhead: [FetchedObjects<ManagedObject>] = []
 
         init(seed: UInt64) throws {
             stack = try TestStack()

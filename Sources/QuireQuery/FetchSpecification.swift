@@ -4,12 +4,12 @@ import Synchronization
 /// Describes the objects to fetch, and their order.
 ///
 /// ```swift
-/// var request = FetchRequest("Book")
+/// var request = FetchSpecification("Book")
 /// request.predicate = try QueryPredicate(format: "author.name == %@ AND year < %d", "Jane Austen", 1815)
 /// request.sortOrderings = [SortOrdering("title")]
 /// let books = try context.fetch(request)
 /// ```
-public struct FetchRequest: Sendable, Hashable {
+public struct FetchSpecification: Sendable, Hashable {
     /// The entity of the fetched objects.
     public var entityName: String
     /// The condition; `nil` for all objects.
@@ -38,7 +38,7 @@ public struct FetchRequest: Sendable, Hashable {
     /// objects this determines which are found; their values are those of the context, or of its parent. A child does not
     /// find objects deleted in its parent.
     public var includesPendingChanges = true
-    /// The kind of result of ``ManagedObjectContext/execute(_:)-(FetchRequest)``.
+    /// The kind of result of ``ManagedObjectContext/execute(_:)-(FetchSpecification)``.
     public var resultType = ResultType.objects
     /// The columns of a request for dictionaries: key paths through to-one relationships, and named expressions. Without any
     /// they are the entity's attributes, or the grouping expressions.
