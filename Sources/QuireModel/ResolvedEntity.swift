@@ -221,6 +221,18 @@ extension ResolvedEntity {
 }
 
 extension ResolvedEntity {
+    /// The property of a key.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey`, listing the existing properties.
+    package func requireProperty(_ key: String) throws -> Property {
+        if let property = properties[key] { return property }
+        throw QuireError(
+            .unknownKey,
+            "\(name) has no property “\(key)”; its properties are: "
+                + propertyNames.joined(separator: ", ") + ".",
+            subject: .init(entity: name, property: key))
+    }
+
     /// The slot of an attribute, of a composite's element (`location.latitude`), or of a to-one relationship.
     public func slot(named name: String) -> Int? {
         switch properties[name] {

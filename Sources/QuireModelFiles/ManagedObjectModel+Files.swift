@@ -29,8 +29,7 @@ extension ManagedObjectModel {
         contentsOf path: String
     ) throws -> (model: ManagedObjectModel, remarks: [String]) {
         guard let information = try FileSystem.information(at: path) else {
-            throw QuireError(
-                .notFound, "There is no model at “\(path)”.", subject: .init(file: path))
+            throw QuireError.notFound("model", at: path)
         }
         if information.kind != .folder { return try ModelFile.read(file: path) }
         let versions = try ModelVersions(contentsOf: path)

@@ -38,8 +38,7 @@ public struct ModelVersions: Sendable, Hashable {
     public init(contentsOf path: String) throws {
         self.path = path
         guard try FileSystem.information(at: path)?.kind == .folder else {
-            throw QuireError(
-                .notFound, "There is no model folder at “\(path)”.", subject: .init(file: path))
+            throw QuireError.notFound("model folder", at: path)
         }
         let files = try FileSystem.names(in: path)
         let isCompiled = path.hasSuffix(ModelFile.compiledVersionsExtension)
@@ -183,11 +182,7 @@ extension ModelVersions {
     ///   version that cannot be compiled; `alreadyExists`; `inputOutput` and others if it cannot be written. On failure
     ///   nothing remains on disk.
     public func compile(to path: String) throws -> [String] {
-        if FileSystem.exists(path) {
-            throw QuireError(
-                .alreadyExists, "There is a “\(path)” already; remove it or choose another name.",
-                subject: .init(file: path))
-        }
+        if FileSystem.exists(path) { throw QuireError.alreadyExists(at: path) }
         var remarks: [String] = []
         var files: [(name: String, data: Data)] = []
         var list = CompiledVersionList(currentName: currentName, hashes: [:])

@@ -46,11 +46,7 @@ public enum StoreRepair {
         _ path: String, model: ManagedObjectModel? = nil, options: Options = Options()
     ) throws -> StoreRepairReport {
         let path = FileSystem.absolute(path)
-        if OpenDatabaseRegistry.contains(path) {
-            throw QuireError(
-                .locked, "“\(path)” is open in this process; close it before repairing it.",
-                subject: .init(file: path))
-        }
+        try OpenDatabaseRegistry.requireClosed(path, before: "repairing it")
         guard let wait = options.lockWait else { return try repairNow(path, model, options) }
         var failure: QuireError?
         let report = try wait.polling(path) { rest -> StoreRepairReport? in

@@ -17,6 +17,20 @@ package struct SQLiteCatalogReader {
         try texts("SELECT name FROM sqlite_schema WHERE type = 'table'")
     }
 
+    /// The names of all tables of a store.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the database is no store.
+    package func storeTables(path: String) throws -> Set<String> {
+        let tables = Set(try tableNames())
+        for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” is a SQLite database but no store: it has no table \(table).",
+                subject: .init(file: path))
+        }
+        return tables
+    }
+
     /// The tables with columns, and the entities in Core Data's metadata tables, if any.
     package func catalog() throws -> SQLCatalog {
         let tables = try tableNames().filter { $0.utf8.first == UInt8(ascii: "Z") }.map { name in
@@ -112,6 +126,31 @@ package struct SQLiteMetadataReader {
                     subject: .init(file: path))
             }
             return (uuid, statement.data(1))
+        }
+    }
+}
+
+extension SQLiteConnection {
+    /// The model that a store carries, in our form or in Core Data's; `nil` if it carries none.
+    package func carriedModel(path: String) throws -> ManagedObjectModel? {
+        func content(of table: String) throws -> Data {
+            guard try hasTable(table) else { return Data() }
+            return try withStatement("SELECT Z_CONTENT FROM \(table)") {
+                try $0.step() ? $0.data(0) : Data()
+            }
+        }
+        do {
+            let xml = try content(of: SQLiteTables.model)
+            if !xml.isEmpty {
+                return try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model)
+            }
+            let archive = try content(of: SQLiteTables.modelCache)
+            if archive.isEmpty { return nil }
+            return try ManagedObjectModel(modelCache: archive, name: SQLiteTables.modelCache)
+        } catch let error as QuireError {
+            throw QuireError(
+                .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
+                subject: .init(file: path), underlying: error)
         }
     }
 }

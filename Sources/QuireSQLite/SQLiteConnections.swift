@@ -105,7 +105,7 @@ final class SQLiteConnections: Sendable {
         } catch let failure as SQLiteFailure {
             throw failure.error(path: storePath, schema: schema)
         }
-        throw closedError()
+        throw QuireError.closed(storePath)
     }
 
     /// Reads through the writing connection, which still has the file open when new connections cannot open it.
@@ -123,7 +123,7 @@ final class SQLiteConnections: Sendable {
     /// meanwhile. Nothing is written, not even the preparations of the first save.
     func readByWriter<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
         do {
-            return try readByWriter(body, insteadOfThrowing: closedError())
+            return try readByWriter(body, insteadOfThrowing: QuireError.closed(storePath))
         } catch let failure as SQLiteFailure {
             throw failure.error(path: storePath, schema: schema)
         }
@@ -155,14 +155,14 @@ final class SQLiteConnections: Sendable {
         } catch let failure as SQLiteFailure {
             throw failure.error(path: storePath, schema: schema)
         }
-        throw closedError()
+        throw QuireError.closed(storePath)
     }
 
     /// Reopens the file after a failure that left the on-disk state unknown; see ``WriterRecovery``. If that fails, the next
     /// save tries again. Called with the lock held.
     private func reopen() throws {
         if let writer, let poison = writer.poison, !writer.mayBeReopened { throw poison }
-        guard !isClosed.load(ordering: .acquiring) else { throw closedError() }
+        guard !isClosed.load(ordering: .acquiring) else { throw QuireError.closed(storePath) }
         let old = writer
         let reopening = WriterRecovery(
             source: source, options: options, hasLog: hasLog.load(ordering: .acquiring))
@@ -327,10 +327,5 @@ final class SQLiteConnections: Sendable {
             .invalidState,
             "Nothing but objects can be saved to “\(storePath)” while several saves are made one; do it before or afterwards.",
             subject: .init(file: storePath))
-    }
-
-    private func closedError() -> QuireError {
-        QuireError(
-            .storeUnavailable, "“\(storePath)” has been closed.", subject: .init(file: storePath))
     }
 }

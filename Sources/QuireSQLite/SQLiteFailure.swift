@@ -3,6 +3,7 @@ import Glibc
 internal import QuireModel
 internal import QuireProtection
 internal import QuireQuery
+internal import QuireStore
 package import QuireSystem
 
 /// A failed SQLite call: its result code and message.
@@ -206,12 +207,9 @@ extension SQLiteFailure {
                 .constraintConflict, "“\(path)” does not allow the change: \(message).",
                 subject: .init(file: path), underlying: self)
         }
-        let names = found.properties.map { "“\($0)”" }.joined(separator: " and ")
-        return QuireError(
-            .constraintConflict,
-            "Another “\(found.entity)” has the same \(names), which must be unique; change one of them.",
-            subject: .init(entity: found.entity, property: found.properties.first, file: path),
-            underlying: self)
+        var error = QuireError.notUnique(found.properties, of: found.entity, file: path)
+        error.underlying = self
+        return error
     }
 }
 

@@ -166,6 +166,14 @@ package enum OpenDatabaseRegistry {
             && FileSystem.exists(path + "-wal")
     }
 
+    /// Throws if the file at a path is open. `purpose`: what must wait until it is closed.
+    package static func requireClosed(_ path: String, before purpose: String) throws {
+        guard contains(path) else { return }
+        throw QuireError(
+            .locked, "“\(path)” is open in this process; close it before \(purpose).",
+            subject: .init(file: path))
+    }
+
     /// One canonical name for a file by any path, even if it does not exist yet.
     private static func resolved(_ path: String) -> String {
         let folder = URL(fileURLWithPath: FileSystem.folder(of: path)).resolvingSymlinksInPath()

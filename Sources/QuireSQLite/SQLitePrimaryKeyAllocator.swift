@@ -25,7 +25,7 @@ extension SQLiteStore {
     public func reserveObjectIDs(
         for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
-        if isReadOnly && !options.isOnlyWriter { throw readOnlyError() }
+        if isReadOnly && !options.isOnlyWriter { throw QuireError.readOnly(storePath) }
         if count == 0 { return [] }
         let root = entity.rootNumber
         // Read outside the lock, which a save acquires while it holds the connection.

@@ -65,10 +65,7 @@ struct SQLiteReferenceCheck {
 
     private func exists(_ id: ManagedObjectID) throws -> Bool {
         guard store.identity.owns(id) else {
-            throw QuireError(
-                .invalidValue,
-                "\(id.shortDescription) is to be referred to, but is no object of “\(store.storePath)”.",
-                subject: .init(object: id.uriRepresentation, file: store.storePath))
+            throw QuireError.foreign(id, "to be referred to", path: store.storePath)
         }
         let table = store.schema.entity(number: id.entityNumber).tableName
         return try connection.integer(

@@ -39,9 +39,7 @@ extension SQLiteStore {
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.
     public static func metadata(at path: String) throws -> StoreMetadata {
         let path = FileSystem.absolute(path)
-        guard exists(at: path) else {
-            throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
-        }
+        guard exists(at: path) else { throw QuireError.notFound(at: path) }
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let source = try SQLiteDatabaseFile(path: path, isReadOnly: true)

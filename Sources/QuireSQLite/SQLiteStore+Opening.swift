@@ -38,17 +38,11 @@ extension SQLiteStore {
         hasItsKeys: Bool = true
     ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
-        guard exists(at: path) else {
-            throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
-        }
+        guard exists(at: path) else { throw QuireError.notFound(at: path) }
         guard
             try StorePath.isInMemory(path)
                 || FileSystem.information(at: path)?.kind == .regular
-        else {
-            throw QuireError(
-                .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
-                subject: .init(file: path))
-        }
+        else { throw QuireError.noStoreFile(at: path) }
         let collects = options.isOnlyWriter && !options.isReadOnly && !isInUse(path)
         let source = try SQLiteDatabaseFile(
             path: path, isReadOnly: options.isReadOnly, protection: options.protection)
@@ -165,13 +159,7 @@ private struct SQLiteStoreOpening {
     /// Reads the model, unless it is passed, and maps it to the catalog.
     private func read(_ given: ManagedObjectModel?, _ known: ResolvedModel?) throws -> Found {
         let reader = SQLiteCatalogReader(connection: connection)
-        let tables = Set(try reader.tableNames())
-        for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
-            throw QuireError(
-                .invalidFormat,
-                "“\(path)” is a SQLite database but no store: it has no table \(table).",
-                subject: .init(file: path))
-        }
+        let tables = try reader.storeTables(path: path)
         let (uuid, propertyList) = try SQLiteMetadataReader(connection: connection, path: path)
             .row()
         let metadata = try StoreMetadata(storeUUID: uuid, propertyList: propertyList, path: path)
@@ -179,7 +167,7 @@ private struct SQLiteStoreOpening {
         let catalog = try reader.catalog()
         let (schema, reason) = try schemaOrInferred(
             catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
-        ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
+        ) { try known ?? layout(given, metadata) }
         // After the tables, whose errors are more specific.
         if carriesModel, given != nil || known != nil {
             try checkHashes(of: schema.layout.model, metadata)
@@ -232,52 +220,13 @@ private struct SQLiteStoreOpening {
     }
 
     private func layout(
-        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>,
-        _ metadata: StoreMetadata
+        _ given: ManagedObjectModel?, _ metadata: StoreMetadata
     ) throws -> ResolvedModel {
-        var model = try model(given, isCarried: isCarried, tables: tables)
+        guard var model = try given ?? connection.carriedModel(path: path) else {
+            throw QuireError.noModel(carriedBy: path)
+        }
         if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
         return try model.binding(classes: options.objectClasses).layout()
-    }
-
-    private func model(
-        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>
-    ) throws -> ManagedObjectModel {
-        if let given { return given }
-        if !isCarried { return try modelOfCoreData(tables: tables) }
-        let xml = try connection.withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.model)") {
-            try $0.step() ? $0.data(0) : Data()
-        }
-        return try carried { try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model) }
-    }
-
-    /// The model that Core Data has stored in the model cache.
-    private func modelOfCoreData(tables: Set<String>) throws -> ManagedObjectModel {
-        var archive = Data()
-        if tables.contains(SQLiteTables.modelCache) {
-            archive = try connection.withStatement(
-                "SELECT Z_CONTENT FROM \(SQLiteTables.modelCache)"
-            ) { try $0.step() ? $0.data(0) : Data() }
-        }
-        if archive.isEmpty {
-            throw QuireError(
-                .incompatibleModel,
-                "“\(path)” does not carry its model; say which model it was made with.",
-                subject: .init(file: path))
-        }
-        return try carried {
-            try ManagedObjectModel(modelCache: archive, name: SQLiteTables.modelCache)
-        }
-    }
-
-    private func carried(
-        _ read: () throws -> ManagedObjectModel
-    ) throws -> ManagedObjectModel {
-        do { return try read() } catch let error as QuireError {
-            throw QuireError(
-                .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
-                subject: .init(file: path), underlying: error)
-        }
     }
 
     /// Compares the version hashes of a store made here with the model's, so that a model with different properties is not

@@ -338,12 +338,9 @@ extension SQLiteStore {
                     progress?.totalUnitCount = Int64(backup.pageCount)
                     progress?.completedUnitCount =
                         Int64(backup.pageCount - backup.remainingCount)
-                    if progress?.isCancelled == true {
-                        throw QuireError(
-                            .cancelled,
-                            "Replacing the content of “\(storePath)” was cancelled; it is as it was.",
-                            subject: .init(file: storePath))
-                    }
+                    try progress?.checkCancelled(
+                        "Replacing the content of “\(storePath)” was cancelled; it is as it was.",
+                        file: storePath)
                 }
                 try backup.finish()
                 try writer.connection.files?.checkAfterCommit()

@@ -155,7 +155,7 @@ public final class SQLiteStore: PersistentStore {
     package func withWriter<Result>(
         joining: Bool = false, _ body: (SQLiteWriter) throws -> Result
     ) throws -> Result {
-        if isReadOnly { throw readOnlyError() }
+        if isReadOnly { throw QuireError.readOnly(storePath) }
         return try connections.write(joining: joining) { writer in
             if !writer.isJournalReady {
                 try connections.prepareJournal(writer)
@@ -198,7 +198,7 @@ public final class SQLiteStore: PersistentStore {
     public func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID] {
-        if isReadOnly { throw readOnlyError() }
+        if isReadOnly { throw QuireError.readOnly(storePath) }
         if changes.isEmpty {
             try beforeCommit()
             return []
@@ -207,12 +207,6 @@ public final class SQLiteStore: PersistentStore {
             try SQLiteSave(store: self, writer: $0, changes: changes).run(
                 beforeCommit: beforeCommit)
         }
-    }
-
-    func readOnlyError() -> QuireError {
-        QuireError(
-            .readOnly, "“\(storePath)” was opened for reading only and cannot be changed.",
-            subject: .init(file: storePath))
     }
 
     func didFindExternalCommit() { externalCommits.add(1, ordering: .relaxed) }

@@ -66,6 +66,30 @@ package struct BatchInsertRow {
                 entity: entity.name, object: holder.uriRepresentation, file: file))
     }
 
+    /// The error for a row that has values of two stored objects.
+    package func heldTwice(
+        _ first: ManagedObjectID, _ second: ManagedObjectID, _ properties: [String], file: String?
+    ) -> QuireError {
+        QuireError(
+            .constraintConflict,
+            "\(first.shortDescription) and \(second.shortDescription) each have values of the row that must be unique, so "
+                + "neither can take it over; change the row.",
+            subject: .init(
+                entity: entity.name, property: properties.first, object: second.uriRepresentation,
+                file: file, relatedObjects: [first.uriRepresentation]))
+    }
+
+    /// The error for a row that names an object which does not exist.
+    package func notFound(
+        _ target: ManagedObjectID, _ relationship: ResolvedEntity.Relationship
+    ) -> QuireError {
+        QuireError(
+            .notFound,
+            "“\(entity.name).\(relationship.name)” is to lead to \(target.shortDescription), which is not there.",
+            subject: .init(
+                entity: entity.name, property: relationship.name, object: target.uriRepresentation))
+    }
+
     private mutating func set(_ value: AttributeValue, at index: Int) throws {
         let slot = entity.slots[index]
         try entity.requireSettable(slot)

@@ -342,11 +342,7 @@ package struct NewStoreLocation {
             throw QuireError(
                 .readOnly, "“\(path)” cannot be made for reading only.", subject: .init(file: path))
         }
-        if isTaken {
-            throw QuireError(
-                .alreadyExists, "There is a “\(path)” already; remove it or choose another name.",
-                subject: .init(file: path))
-        }
+        if isTaken { throw QuireError.alreadyExists(at: path) }
         let folder = FileSystem.folder(of: path)
         guard try isInMemory || FileSystem.information(at: folder)?.kind == .folder else {
             throw QuireError(

@@ -4,18 +4,6 @@ package import QuireSystem
 
 /// Settable properties of batch requests.
 extension ResolvedEntity {
-    /// The property of a key.
-    ///
-    /// - Throws: ``QuireError`` with code `unknownKey`.
-    func requireProperty(_ key: String) throws -> Property {
-        if let property = properties[key] { return property }
-        throw QuireError(
-            .unknownKey,
-            "\(name) has no property “\(key)”; its properties are: "
-                + propertyNames.joined(separator: ", ") + ".",
-            subject: .init(entity: name, property: key))
-    }
-
     /// Whether a batch request can set an attribute.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if not.

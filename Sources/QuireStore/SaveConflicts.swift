@@ -177,15 +177,8 @@ public struct ConstraintConflict: Sendable {
 
     /// The failures: one for each object that would have to change.
     func errors(file: String?) -> [QuireError] {
-        let names = constraint.map { "“\($0)”" }.joined(separator: " and ")
-        return conflictingObjectIDs.dropFirst(databaseObjectID == nil ? 1 : 0).map { id in
-            QuireError(
-                .constraintConflict,
-                "Another “\(entityName)” has the same \(names), which must be unique; change one of them. "
-                    + "The object is \(id.shortDescription).",
-                subject: .init(
-                    entity: entityName, property: constraint.first, object: id.uriRepresentation,
-                    file: file))
+        conflictingObjectIDs.dropFirst(databaseObjectID == nil ? 1 : 0).map {
+            QuireError.notUnique(constraint, of: entityName, $0, file: file)
         }
     }
 }

@@ -283,6 +283,23 @@ import Testing
         #expect(try stack.coordinator.store.count(matching: FetchSpecification("Book")) == 0)
     }
 
+    @Test func onlyAFileIsMigrated() throws {
+        let folder = try TemporaryFolder()
+        for (path, code) in [
+            (folder.path, QuireError.Code.invalidFormat), (folder.path("none"), .notFound),
+        ] {
+            var error = #expect(throws: QuireError.self) {
+                try SQLiteStore.migrate(at: path, to: Self.newModel())
+            }
+            #expect(error?.code == code)
+            error = #expect(throws: QuireError.self) {
+                _ = try SQLiteStore.isStore(at: path, compatibleWith: Self.newModel())
+            }
+            #expect(error?.code == code)
+            #expect(error?.subject.file == path)
+        }
+    }
+
     @Test @MainActor func whatAnotherProcessHasMigratedIsNotWrittenByTheOldModel() throws {
         let stack = try TestStack()
         try stack.fill(books: 3)

@@ -68,10 +68,7 @@ struct AtomicBatchDelete {
         case .objectIDs(let ids):
             for id in ids {
                 guard layout.isStored(id.bits), contents.identity.owns(id) else {
-                    throw QuireError(
-                        .invalidValue,
-                        "\(id) is to be deleted, but is no saved object of \(path.map { "“\($0)”" } ?? "the store").",
-                        subject: .init(object: id.uriRepresentation, file: path))
+                    throw QuireError.foreign(id, "to be deleted", path: path)
                 }
                 if let row = contents.object(id.bits) { add(row) }
             }
@@ -137,14 +134,7 @@ struct AtomicBatchDelete {
             layout.rowKey(id.bits) == layout.rowKey(row.objectID.bits)
         else { return }
         guard inverse.description.isOptional else {
-            let found = related.objectID
-            throw QuireError(
-                .validation,
-                "“\(inverse.name)” of \(found.shortDescription) is required, and leads to a “\(row.entity.name)” that is to be "
-                    + "deleted; delete both, or let it lead elsewhere.",
-                subject: .init(
-                    entity: found.entityName, property: inverse.name,
-                    object: found.uriRepresentation, rule: .required))
+            throw QuireError.required(inverse, of: related.objectID, deleting: row.entity)
         }
         let key = layout.rowKey(related.objectID.bits)
         if touched[key] == nil {

@@ -76,20 +76,12 @@ struct AtomicBatchInsert {
     private mutating func write(_ values: [String: AttributeValue]) throws {
         try row.take(values)
         for (relationship, target) in row.references where contents.object(target.bits) == nil {
-            throw QuireError(
-                .notFound,
-                "“\(entity.name).\(relationship.name)” is to lead to \(target.shortDescription), which is not there.",
-                subject: .init(
-                    entity: entity.name, property: relationship.name,
-                    object: target.uriRepresentation))
+            throw row.notFound(target, relationship)
         }
         let failure = row.failureAsNew()
         if let (holder, properties) = try holder() {
             guard policy != .error else {
-                throw QuireError(
-                    .constraintConflict,
-                    "Another “\(entity.name)” has the same \(properties.map { "“\($0)”" }.joined(separator: " and ")), which must be unique; change one of them.",
-                    subject: .init(entity: entity.name, property: properties.first, file: path))
+                throw QuireError.notUnique(properties, of: entity.name, file: path)
             }
             if policy == .overwrite, let failure { throw failure }
             return try update(holder)
@@ -176,13 +168,7 @@ struct AtomicBatchInsert {
                 let ids = [other.bits, holder].map {
                     ManagedObjectID(bits: $0, store: contents.identity)
                 }
-                throw QuireError(
-                    .constraintConflict,
-                    "\(ids[0].shortDescription) and \(ids[1].shortDescription) each have values of the row that must be unique, so neither can take it over; change the row.",
-                    subject: .init(
-                        entity: entity.name, property: key.properties.first,
-                        object: ids[1].uriRepresentation, file: path,
-                        relatedObjects: [ids[0].uriRepresentation]))
+                throw row.heldTwice(ids[0], ids[1], key.properties, file: path)
             }
             found = found ?? (holder, key.properties)
         }

@@ -43,12 +43,7 @@ struct AtomicBatchUpdate {
     )
 
     private func assignments(of entity: ResolvedEntity) throws -> [Assignment] {
-        guard !request.propertiesToUpdate.isEmpty else {
-            throw QuireError(
-                .invalidQuery,
-                "The batch update of “\(entity.name)” names no properties to update.",
-                subject: .init(entity: entity.name))
-        }
+        try request.requireProperties()
         var resolver = PredicateResolver(
             entity: entity, layout: layout, store: identity, allowsTransient: false)
         var result: [Assignment] = []

@@ -134,10 +134,7 @@ extension AtomicStore {
         let carried = try metadata.carriedModel(path: path)
         let named = known?.model ?? model ?? carried
         guard let model = try named ?? infer?(data, path) else {
-            throw QuireError(
-                .incompatibleModel,
-                "“\(path)” does not carry its model; say which model it was made with.",
-                subject: .init(file: path))
+            throw QuireError.noModel(carriedBy: path)
         }
         if let carried { try requireSame(model, as: carried, path: path) }
         let layout = try known ?? model.binding(classes: options.objectClasses).layout()
@@ -177,14 +174,7 @@ extension AtomicStore {
         _ path: String, lockWait: FileLockWait? = nil
     ) throws -> (file: AtomicStoreFile, data: Data) {
         let path = FileSystem.absolute(path)
-        guard let information = try FileSystem.information(at: path) else {
-            throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
-        }
-        guard information.kind == .regular else {
-            throw QuireError(
-                .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
-                subject: .init(file: path))
-        }
+        try FileSystem.requireStoreFile(at: path)
         let file = AtomicStoreFile(
             path: path, lockWait: lockWait, protection: try StoreProtection.find(forStoreAt: path))
         return (file, try file.read())

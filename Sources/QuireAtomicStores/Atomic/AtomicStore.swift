@@ -146,10 +146,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
             if let renumbered = contents?.renumbered() { contents = renumbered }
             return contents
         }
-        guard let contents else {
-            throw QuireError(
-                .storeUnavailable, "“\(name)” has been closed.", subject: .init(file: path))
-        }
+        guard let contents else { throw QuireError.closed(path, name: name) }
         return contents
     }
 
@@ -195,7 +192,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     public func reserveObjectIDs(
         for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
-        if isReadOnly { throw readOnlyError() }
+        if isReadOnly { throw QuireError.readOnly(path, name: name) }
         _ = try currentContents()
         let first = try takeKeys(count)
         return (0..<Int64(count)).map {
@@ -281,7 +278,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     func transaction<Result>(
         _ body: (inout Transaction) throws -> Result, beforeCommit: () throws -> Void = {}
     ) throws -> Result {
-        if isReadOnly { throw readOnlyError() }
+        if isReadOnly { throw QuireError.readOnly(path, name: name) }
         checkNotInBatch()
         saving.lock()
         defer { saving.unlock() }
@@ -320,12 +317,6 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
             batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
             "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to."
         )
-    }
-
-    private func readOnlyError() -> QuireError {
-        QuireError(
-            .readOnly, "“\(name)” was opened for reading only and cannot be changed.",
-            subject: .init(file: path))
     }
 
     // MARK: - Records and metadata

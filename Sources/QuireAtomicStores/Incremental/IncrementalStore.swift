@@ -223,7 +223,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
         try requireOpen()
-        if isReadOnly { throw readOnlyError() }
+        if isReadOnly { throw QuireError.readOnly(path, name: type.rawValue) }
         return try obtainPermanentIDs(for: entity, count: count).map {
             try objectID(for: entity, primaryKey: $0)
         }
@@ -240,7 +240,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID] {
         try requireOpen()
-        if isReadOnly { throw readOnlyError() }
+        if isReadOnly { throw QuireError.readOnly(path, name: type.rawValue) }
         if !changes.records.isEmpty, !capabilities.contains(.records) {
             throw QuireError(
                 .unsupported,
@@ -260,19 +260,10 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         return save.derived
     }
 
-    private func readOnlyError() -> QuireError {
-        QuireError(
-            .readOnly,
-            "“\(path ?? type.rawValue)” was opened for reading only and cannot be changed.",
-            subject: .init(file: path))
-    }
-
     /// - Throws: ``QuireError`` with code `storeUnavailable` if it has been closed.
     func requireOpen() throws {
         if isClosed.load(ordering: .acquiring) {
-            throw QuireError(
-                .storeUnavailable, "“\(path ?? type.rawValue)” has been closed.",
-                subject: .init(file: path))
+            throw QuireError.closed(path, name: type.rawValue)
         }
     }
 

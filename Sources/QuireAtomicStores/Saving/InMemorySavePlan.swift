@@ -387,10 +387,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         var missing: [(id: ManagedObjectID, change: MergeConflict.Change)] = []
         for id in targets {
             guard rows.identity.owns(id) else {
-                throw QuireError(
-                    .invalidValue,
-                    "\(id.shortDescription) is to be referred to, but is no object of \(path.map { "“\($0)”" } ?? "the store").",
-                    subject: .init(object: id.uriRepresentation, file: path))
+                throw QuireError.foreign(id, "to be referred to", path: path)
             }
             if try !exists(id.bits) {
                 missing.append((id, updated.contains(id) ? .update : .reference))

@@ -46,7 +46,7 @@ extension Assignment {
     @MainActor
     func resolved(for entity: ResolvedEntity, in document: DocumentSession) throws -> PropertyChange
     {
-        switch try entity.requireProperty(named: key) {
+        switch try entity.requireProperty(key) {
         case .attribute(let slot):
             return .attribute(key: key, try value(of: entity.slots[slot], in: entity))
         case .relationship(let index):
@@ -167,18 +167,6 @@ enum PropertyChange {
 }
 
 extension ResolvedEntity {
-    /// The property of a name.
-    ///
-    /// - Throws: `QuireError` with code `unknownKey`, naming the properties there are.
-    func requireProperty(named name: String) throws -> Property {
-        if let property = properties[name] { return property }
-        throw QuireError(
-            .unknownKey,
-            "\(self.name) has no property “\(name)”; its properties are: "
-                + "\(propertyNames.joined(separator: ", ")).",
-            subject: .init(entity: self.name, property: name))
-    }
-
     /// The dotted names of a composite attribute's elements.
     func elementNames(of composite: String) -> [String] {
         guard case .composite(let slots)? = properties[composite] else { return [] }

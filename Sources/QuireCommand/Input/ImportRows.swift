@@ -270,7 +270,7 @@ enum ImportColumn {
         }
         let parts = name.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
             .map(String.init)
-        switch try entity.requireProperty(named: parts[0]) {
+        switch try entity.requireProperty(parts[0]) {
         case .relationship(let index):
             let relationship = entity.relationships[index]
             guard parts.count == 2 else {
@@ -278,7 +278,7 @@ enum ImportColumn {
                 return
             }
             let destination = layout.destination(of: relationship)
-            guard case .attribute(let slot) = try destination.requireProperty(named: parts[1]),
+            guard case .attribute(let slot) = try destination.requireProperty(parts[1]),
                 let attribute = destination.slots[slot].attribute
             else {
                 throw QuireError(

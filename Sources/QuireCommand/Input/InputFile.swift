@@ -40,8 +40,7 @@ enum InputFile {
     private static func open(_ path: String) throws -> FileHandle {
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
-            throw QuireError(
-                .notFound, "There is no file “\(path)”.", subject: .init(file: path))
+            throw QuireError.notFound("file", at: path)
         }
         if isFolder.boolValue {
             throw QuireError(

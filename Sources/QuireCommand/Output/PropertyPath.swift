@@ -92,7 +92,7 @@ struct PropertyPath {
             default: continue
             }
         }
-        switch try entity.requireProperty(named: names[0]) {
+        switch try entity.requireProperty(names[0]) {
         case .attribute(let slot): return (.attribute(slot: entity.slots[slot]), 1)
         case .composite: return (.composite(key: names[0], entity: entity), 1)
         case .relationship(let index):

@@ -20,12 +20,7 @@ extension DocumentSession {
             return new
         }
         let object = try context.existingObject(with: coordinator.objectID(for: text))
-        guard !object.isDeleted else {
-            throw QuireError(
-                .notFound, "There is no object \(object.objectID.shortDescription).",
-                subject: .init(
-                    entity: object.entity.name, object: object.objectID.uriRepresentation))
-        }
+        guard !object.isDeleted else { throw context.notFound(object.objectID) }
         return object
     }
 

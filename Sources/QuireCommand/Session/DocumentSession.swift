@@ -141,11 +141,7 @@ final class DocumentSession {
                 path: path, kind: .store, backing: .store(store, context),
                 coordinator: coordinator,
                 isInteractive: isInteractive)
-        case .archive:
-            throw QuireError(
-                .unsupported,
-                "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
-                subject: .init(file: path))
+        case .archive: throw DocumentPath.archiveError(path)
         }
     }
 

@@ -154,11 +154,28 @@ enum DocumentPath {
     static func kind(of path: String) throws -> DocumentSession.Kind {
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
-            throw QuireError(
-                .notFound, "There is no document “\(path)”.", subject: .init(file: path))
+            throw QuireError.notFound("document", at: path)
         }
         if isFolder.boolValue { return .package }
         return isArchive(path) ? .archive : .store
+    }
+
+    /// Throws unless there is a document package at a path.
+    ///
+    /// - Parameter advice: What is possible with packages only, or instead.
+    static func requirePackage(_ path: String, _ advice: String) throws {
+        if try kind(of: path) == .package { return }
+        throw QuireError(
+            .unsupported, "“\(path)” is no document package; \(advice).", subject: .init(file: path)
+        )
+    }
+
+    /// The error of a command that does not take an archive.
+    static func archiveError(_ path: String) -> QuireError {
+        QuireError(
+            .unsupported,
+            "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
+            subject: .init(file: path))
     }
 
     /// Whether a file begins like a zip archive or Zstandard data.

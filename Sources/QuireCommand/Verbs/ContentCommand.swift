@@ -36,12 +36,7 @@ struct ContentDocument: ParsableArguments {
     func with<Result>(
         writing: Bool, _ body: (DocumentPackage) throws -> Result
     ) throws -> Result {
-        guard try DocumentPath.kind(of: path) == .package else {
-            throw QuireError(
-                .unsupported,
-                "“\(path)” is no document package; only those have additional content.",
-                subject: .init(file: path))
-        }
+        try DocumentPath.requirePackage(path, "only those have additional content")
         try unlock.unlock(path)
         let package = try DocumentPackage.open(
             at: path, readOnly: !writing, waiting: wait.lockWait(for: path))
@@ -62,11 +57,7 @@ struct ContentDocument: ParsableArguments {
         let path = path.hasSuffix("/") ? String(path.dropLast()) : path
         let files = try package.additionalContent()
         let meant = files.filter { $0.path == path || $0.path.hasPrefix(path + "/") }
-        if meant.isEmpty {
-            throw QuireError(
-                .notFound, "“\(package.layout.path)” has no additional content “\(path)”.",
-                subject: .init(file: path))
-        }
+        if meant.isEmpty { throw QuireError.noContent(path, in: package.layout.path) }
         return meant
     }
 }
@@ -169,7 +160,7 @@ struct ContentAddCommand: AsyncParsableCommand {
         let path = prefix + (name ?? URL(fileURLWithPath: file).standardized.lastPathComponent)
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: file, isDirectory: &isFolder) else {
-            throw QuireError(.notFound, "There is no “\(file)”.", subject: .init(file: file))
+            throw QuireError.notFound(at: file)
         }
         return isFolder.boolValue
             ? try DocumentPackage.additionalContent(ofFolder: file, at: path) : [path: .file(file)]
@@ -210,10 +201,7 @@ struct ContentGetCommand: AsyncParsableCommand {
                 }
             }
             if FileManager.default.fileExists(atPath: output) {
-                throw QuireError(
-                    .alreadyExists,
-                    "There is a “\(output)” already; remove it or choose another name.",
-                    subject: .init(file: output))
+                throw QuireError.alreadyExists(at: output)
             }
             if isFile { return try copy(file, from: package, toPath: output) }
             let prefix = file.hasSuffix("/") ? file.count : file.count + 1
@@ -245,9 +233,7 @@ struct ContentGetCommand: AsyncParsableCommand {
         _ path: String, from package: DocumentPackage, by write: (Data) throws -> Void
     ) throws {
         guard let source = try package.additionalContentHandle(at: path) else {
-            throw QuireError(
-                .notFound, "“\(package.layout.path)” has no additional content “\(path)”.",
-                subject: .init(file: path))
+            throw QuireError.noContent(path, in: package.layout.path)
         }
         do {
             while let piece = try source.read(upToCount: 1 << 20), !piece.isEmpty {

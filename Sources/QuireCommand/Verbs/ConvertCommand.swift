@@ -63,11 +63,7 @@ struct ConvertCommand: AsyncParsableCommand {
         switch try DocumentPath.kind(of: path) {
         case .package: store = DocumentPackageLayout(path: path).store
         case .store: store = path
-        case .archive:
-            throw QuireError(
-                .unsupported,
-                "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
-                subject: .init(file: path))
+        case .archive: throw DocumentPath.archiveError(path)
         }
         try DocumentPackage.checkOutside(newPath)
         let source = try StoreFile(at: store)

@@ -56,11 +56,7 @@ struct ExportCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         let output = Output(json: json, reportsChanges: true)
-        guard try DocumentPath.kind(of: path) == .package else {
-            throw QuireError(
-                .unsupported, "“\(path)” is no document package; only those are exported.",
-                subject: .init(file: path))
-        }
+        try DocumentPath.requirePackage(path, "only those are exported")
         try unlock.unlock(path)
         let isInClear = try removeProtection && DocumentPackage.fileProtection(at: path) != .none
         let package = try DocumentPackage.open(at: path, readOnly: true)

@@ -57,12 +57,7 @@ struct MigrateCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: json, reportsChanges: !dryRun)
         let kind = try DocumentPath.kind(of: path)
-        if kind == .archive {
-            throw QuireError(
-                .unsupported,
-                "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
-                subject: .init(file: path))
-        }
+        if kind == .archive { throw DocumentPath.archiveError(path) }
         try unlock.unlock(path)
         let store =
             kind == .package ? DocumentPackageLayout(path: path).store : path

@@ -79,11 +79,7 @@ struct ProtectCommand: AsyncParsableCommand {
                 .unsupported,
                 "“\(path)” is a bare store, whose protection is chosen by the program that makes it; this command protects document packages.",
                 subject: .init(file: path))
-        case .archive:
-            throw QuireError(
-                .unsupported,
-                "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
-                subject: .init(file: path))
+        case .archive: throw DocumentPath.archiveError(path)
         }
         // Also after an interruption, when there is no keybag to read any more.
         if erase { return try eraseKeys() }

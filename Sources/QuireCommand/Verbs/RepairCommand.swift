@@ -46,10 +46,7 @@ struct RepairCommand: AsyncParsableCommand {
             report = try DocumentPackage.repair(
                 at: path, model: model, options: repair, waiting: wait.lockWait(for: path))
         case .store: report = try StoreRepair.repair(path, model: model, options: repair)
-        case .archive:
-            throw QuireError(
-                .unsupported, "“\(path)” is an archive; extract it before repairing it.",
-                subject: .init(file: path))
+        case .archive: throw DocumentPath.archiveError(path)
         }
         try print(report, output)
         try output.flush()

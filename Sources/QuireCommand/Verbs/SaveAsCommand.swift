@@ -93,12 +93,7 @@ private struct DocumentCopy {
     init(of path: String, keepingDamage: Bool) throws {
         self.path = path
         self.keepingDamage = keepingDamage
-        guard try DocumentPath.kind(of: path) == .package else {
-            throw QuireError(
-                .unsupported,
-                "“\(path)” is no document package; a store is copied by convert, an archive by extract.",
-                subject: .init(file: path))
-        }
+        try DocumentPath.requirePackage(path, "a store is copied by convert, an archive by extract")
     }
 
     func write(to newPath: String, replacing: Bool, waiting: LockWait) throws {

@@ -85,11 +85,7 @@ struct VersionsDocument: ParsableArguments {
 
     /// Also unlocks it, before anything is opened.
     private func checkKind() throws {
-        guard try DocumentPath.kind(of: path) == .package else {
-            throw QuireError(
-                .unsupported, "“\(path)” is no document package; only those have versions.",
-                subject: .init(file: path))
-        }
+        try DocumentPath.requirePackage(path, "only those have versions")
         try unlock.unlock(path)
     }
 }

@@ -92,7 +92,8 @@ struct ArchiveExtraction {
         var found: [ArchiveManifest.Entry] = []
         var total: Int64 = 0
         while let entry = try reader.next() {
-            try checkCancelled()
+            try progress?.checkCancelled(
+                "The extraction of “\(archive)” was cancelled.", file: archive)
             if case .other(let what) = entry.kind {
                 throw invalid("has the entry “\(entry.path)”, which is \(what)")
             }
@@ -142,7 +143,8 @@ struct ArchiveExtraction {
         var digest = SHA256()
         try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in
             while true {
-                try checkCancelled()
+                try progress?.checkCancelled(
+                    "The extraction of “\(archive)” was cancelled.", file: archive)
                 let count = try reader.read(into: buffer)
                 if count == 0 { return }
                 size += Int64(count)
@@ -189,14 +191,6 @@ struct ArchiveExtraction {
         QuireError(
             .invalidFormat, "“\(archive)” is no archive of a document: it \(what).",
             subject: .init(file: archive))
-    }
-
-    private func checkCancelled() throws {
-        if progress?.isCancelled == true {
-            throw QuireError(
-                .cancelled, "The extraction of “\(archive)” was cancelled.",
-                subject: .init(file: archive))
-        }
     }
 }
 

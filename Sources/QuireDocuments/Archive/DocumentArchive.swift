@@ -328,7 +328,8 @@ struct ArchiveExport {
     private func write(_ items: [Item], to archive: ArchiveWriter) throws {
         var entries: [ArchiveManifest.Entry] = []
         for item in items {
-            try checkCancelled()
+            try progress?.checkCancelled(
+                "The export to “\(destination)” was cancelled.", file: destination)
             if item.isFolder {
                 try archive.addFolder(String(item.path.dropLast()))
                 entries.append(.init(path: item.path, size: 0, sha256: ""))
@@ -354,7 +355,8 @@ struct ArchiveExport {
         try archive.addFile(item.path, size: item.size) { write in
             try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in
                 while rest > 0 {
-                    try checkCancelled()
+                    try progress?.checkCancelled(
+                        "The export to “\(destination)” was cancelled.", file: destination)
                     let wanted = min(Int(clamping: rest), buffer.count)
                     let count = try file.read(
                         into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]))
@@ -375,14 +377,6 @@ struct ArchiveExport {
         let result = digest.finalize().hexadecimal
         try verify(item.name, result)
         return result
-    }
-
-    private func checkCancelled() throws {
-        if progress?.isCancelled == true {
-            throw QuireError(
-                .cancelled, "The export to “\(destination)” was cancelled.",
-                subject: .init(file: destination))
-        }
     }
 }
 

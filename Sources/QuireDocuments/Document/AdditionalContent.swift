@@ -39,9 +39,7 @@ public struct AdditionalContent {
         try checkWritable()
         let open = try document.opened()
         guard open.contentNames.contains(path) else {
-            throw QuireError(
-                .notFound, "“\(document.path)” has no additional content “\(path)”.",
-                subject: .init(file: path))
+            throw QuireError.noContent(path, in: document.path)
         }
         open.changeContent(.removal, at: path)
         document.scheduleAutosave()
@@ -57,11 +55,7 @@ public struct AdditionalContent {
     }
 
     func checkWritable() throws {
-        if document.isReadOnly {
-            throw QuireError(
-                .readOnly, "“\(document.path)” was opened for reading only and cannot be changed.",
-                subject: .init(file: document.path))
-        }
+        if document.isReadOnly { throw QuireError.readOnly(document.path) }
     }
 }
 

@@ -68,10 +68,7 @@ public struct DocumentDraft: Sendable, Hashable {
         }
         guard let list, let format = list[Key.format]?.integer else { throw Self.damaged(nil) }
         guard format <= Self.format else {
-            throw QuireError(
-                .unsupported,
-                "The draft has the format \(format), this version reads up to \(Self.format); open the document with a "
-                    + "newer version.")
+            throw QuireError.newerFormat("The draft", format, readable: Self.format)
         }
         guard case .date(let date)? = list[Key.date], let objects = list[Key.objects]?.data,
             let files = list[Key.files]?.dictionary, let removed = list[Key.removedFiles]?.array

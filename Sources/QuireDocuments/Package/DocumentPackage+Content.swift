@@ -31,11 +31,7 @@ extension DocumentPackage {
         var changes = AdditionalContentChanges()
         for path in removed {
             let path = path.precomposedStringWithCanonicalMapping
-            guard names.contains(path) else {
-                throw QuireError(
-                    .notFound, "“\(layout.path)” has no additional content “\(path)”.",
-                    subject: .init(file: path))
-            }
+            guard names.contains(path) else { throw QuireError.noContent(path, in: layout.path) }
             names.remove(path)
             changes.files[path] = .removal
         }
@@ -220,20 +216,13 @@ extension DocumentPackage {
     }
 
     func checkMayWrite() throws {
-        if isReadOnly {
-            throw QuireError(
-                .readOnly, "“\(layout.path)” was opened for reading only and cannot be changed.",
-                subject: .init(file: layout.path))
-        }
+        if isReadOnly { throw QuireError.readOnly(layout.path) }
     }
 
     private func checkCancelled(_ progress: Progress?) throws {
-        if progress?.isCancelled == true {
-            throw QuireError(
-                .cancelled,
-                "Replacing the content of “\(layout.path)” was cancelled; it is as it was.",
-                subject: .init(file: layout.path))
-        }
+        try progress?.checkCancelled(
+            "Replacing the content of “\(layout.path)” was cancelled; it is as it was.",
+            file: layout.path)
     }
 }
 

@@ -154,11 +154,8 @@ struct DocumentMetadata: Equatable {
     static func checkFormat(of layout: DocumentPackageLayout) throws {
         guard let format = dictionary(of: layout)[Key.format] as? Int else { return }
         if format > currentFormat {
-            throw QuireError(
-                .unsupported,
-                "“\(layout.path)” has the format \(format), this version reads up to \(currentFormat); "
-                    + "open it with a newer version.",
-                subject: .init(file: layout.path))
+            throw QuireError.newerFormat(
+                "“\(layout.path)”", format, readable: currentFormat, file: layout.path)
         }
     }
 

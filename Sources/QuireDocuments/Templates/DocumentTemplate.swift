@@ -25,10 +25,7 @@ public struct DocumentTemplate: Sendable, Hashable {
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder),
             isFolder.boolValue
-        else {
-            throw QuireError(
-                .notFound, "There is no template folder “\(path)”.", subject: .init(file: path))
-        }
+        else { throw QuireError.notFound("template folder", at: path) }
         // What is in it is addressed by paths that begin with this.
         self.path = FileSystem.absolute(path)
         name = URL(fileURLWithPath: path, isDirectory: true).standardizedFileURL.lastPathComponent

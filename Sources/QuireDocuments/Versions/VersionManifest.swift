@@ -91,10 +91,8 @@ struct VersionManifest: Codable, Equatable {
             throw damaged(error)
         }
         if format > Self.currentFormat {
-            throw QuireError(
-                .unsupported,
-                "“\(path)” has the format \(format), this version reads up to \(Self.currentFormat).",
-                subject: .init(file: path))
+            throw QuireError.newerFormat(
+                "“\(path)”", format, readable: Self.currentFormat, file: path)
         }
         let sizes = externalFiles.values.map(\.size) + content.values + [storeSize, addedSize]
         guard sizes.allSatisfy({ $0 >= 0 && $0 <= 1 << 50 }),

@@ -167,11 +167,8 @@ extension VersionStore {
         progress?.totalUnitCount = manifest.storeSize
         var written: Int64 = 0
         for node in BlockDigest.list(Array(manifest.nodes)) {
-            if progress?.isCancelled == true {
-                throw QuireError(
-                    .cancelled, "Reading a version of “\(layout.path)” was cancelled.",
-                    subject: .init(file: layout.path))
-            }
+            try progress?.checkCancelled(
+                "Reading a version of “\(layout.path)” was cancelled.", file: layout.path)
             guard let digests = blocks.block(node) else { throw damaged(id) }
             for digest in BlockDigest.list(digests) {
                 guard let block = blocks.block(digest) else { throw damaged(id) }

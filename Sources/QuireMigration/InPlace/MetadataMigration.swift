@@ -22,20 +22,11 @@ struct MetadataMigration {
         _ connection: SQLiteConnection, path: String, model given: ManagedObjectModel?
     ) throws -> MetadataMigration {
         let reader = SQLiteCatalogReader(connection: connection)
-        let tables = Set(try reader.tableNames())
-        for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
-            throw QuireError(
-                .invalidFormat,
-                "“\(path)” is a SQLite database but no store: it has no table \(table).",
-                subject: .init(file: path))
-        }
+        let tables = try reader.storeTables(path: path)
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
         guard let model = try given ?? connection.carriedModel(path: path) else {
-            throw QuireError(
-                .incompatibleModel,
-                "“\(path)” does not carry its model; say which model it was made with.",
-                subject: .init(file: path))
+            throw QuireError.noModel(carriedBy: path)
         }
         do {
             let schema = try SQLSchema(

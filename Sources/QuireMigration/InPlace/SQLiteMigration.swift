@@ -54,14 +54,8 @@ struct SQLiteMigration {
                 .readOnly, "“\(path)” cannot be migrated for reading only; open it for writing.",
                 subject: .init(file: path))
         }
-        guard try FileSystem.information(at: path)?.kind == .regular else {
-            throw QuireError(.notFound, "There is no store “\(path)”.", subject: .init(file: path))
-        }
-        if OpenDatabaseRegistry.contains(path) {
-            throw QuireError(
-                .locked, "“\(path)” is open in this process; close it before it is migrated.",
-                subject: .init(file: path))
-        }
+        try FileSystem.requireStoreFile(at: path)
+        try OpenDatabaseRegistry.requireClosed(path, before: "migrating it")
         let source = try SQLiteDatabaseFile(path: path, isReadOnly: false)
         defer { source.release() }
         do {

@@ -89,22 +89,14 @@ struct StoreExamination {
 
     init(_ path: String) throws {
         let path = FileSystem.absolute(path)
-        guard try FileSystem.information(at: path)?.kind == .regular else {
-            throw QuireError(.notFound, "There is no store “\(path)”.", subject: .init(file: path))
-        }
+        try FileSystem.requireStoreFile(at: path)
         let source = try SQLiteDatabaseFile(path: path, isReadOnly: true)
         defer { source.release() }
         do {
             let connection = try source.connect(.reading, options: SQLiteStoreOptions())
             defer { connection.close() }
             let reader = SQLiteCatalogReader(connection: connection)
-            let tables = Set(try reader.tableNames())
-            for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
-                throw QuireError(
-                    .invalidFormat,
-                    "“\(path)” is a SQLite database but no store: it has no table \(table).",
-                    subject: .init(file: path))
-            }
+            let tables = try reader.storeTables(path: path)
             metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
             catalog = try reader.catalog()
             isOurs = tables.contains(SQLiteTables.model)
@@ -142,31 +134,6 @@ struct StoreExamination {
         let best = fits.map(\.1).min()
         if exactly, best?.isExact != true { return [] }
         return fits.filter { $0.1 == best }.map(\.0).sorted()
-    }
-}
-
-extension SQLiteConnection {
-    /// The model that a store carries, in our form or in Core Data's; `nil` if it carries none.
-    package func carriedModel(path: String) throws -> ManagedObjectModel? {
-        func content(of table: String) throws -> Data {
-            guard try hasTable(table) else { return Data() }
-            return try withStatement("SELECT Z_CONTENT FROM \(table)") {
-                try $0.step() ? $0.data(0) : Data()
-            }
-        }
-        do {
-            let xml = try content(of: SQLiteTables.model)
-            if !xml.isEmpty {
-                return try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model)
-            }
-            let archive = try content(of: SQLiteTables.modelCache)
-            if archive.isEmpty { return nil }
-            return try ManagedObjectModel(modelCache: archive, name: SQLiteTables.modelCache)
-        } catch let error as QuireError {
-            throw QuireError(
-                .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
-                subject: .init(file: path), underlying: error)
-        }
     }
 }
 

@@ -150,6 +150,14 @@ extension PredicateResolver {
 }
 
 extension BatchUpdateRequest {
+    /// - Throws: ``QuireError`` with code `invalidQuery` if it updates nothing.
+    package func requireProperties() throws {
+        if !propertiesToUpdate.isEmpty { return }
+        throw QuireError(
+            .invalidQuery, "The batch update of “\(entityName)” names no properties to update.",
+            subject: .init(entity: entityName))
+    }
+
     /// The fetch request for the objects to update.
     package var objects: FetchSpecification {
         var request = FetchSpecification(entityName, predicate: predicate)

@@ -38,19 +38,11 @@ struct DatabasePages {
     ///   `invalidFormat` if it is too short to hold anything.
     init(path: String, cipher: PageCipher? = nil) throws {
         let path = FileSystem.absolute(path)
-        if OpenDatabaseRegistry.contains(path) {
-            throw QuireError(
-                .locked, "“\(path)” is open in this process; close it before recovering it.",
-                subject: .init(file: path))
-        }
+        try OpenDatabaseRegistry.requireClosed(path, before: "recovering it")
         try SQLiteFiles.check(path)
         file = try OpenFile.open(path, for: .reading)
         let information = try file.information()
-        guard information.kind == .regular else {
-            throw QuireError(
-                .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
-                subject: .init(file: path))
-        }
+        guard information.kind == .regular else { throw QuireError.noStoreFile(at: path) }
         let size = Int(clamping: information.size)
         let logFile =
             FileSystem.exists(path + "-wal")

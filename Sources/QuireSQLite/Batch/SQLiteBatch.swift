@@ -276,14 +276,8 @@ struct SQLiteUniqueRows {
                 continue
             }
             if let found, found != holder {
-                throw QuireError(
-                    .constraintConflict,
-                    "\(found.objectID.shortDescription) and \(holder.objectID.shortDescription) each have values "
-                        + "of the row that must be unique, so neither can take it over; change the row.",
-                    subject: .init(
-                        entity: entity.name, property: constraint.properties.first,
-                        object: holder.objectID.uriRepresentation, file: store.storePath,
-                        relatedObjects: [found.objectID.uriRepresentation]))
+                throw row.heldTwice(
+                    found.objectID, holder.objectID, constraint.properties, file: store.storePath)
             }
             found = holder
         }

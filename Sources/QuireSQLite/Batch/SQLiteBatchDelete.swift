@@ -44,10 +44,7 @@ struct SQLiteBatchDelete {
                     rootNumber: query.entity.rootNumber)
             case .objectIDs(let ids):
                 if let other = ids.first(where: { !store.owns($0) }) {
-                    throw QuireError(
-                        .invalidValue,
-                        "\(other) is to be deleted, but is no saved object of “\(store.storePath)”.",
-                        subject: .init(object: other.uriRepresentation, file: store.storePath))
+                    throw QuireError.foreign(other, "to be deleted", path: store.storePath)
                 }
                 self = .objectIDs(ids)
             }
@@ -187,13 +184,7 @@ private final class SQLiteBatchDeletion {
                 ? objectID(statement.integer(0), statement.integer(1), destination) : nil
         }
         guard let found, let inverse = store.layout.inverse(of: relationship) else { return }
-        throw QuireError(
-            .validation,
-            "“\(inverse.name)” of \(found.shortDescription) is required, and leads to a “\(entity.name)” that is to be "
-                + "deleted; delete both, or let it lead elsewhere.",
-            subject: .init(
-                entity: found.entityName, property: inverse.name, object: found.uriRepresentation,
-                rule: .required))
+        throw QuireError.required(inverse, of: found, deleting: entity)
     }
 
     // MARK: Rows
@@ -338,12 +329,7 @@ final class SQLiteBatchReferences {
                 "SELECT Z_ENT FROM \(SQLName.quoted(place.tableName)) WHERE Z_PK = ?",
                 target.primaryKey)
             guard let found, place.subtreeStoreNumbers.contains(Int(found)) else {
-                throw QuireError(
-                    .notFound,
-                    "“\(entity.name).\(relationship.name)” is to lead to \(target.shortDescription), which is not there.",
-                    subject: .init(
-                        entity: entity.name, property: relationship.name,
-                        object: target.uriRepresentation))
+                throw row.notFound(target, relationship)
             }
             if known.count >= Self.maximumCount { known.removeAll(keepingCapacity: true) }
             known.insert(target.bits)

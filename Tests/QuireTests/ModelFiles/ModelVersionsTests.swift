@@ -123,7 +123,7 @@ import Testing
         let missing = folder.path("Missing.xcdatamodeld")
         let error = #expect(throws: QuireError.self) { try ManagedObjectModel(contentsOf: missing) }
         #expect(error?.code == .notFound)
-        #expect(error?.message == "There is no model at “\(missing)”.")
+        #expect(error?.message == "There is no model “\(missing)”.")
         #expect(code { _ = try ModelVersions(contentsOf: missing) } == .notFound)
         #expect(code { _ = try ManagedObjectModel(contentsOf: folder.path) } == .invalidFormat)
         try FileSystem.makeFolder(path)

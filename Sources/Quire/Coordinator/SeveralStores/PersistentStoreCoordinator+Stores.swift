@@ -86,11 +86,7 @@ extension PersistentStoreCoordinator {
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, or the errors of closing it.
     public func remove(_ store: any PersistentStore) throws {
-        guard stores.withLock({ $0.remove(store) }) else {
-            throw QuireError(
-                .notFound, "The store does not belong to the coordinator.",
-                subject: .init(file: store.path))
-        }
+        guard stores.withLock({ $0.remove(store) }) else { throw Self.noMember(store) }
         rowCache.removeAll()
         try store.close()
     }
@@ -112,11 +108,7 @@ extension PersistentStoreCoordinator {
         _ path: String, for store: any PersistentStore,
         description given: PersistentStoreDescription? = nil
     ) throws -> any PersistentStore {
-        guard persistentStores.contains(where: { $0 === store }) else {
-            throw QuireError(
-                .notFound, "The store does not belong to the coordinator.",
-                subject: .init(file: store.path))
-        }
+        guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         guard FileSystem.exists(path) else {
             throw QuireError(
                 .notFound, "There is no “\(path)” to go on with.", subject: .init(file: path))
@@ -170,6 +162,12 @@ extension PersistentStoreCoordinator {
                 $0.entityNumbers.contains(entity.number) && !$0.store.isReadOnly
             }?.store.identity
         }
+    }
+
+    private static func noMember(_ store: any PersistentStore) -> QuireError {
+        QuireError(
+            .notFound, "The store does not belong to the coordinator.",
+            subject: .init(file: store.path))
     }
 
     /// Checks that new objects of an entity can be saved to a store.
@@ -304,11 +302,7 @@ extension PersistentStoreCoordinator {
     public func migratePersistentStore(
         _ store: any PersistentStore, to description: PersistentStoreDescription
     ) throws -> any PersistentStore {
-        guard persistentStores.contains(where: { $0 === store }) else {
-            throw QuireError(
-                .notFound, "The store does not belong to the coordinator.",
-                subject: .init(file: store.path))
-        }
+        guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         let path = try description.requirePath()
         try NewStoreFile(
             path: path, type: description.type, sqliteOptions: description.sqliteOptions

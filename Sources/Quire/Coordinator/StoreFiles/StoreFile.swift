@@ -20,14 +20,7 @@ public struct StoreFile: Sendable {
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a store of this framework, or `inputOutput`.
     public init(at path: String) throws {
         let path = FileSystem.absolute(path)
-        guard let information = try FileSystem.information(at: path) else {
-            throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
-        }
-        guard information.kind == .regular else {
-            throw QuireError(
-                .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
-                subject: .init(file: path))
-        }
+        try FileSystem.requireStoreFile(at: path)
         self.path = path
         type = try Self.type(of: path)
     }

@@ -150,7 +150,7 @@ extension ManagedObjectContext {
         return object.state.contains(.discarded) ? nil : object
     }
 
-    func notFound(_ objectID: ManagedObjectID) -> QuireError {
+    package func notFound(_ objectID: ManagedObjectID) -> QuireError {
         QuireError(
             .notFound, "There is no object \(objectID.shortDescription).",
             subject: .init(entity: objectID.entityName, object: objectID.uriRepresentation))

@@ -180,10 +180,8 @@ private struct DraftReader {
         position = ObjectDraft.signature.count
         let version = try byte()
         guard version <= ObjectDraft.formatVersion else {
-            throw QuireError(
-                .unsupported,
-                "The draft has the format \(version), this version reads up to \(ObjectDraft.formatVersion); open it "
-                    + "with a newer version.")
+            throw QuireError.newerFormat(
+                "The draft", version, readable: ObjectDraft.formatVersion)
         }
         guard version > 0 else { throw damaged("it has no version") }
         let layers = try list { reader in

@@ -141,7 +141,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no fetched property, `invalidQuery` if its request is
     ///   invalid, or `storeUnavailable`.
     public final func fetchedObjects(_ key: String) throws -> [ManagedObject] {
-        guard case .fetched(let property) = try property(key) else {
+        guard case .fetched(let property) = try entity.requireProperty(key) else {
             throw QuireError(
                 .unknownKey, "“\(key)” of \(entity.name) is no fetched property.",
                 subject: .init(entity: entity.name, property: key))
@@ -353,7 +353,9 @@ extension ManagedObject {
 
     /// The slot of an attribute that can hold bytes.
     private final func binarySlot(_ key: String) throws -> Int {
-        guard case .attribute(let slot) = try property(key), entity.storages[slot] == .binary else {
+        guard case .attribute(let slot) = try entity.requireProperty(key),
+            entity.storages[slot] == .binary
+        else {
             throw QuireError(
                 .invalidValue, "“\(key)” of \(entity.name) is no binary attribute.",
                 subject: .init(entity: entity.name, property: key))

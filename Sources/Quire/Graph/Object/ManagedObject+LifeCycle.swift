@@ -190,7 +190,7 @@ extension ManagedObject {
     /// Checks a value for a key against the model, and brings it into the form the attribute keeps.
     final func validateByModel(_ value: inout AttributeValue, forKey key: String) throws {
         let slot: ResolvedEntity.Slot
-        switch try property(key) {
+        switch try entity.requireProperty(key) {
         case .attribute(let index):
             slot = entity.slots[index]
             if !slot.isDerived { value = try slot.coerce(value, in: entity) }

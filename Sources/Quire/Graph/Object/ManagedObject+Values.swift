@@ -27,7 +27,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, or errors of reading the store or the value's
     ///   file.
     public final func value(forKey key: String) throws -> AttributeValue {
-        switch try property(key) {
+        switch try entity.requireProperty(key) {
         case .attribute(let slot): return try readValue(at: slot)
         case .composite(let slots):
             var elements: [String: AttributeValue] = [:]
@@ -57,7 +57,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, `invalidValue` if the value is of the wrong
     ///   type, or `notFound` if there is no such object or it, or this one, was deleted.
     public final func setValue(_ value: AttributeValue, forKey key: String) throws {
-        switch try property(key) {
+        switch try entity.requireProperty(key) {
         case .attribute(let slot): try setValue(value, at: slot)
         case .composite(let slots):
             for element in try entity.elements(of: value, forKey: key, in: slots) {
@@ -82,16 +82,6 @@ extension ManagedObject {
                 "“\(key)” of \(entity.name) is a fetched property and cannot be set.",
                 subject: .init(entity: entity.name, property: key))
         }
-    }
-
-    /// The property of a key.
-    final func property(_ key: String) throws -> ResolvedEntity.Property {
-        if let property = entity.properties[key] { return property }
-        throw QuireError(
-            .unknownKey,
-            "\(entity.name) has no property “\(key)”; its properties are: "
-                + entity.propertyNames.joined(separator: ", ") + ".",
-            subject: .init(entity: entity.name, property: key))
     }
 
     private static func set(
@@ -268,7 +258,7 @@ extension ManagedObject {
             return values
         }
         for key in keys {
-            switch try property(key) {
+            switch try entity.requireProperty(key) {
             case .attribute(let slot) where entity.slots[slot].isStored: add(entity.slots[slot])
             case .composite(let slots): for slot in entity.slots[slots] { add(slot) }
             case .relationship(let index):
@@ -361,7 +351,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, or `invalidValue` if the value is of the
     ///   wrong type. A relationship is refused, because its inverse would not be maintained.
     public final func setPrimitiveValue(_ value: AttributeValue, forKey key: String) throws {
-        guard case .attribute(let index) = try property(key) else {
+        guard case .attribute(let index) = try entity.requireProperty(key) else {
             throw QuireError(
                 .unknownKey,
                 "“\(key)” of \(entity.name) is no single attribute and has no primitive value to set.",
@@ -393,7 +383,7 @@ extension ManagedObject {
         let context = requireContext()
         context.willChange(self)
         let property: ResolvedEntity.Property
-        do { property = try self.property(key) } catch { preconditionFailure("\(error)") }
+        do { property = try entity.requireProperty(key) } catch { preconditionFailure("\(error)") }
         switch property {
         case .attribute(let slot): willChange(slot, in: context)
         case .composite(let slots): for slot in slots { willChange(slot, in: context) }

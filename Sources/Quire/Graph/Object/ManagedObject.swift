@@ -362,7 +362,7 @@ extension ManagedObject: QuerySubject {
     /// - Throws: ``QuireError`` with code `unknownKey`, or the store's read errors.
     public func queryValue(forKey key: String) throws -> QueryValue {
         let index: Int
-        switch try property(key) {
+        switch try entity.requireProperty(key) {
         case .relationship(let found): index = found
         // Of a value in a file only its presence matters.
         case .attribute(let slot): return .value(try readNotedValue(at: slot))

@@ -29,12 +29,7 @@ struct SQLBatchUpdate {
     ///   `unsupported`.
     init(_ request: BatchUpdateRequest, schema: SQLSchema, store: StoreIdentity) throws {
         entity = try schema.layout.requireEntity(named: request.entityName)
-        guard !request.propertiesToUpdate.isEmpty else {
-            throw QuireError(
-                .invalidQuery,
-                "The batch update of “\(entity.name)” names no properties to update.",
-                subject: .init(entity: entity.name))
-        }
+        try request.requireProperties()
         let query = try ResolvedQuery(request.objects, in: schema.layout, store: store)
         var resolver = PredicateResolver(
             entity: entity, layout: schema.layout, store: store, allowsTransient: false)
@@ -80,13 +75,7 @@ struct SQLBatchUpdate {
         check = computed.isEmpty ? nil : found
         update =
             "UPDATE \(table) SET \(assignments.joined(by: ", ")) FROM (\(found)) AS v WHERE \(table).Z_PK = v.k"
-        guard update.bindings.count <= FetchStatement.maximumBindingCount else {
-            throw QuireError(
-                .unsupported,
-                "The request has \(update.bindings.count) values, more than the "
-                    + "\(FetchStatement.maximumBindingCount) that SQLite takes; split it.",
-                subject: .init(entity: entity.name))
-        }
+        try update.checkBindingCount(of: entity)
     }
 
     /// A constant in its stored form.
