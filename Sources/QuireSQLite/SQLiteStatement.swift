@@ -149,6 +149,17 @@ package final class SQLiteStatement {
         return Data(bytes: start, count: Int(sqlite3_column_bytes(handle, column)))
     }
 
+    /// The column in its stored form.
+    func value(_ column: Int32) -> AttributeValue {
+        switch sqlite3_column_type(handle, column) {
+        case SQLITE_NULL: .null
+        case SQLITE_INTEGER: .integer(integer(column))
+        case SQLITE_FLOAT: .double(sqlite3_column_double(handle, column))
+        case SQLITE_TEXT: .string(text(column))
+        default: .binary(data(column))
+        }
+    }
+
     /// Appends a column's type, size and bytes; numbers as text.
     func append(_ column: Int32, to bytes: inout [UInt8]) {
         let type = sqlite3_column_type(handle, column)

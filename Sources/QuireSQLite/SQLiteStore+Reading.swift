@@ -210,24 +210,12 @@ extension SQLiteStore: DictionarySource {
     private func value(
         _ row: SQLiteStatement, _ column: SQLDictionaryColumn
     ) throws -> AttributeValue {
-        let index = column.index
-        switch sqlite3_column_type(row.handle, index) {
-        case SQLITE_NULL: return .null
-        case SQLITE_INTEGER:
-            let integer = row.integer(index)
-            guard case .object(let number) = column.form else {
-                return column.form.value(of: .integer(integer))
-            }
-            return try object(integer, layout.entity(number: number), row, column)
-        case SQLITE_FLOAT:
-            return column.form.value(of: .double(sqlite3_column_double(row.handle, index)))
-        case SQLITE_TEXT: return column.form.value(of: .string(row.text(index)))
-        default:
-            let bytes = row.data(index)
-            guard column.form == .externalCapable else {
-                return column.form.value(of: .binary(bytes))
-            }
+        switch (column.form, row.value(column.index)) {
+        case (.object(let number), .integer(let key)):
+            return try object(key, layout.entity(number: number), row, column)
+        case (.externalCapable, .binary(let bytes)):
             return try bytes.withUnsafeBytes { try content(of: $0) }
+        case (let form, let stored): return form.value(of: stored)
         }
     }
 

@@ -1,4 +1,5 @@
 package import QuireModel
+package import QuireQuery
 package import QuireSystem
 
 /// A row of a batch insertion, checked and in the form that a store writes. One serves for all rows of a request.
@@ -53,41 +54,6 @@ package struct BatchInsertRow {
         for slot in entity.ruledSlots where given.contains(slot.index) {
             try slot.attribute?.validate(values[slot.index], entity: entity.name)
         }
-    }
-
-    /// The error for a row that conflicts with a stored object of another entity: that object lacks properties of the row's
-    /// entity, and would not be found as one.
-    package func entityError(holder: ManagedObjectID, file: String?) -> QuireError {
-        QuireError(
-            .constraintConflict,
-            "\(holder.shortDescription) has values of the row that must be unique, and is no “\(entity.name)”, so it cannot "
-                + "take the row over; change the row, or delete the object before.",
-            subject: .init(
-                entity: entity.name, object: holder.uriRepresentation, file: file))
-    }
-
-    /// The error for a row that has values of two stored objects.
-    package func heldTwice(
-        _ first: ManagedObjectID, _ second: ManagedObjectID, _ properties: [String], file: String?
-    ) -> QuireError {
-        QuireError(
-            .constraintConflict,
-            "\(first.shortDescription) and \(second.shortDescription) each have values of the row that must be unique, so "
-                + "neither can take it over; change the row.",
-            subject: .init(
-                entity: entity.name, property: properties.first, object: second.uriRepresentation,
-                file: file, relatedObjects: [first.uriRepresentation]))
-    }
-
-    /// The error for a row that names an object which does not exist.
-    package func notFound(
-        _ target: ManagedObjectID, _ relationship: ResolvedEntity.Relationship
-    ) -> QuireError {
-        QuireError(
-            .notFound,
-            "“\(entity.name).\(relationship.name)” is to lead to \(target.shortDescription), which is not there.",
-            subject: .init(
-                entity: entity.name, property: relationship.name, object: target.uriRepresentation))
     }
 
     private mutating func set(_ value: AttributeValue, at index: Int) throws {
@@ -159,5 +125,85 @@ package struct BatchInsertRow {
             }
         }
         return nil
+    }
+
+    // MARK: - Stored objects
+
+    /// Checks that the row's destinations exist.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`.
+    package func checkReferences(exists: (ManagedObjectID) throws -> Bool) throws {
+        for (relationship, target) in references where try !exists(target) {
+            throw QuireError(
+                .notFound,
+                "“\(entity.name).\(relationship.name)” is to lead to \(target.shortDescription), which is not there.",
+                subject: .init(
+                    entity: entity.name, property: relationship.name,
+                    object: target.uriRepresentation))
+        }
+    }
+
+    /// Sets the values of the stored object that has the row's unique values.
+    ///
+    /// - Parameter isNull: Whether the object has no value in a slot.
+    /// - Returns: Whether the policy sets any.
+    /// - Throws: ``QuireError`` with code `constraintConflict` if the object is of another entity: it lacks properties of the
+    ///   row's, and would not be found as one.
+    package func update(
+        _ change: inout ObjectChange, _ policy: MergePolicy.Kind, file: String?,
+        isNull: (Int) throws -> Bool
+    ) throws -> Bool {
+        guard entity.subtree.contains(change.entity.number) else {
+            throw QuireError(
+                .constraintConflict,
+                "\(change.objectID.shortDescription) has values of the row that must be unique, and is no “\(entity.name)”, "
+                    + "so it cannot take the row over; change the row, or delete the object before.",
+                subject: .init(
+                    entity: entity.name, object: change.objectID.uriRepresentation, file: file))
+        }
+        var isSet = false
+        // A sub-entity has the same slot indexes.
+        for slot in entity.slots where isWritten(slot, policy) {
+            if policy == .mergeByPropertyStoreTrump, try !isNull(slot.index) { continue }
+            change.values[slot.index] = values[slot.index]
+            change.changedSlots.insert(slot.index)
+            isSet = true
+        }
+        return isSet
+    }
+
+    private func isWritten(_ slot: ResolvedEntity.Slot, _ policy: MergePolicy.Kind) -> Bool {
+        if given.contains(slot.index) { return true }
+        return policy == .overwrite && slot.isStored && slot.attribute != nil
+            && slot.attribute?.derivationExpression == nil
+    }
+
+    /// The error for a row whose unique values belong to two stored objects.
+    package func ambiguity(
+        _ first: ManagedObjectID, _ second: ManagedObjectID, _ properties: [String], file: String?
+    ) -> QuireError {
+        QuireError(
+            .constraintConflict,
+            "\(first.shortDescription) and \(second.shortDescription) each have values of the row that must be unique, so "
+                + "neither can take it over; change the row.",
+            subject: .init(
+                entity: entity.name, property: properties.first,
+                object: second.uriRepresentation, file: file,
+                relatedObjects: [first.uriRepresentation]))
+    }
+}
+
+extension BatchInsertRequest {
+    /// Calls a closure with each row; its errors name the number of the row.
+    package func forEachNumberedRow(_ body: ([String: AttributeValue]) throws -> Void) throws {
+        var number = 0
+        try forEachRow { row in
+            number += 1
+            do { try body(row) } catch var error as QuireError {
+                error.message = "Row \(number): \(error.message)"
+                error.subject.position = number
+                throw error
+            }
+        }
     }
 }

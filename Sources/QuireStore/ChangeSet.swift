@@ -76,6 +76,16 @@ extension ObjectChange {
     }
 }
 
+extension ObjectChange {
+    /// Describes an update of a stored object that changes nothing yet.
+    package init(updating row: ObjectSnapshot) {
+        self.init(
+            objectID: row.objectID, entity: row.entity, version: row.version,
+            values: ContiguousArray(repeating: .null, count: row.entity.slots.count),
+            changedSlots: SlotMask())
+    }
+}
+
 /// A change of a to-many relationship of one object.
 public struct ToManyChange: Sendable, Equatable {
     /// The relationship's position in ``ResolvedEntity/relationships``.

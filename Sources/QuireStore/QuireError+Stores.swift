@@ -34,18 +34,4 @@ extension QuireError {
                 entity: entity, property: properties.first, object: id?.uriRepresentation,
                 file: file))
     }
-
-    /// A batch deletion would leave a required relationship without an object.
-    package static func required(
-        _ relationship: ResolvedEntity.Relationship, of id: ManagedObjectID,
-        deleting entity: ResolvedEntity
-    ) -> QuireError {
-        QuireError(
-            .validation,
-            "“\(relationship.name)” of \(id.shortDescription) is required, and leads to a “\(entity.name)” that is to be "
-                + "deleted; delete both, or let it lead elsewhere.",
-            subject: .init(
-                entity: id.entityName, property: relationship.name, object: id.uriRepresentation,
-                rule: .required))
-    }
 }

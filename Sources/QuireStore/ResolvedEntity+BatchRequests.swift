@@ -21,7 +21,7 @@ extension ResolvedEntity {
     }
 
     /// The slots that a key sets, with their values.
-    package func assignments(
+    fileprivate func assignments(
         of expression: QueryExpression, forKey key: String
     ) throws -> [(Slot, QueryExpression)] {
         let found: [(slot: Int, value: QueryExpression)]
@@ -45,7 +45,53 @@ extension ResolvedEntity {
     }
 }
 
+extension BatchUpdateRequest {
+    /// The entity, and the slots to set with the values in the form that stores compile: constants are of the slot's type,
+    /// and valid.
+    package func assignments(in layout: ResolvedModel, store: StoreIdentity) throws -> (
+        ResolvedEntity, [(slot: ResolvedEntity.Slot, value: QueryExpression)]
+    ) {
+        let entity = try layout.requireEntity(named: entityName)
+        guard !propertiesToUpdate.isEmpty else {
+            throw QuireError(
+                .invalidQuery,
+                "The batch update of “\(entity.name)” names no properties to update.",
+                subject: .init(entity: entity.name))
+        }
+        var resolver = PredicateResolver(
+            entity: entity, layout: layout, store: store, allowsTransient: false)
+        var result: [(slot: ResolvedEntity.Slot, value: QueryExpression)] = []
+        for (key, expression) in propertiesToUpdate.sorted(by: { $0.key < $1.key }) {
+            for (slot, expression) in try entity.assignments(of: expression, forKey: key) {
+                var value = try resolver.batchValue(expression, for: slot)
+                if case .constant(let constant) = value {
+                    let constant = try slot.coerce(constant, in: entity)
+                    try slot.attribute?.validate(constant, entity: entity.name)
+                    value = .constant(constant)
+                }
+                result.append((slot, value))
+            }
+        }
+        return (entity, result)
+    }
+}
+
+// MARK: - Errors
+
 extension ResolvedEntity.Relationship {
+    /// The error of a batch deletion that would clear an object's required reference.
+    package func requiredViolation(
+        of owner: ManagedObjectID, deleting entity: ResolvedEntity
+    ) -> QuireError {
+        QuireError(
+            .validation,
+            "“\(name)” of \(owner.shortDescription) is required, and leads to a “\(entity.name)” that is to be deleted; "
+                + "delete both, or let it lead elsewhere.",
+            subject: .init(
+                entity: owner.entityName, property: name, object: owner.uriRepresentation,
+                rule: .required))
+    }
+
     /// Whether a count satisfies the relationship's minimum and maximum.
     package func allows(count: Int) -> Bool {
         count == 0

@@ -366,12 +366,16 @@ extension ConformanceCheck {
                 _ = try upsert(scene, .error, ["name": "a"])
             }
             scene.expect(
-                try upsert(scene, .rollback, ["name": "a", "note": "s"]), is: 0,
+                try upsert(scene, .rollback, ["name": "a", "note": "s"]).count, is: 0,
                 "The count, skipping")
             _ = try upsert(
                 scene, .mergeByPropertyStoreTrump, ["name": "a", "number": 2, "note": "f"])
             scene.expect(try scene.value("number", of: id), is: 1, "A value that was there")
             scene.expect(try scene.value("note", of: id), is: "f", "A value that was missing")
+            scene.expect(
+                try upsert(scene, .mergeByPropertyStoreTrump, ["name": "a", "note": "g"]),
+                is: BatchResult(count: 0),
+                "The result, with nothing missing")
             _ = try upsert(scene, .mergeByPropertyObjectTrump, ["name": "a", "number": 3])
             scene.expect(try scene.value("number", of: id), is: 3, "A named value")
             scene.expect(try scene.value("note", of: id), is: "f", "A value that is not named")
@@ -399,6 +403,14 @@ extension ConformanceCheck {
                 try scene.read(
                     FetchSpecification("Book", sortOrderings: [SortOrdering("year")]), "year"),
                 is: [1816, 1818, 1871], "The years")
+            request.propertiesToUpdate = ["isOut": try QueryExpression(format: "price / price")]
+            for id in try scene.store.update(request).changes.updated {
+                scene.expect(try scene.value("isOut", of: id), is: true, "A computed truth value")
+            }
+            request.propertiesToUpdate = ["year": .key("price")]
+            scene.expectError(.invalidValue, when: "a computed value is not of its type") {
+                _ = try scene.store.update(request)
+            }
         },
         ConformanceCheck("batches delete as the rules say", needs: [.saving, .batchRequests]) {
             scene in
@@ -425,11 +437,12 @@ extension ConformanceCheck {
         },
     ]
 
-    /// The number of accounts that a row changes.
+    /// The accounts that a row changes.
     private static func upsert(
         _ scene: StoreScene, _ policy: MergePolicy.Kind, _ row: [String: AttributeValue]
-    ) throws -> Int {
-        let request = BatchInsertRequest(entityName: "Account", objects: [row])
-        return try scene.store.insert(request, onConflict: policy).count
+    ) throws -> BatchResult {
+        var request = BatchInsertRequest(entityName: "Account", objects: [row])
+        request.resultType = .objectIDs
+        return try scene.store.insert(request, onConflict: policy)
     }
 }

@@ -12,11 +12,12 @@ struct AtomicBatchDelete {
     /// The objects to delete, and whether they are among them.
     private var deleted: [ObjectSnapshot] = []
     private var keys: Set<UInt64> = []
-    /// Objects that stay and lose references: which slots.
-    private var touched: [UInt64: (row: ObjectSnapshot, slots: Set<Int>)] = [:]
-    private var touchedOrder: [UInt64] = []
+    /// The deletions, and the updates of objects that stay and lose references.
+    private var changes = ChangeSet()
+    /// The positions of updates by the objects' keys.
+    private var positions: [UInt64: Int] = [:]
     /// Remaining objects whose relationship counts have to be checked.
-    private var counted: [(owner: ManagedObjectID, relationship: ResolvedEntity.Relationship)] = []
+    private var counted: [CountedRelationship] = []
 
     init(_ request: BatchDeleteRequest, _ contents: AtomicContents, path: String?) {
         self.request = request
@@ -29,20 +30,8 @@ struct AtomicBatchDelete {
         try collectCascades()
         try checkDenials()
         try clearReferences()
-        var changes = ChangeSet()
         changes.deleted = deleted.map { ObjectDeletion(objectID: $0.objectID, version: nil) }
-        changes.updated = touchedOrder.compactMap { touched[$0] }.map { row, slots in
-            var mask = SlotMask()
-            for slot in slots { mask.insert(slot) }
-            return ObjectChange(
-                objectID: row.objectID, entity: row.entity, version: row.version,
-                values: ContiguousArray(repeating: .null, count: row.entity.slots.count),
-                changedSlots: mask)
-        }
-        let counted = counted
-        let derived = try transaction.apply(changes) { save in
-            for (owner, relationship) in counted { try save.checkCount(of: owner, relationship) }
-        }
+        let derived = try transaction.apply(changes, checkingCounts: counted)
         guard request.resultType == .objectIDs else { return BatchResult(count: deleted.count) }
         let ids = deleted.map(\.objectID).sorted { $0.bits < $1.bits }
         return BatchResult(
@@ -55,10 +44,6 @@ struct AtomicBatchDelete {
 
     private mutating func add(_ row: ObjectSnapshot) {
         if keys.insert(layout.rowKey(row.objectID.bits)).inserted { deleted.append(row) }
-    }
-
-    private func isDeleted(_ row: ObjectSnapshot) -> Bool {
-        keys.contains(layout.rowKey(row.objectID.bits))
     }
 
     private mutating func collect() throws {
@@ -98,8 +83,7 @@ struct AtomicBatchDelete {
         for row in deleted {
             for relationship in row.entity.relationships
             where relationship.description.deleteRule == .deny {
-                let blocking = contents.related(row.objectID.bits, through: relationship)
-                    .filter { !isDeleted($0) }
+                let blocking = remaining(relationship, of: row)
                 if blocking.isEmpty { continue }
                 throw QuireError(
                     deletionOf: row.objectID, deniedBy: relationship.name,
@@ -108,14 +92,20 @@ struct AtomicBatchDelete {
         }
     }
 
+    /// The destinations of a deleted object's relationship that are not deleted.
+    private func remaining(
+        _ relationship: ResolvedEntity.Relationship, of row: ObjectSnapshot
+    ) -> [ObjectSnapshot] {
+        contents.related(row.objectID.bits, through: relationship)
+            .filter { !keys.contains(layout.rowKey($0.objectID.bits)) }
+    }
+
     private mutating func clearReferences() throws {
         for row in deleted {
-            let bits = row.objectID.bits
             for relationship in row.entity.relationships
             where relationship.description.deleteRule == .nullify {
                 guard let inverse = layout.inverse(of: relationship) else { continue }
-                for related in contents.related(bits, through: relationship)
-                where !isDeleted(related) {
+                for related in remaining(relationship, of: row) {
                     if let slot = inverse.slot {
                         try clear(slot, inverse, of: related, leadingTo: row)
                     } else if inverse.hasCountRules {
@@ -134,31 +124,14 @@ struct AtomicBatchDelete {
             layout.rowKey(id.bits) == layout.rowKey(row.objectID.bits)
         else { return }
         guard inverse.description.isOptional else {
-            throw QuireError.required(inverse, of: related.objectID, deleting: row.entity)
+            throw inverse.requiredViolation(of: related.objectID, deleting: row.entity)
         }
         let key = layout.rowKey(related.objectID.bits)
-        if touched[key] == nil {
-            touched[key] = (related, [])
-            touchedOrder.append(key)
+        let position = positions[key] ?? changes.updated.count
+        if position == changes.updated.count {
+            positions[key] = position
+            changes.updated.append(ObjectChange(updating: related))
         }
-        touched[key]?.slots.insert(slot)
-    }
-}
-
-extension InMemorySavePlan {
-    /// Checks the count rules of an object's to-many relationship, if the object exists.
-    ///
-    /// - Throws: ``QuireError`` with code `validation`.
-    mutating func checkCount(
-        of owner: ManagedObjectID, _ relationship: ResolvedEntity.Relationship
-    ) throws {
-        guard try exists(owner.bits) else { return }
-        var count = 0
-        for member in try members(of: owner.bits, relationship) where try exists(member) {
-            count += 1
-        }
-        if !relationship.allows(count: count) {
-            throw relationship.countViolation(of: owner, count: count)
-        }
+        changes.updated[position].changedSlots.insert(slot)
     }
 }

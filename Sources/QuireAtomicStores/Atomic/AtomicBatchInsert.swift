@@ -17,10 +17,9 @@ struct AtomicBatchInsert {
     private var changes: [ObjectChange] = []
     /// The positions of changes by the objects' keys.
     private var positions: [UInt64: Int] = [:]
-    /// The changed objects by unique key.
-    private var holders: [UniqueKey: UInt64] = [:]
-    private var givenUp: Set<UniqueKey> = []
-    private var counted: [(owner: ManagedObjectID, relationship: ResolvedEntity.Relationship)] = []
+    /// The changed objects by unique key; `nil` for a key that a stored object has given up.
+    private var holders: [UniqueKey: UInt64?] = [:]
+    private var counted: [CountedRelationship] = []
     private var count = 0
 
     private var layout: ResolvedModel { contents.layout }
@@ -41,27 +40,11 @@ struct AtomicBatchInsert {
     }
 
     mutating func run(_ transaction: inout AtomicStore.Transaction) throws -> BatchResult {
-        var number = 0
-        try request.forEachRow { values in
-            number += 1
-            do { try write(values) } catch var error as QuireError {
-                error.message = "Row \(number): \(error.message)"
-                error.subject.position = number
-                throw error
-            }
-        }
+        try request.forEachNumberedRow { try write($0) }
         var set = ChangeSet()
-        for change in changes {
-            if change.version == 0 {
-                set.inserted.append(change)
-            } else {
-                set.updated.append(change)
-            }
-        }
-        let counted = counted
-        let derived = try transaction.apply(set) { save in
-            for (owner, relationship) in counted { try save.checkCount(of: owner, relationship) }
-        }
+        set.inserted = changes.filter { $0.version == 0 }
+        set.updated = changes.filter { $0.version != 0 }
+        let derived = try transaction.apply(set, checkingCounts: counted)
         guard request.resultType == .objectIDs else { return BatchResult(count: count) }
         return BatchResult(
             count: count,
@@ -75,78 +58,68 @@ struct AtomicBatchInsert {
 
     private mutating func write(_ values: [String: AttributeValue]) throws {
         try row.take(values)
-        for (relationship, target) in row.references where contents.object(target.bits) == nil {
-            throw row.notFound(target, relationship)
-        }
+        try row.checkReferences { contents.object($0.bits) != nil }
         let failure = row.failureAsNew()
-        if let (holder, properties) = try holder() {
-            guard policy != .error else {
-                throw QuireError.notUnique(properties, of: entity.name, file: path)
-            }
-            if policy == .overwrite, let failure { throw failure }
-            return try update(holder)
+        guard let (holder, properties) = try holder() else {
+            if let failure { throw failure }
+            return try insert()
         }
-        if let failure { throw failure }
-        try insert()
+        guard policy != .error else {
+            throw QuireError.notUnique(properties, of: entity.name, file: path)
+        }
+        if policy == .overwrite, let failure { throw failure }
+        try update(holder)
     }
 
     private mutating func insert() throws {
         let id = ManagedObjectID(
             entityNumber: entity.number, primaryKey: try nextKey(), store: contents.identity)
-        positions[layout.rowKey(id.bits)] = changes.count
-        changes.append(
+        add(
             ObjectChange(
                 objectID: id, entity: entity, version: 0, values: row.values,
                 changedSlots: SlotMask(first: entity.slots.count)))
-        try note(changes.count - 1)
-        count += 1
     }
 
     private mutating func update(_ bits: UInt64) throws {
         if policy == .rollback { return }
-        let key = layout.rowKey(bits)
-        let position: Int
-        if let known = positions[key] {
-            position = known
+        let before: ObjectChange
+        if let position = positions[layout.rowKey(bits)] {
+            before = changes[position]
         } else {
             guard let present = contents.row(bits).map(contents.snapshot) else { return }
-            guard entity.subtree.contains(present.entity.number) else {
-                throw row.entityError(holder: present.objectID, file: path)
+            var change = ObjectChange(updating: present)
+            for slot in present.entity.slots.indices {
+                change.values[slot] = try present.value(at: slot)
             }
-            position = changes.count
-            var values: ContiguousArray<AttributeValue> = []
-            for slot in present.entity.slots { values.append(try present.value(at: slot.index)) }
-            changes.append(
-                ObjectChange(
-                    objectID: present.objectID, entity: present.entity, version: present.version,
-                    values: values, changedSlots: SlotMask()))
-            positions[key] = position
+            before = change
         }
-        let target = changes[position].entity
-        var written = SlotMask()
-        for slot in entity.slots where isWritten(slot) {
-            if policy == .mergeByPropertyStoreTrump, !changes[position].values[slot.index].isNull {
-                continue
-            }
-            written.insert(slot.index)
+        var change = before
+        guard try row.update(&change, policy, file: path, isNull: { before.values[$0].isNull })
+        else { return }
+        for key in keys(of: before) { holders.updateValue(nil, forKey: key) }
+        noteOwners(of: before)
+        add(change)
+    }
+
+    /// Adds a change, or replaces that of its object.
+    private mutating func add(_ change: ObjectChange) {
+        let key = layout.rowKey(change.objectID.bits)
+        if let position = positions[key] {
+            changes[position] = change
+        } else {
+            positions[key] = changes.count
+            changes.append(change)
         }
-        if written.isEmpty { return }
-        try forget(position)
-        for slot in target.slots where written.contains(slot.index) {
-            changes[position].values[slot.index] = row.values[slot.index]
-        }
-        changes[position].changedSlots.formUnion(written)
-        try note(position)
+        for key in keys(of: change) { holders[key] = change.objectID.bits }
+        noteOwners(of: change)
         count += 1
     }
 
-    private func isWritten(_ slot: ResolvedEntity.Slot) -> Bool {
-        if row.given.contains(slot.index) { return true }
-        return policy == .overwrite && slot.isStored && slot.attribute != nil
-            && slot.attribute?.derivationExpression == nil
-    }
-
     // MARK: - Uniqueness and counts
+
+    private func keys(of change: ObjectChange) -> [UniqueKey] {
+        keys(change.entity, change.values)
+    }
 
     private func keys(_ entity: ResolvedEntity, _ values: ContiguousArray<AttributeValue>)
         -> [UniqueKey]
@@ -162,34 +135,16 @@ struct AtomicBatchInsert {
     private func holder() throws -> (bits: UInt64, properties: [String])? {
         var found: (bits: UInt64, properties: [String])?
         for key in keys(entity, row.values) {
-            let stored = givenUp.contains(key) ? nil : index.holders(of: key).first
-            guard let holder = holders[key] ?? stored else { continue }
-            if let other = found, layout.rowKey(other.bits) != layout.rowKey(holder) {
-                let ids = [other.bits, holder].map {
+            guard let holder = holders[key] ?? index.holders(of: key).first else { continue }
+            if let found, layout.rowKey(found.bits) != layout.rowKey(holder) {
+                let ids = [found.bits, holder].map {
                     ManagedObjectID(bits: $0, store: contents.identity)
                 }
-                throw row.heldTwice(ids[0], ids[1], key.properties, file: path)
+                throw row.ambiguity(ids[0], ids[1], key.properties, file: path)
             }
             found = found ?? (holder, key.properties)
         }
         return found
-    }
-
-    /// Removes the unique keys of an object before it changes.
-    private mutating func forget(_ position: Int) throws {
-        let change = changes[position]
-        for key in keys(change.entity, change.values) {
-            holders[key] = nil
-            givenUp.insert(key)
-        }
-        noteOwners(of: change)
-    }
-
-    /// Records the current unique keys of an object.
-    private mutating func note(_ position: Int) throws {
-        let change = changes[position]
-        for key in keys(change.entity, change.values) { holders[key] = change.objectID.bits }
-        noteOwners(of: change)
     }
 
     private mutating func noteOwners(of change: ObjectChange) {

@@ -257,16 +257,15 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
         /// Computes and applies the result of a change set. Once per transaction: the index is that of the last save.
         ///
-        /// - Parameter check: An additional validation.
+        /// - Parameter counted: Relationships whose count rules the change set may violate.
         mutating func apply(
-            _ changes: ChangeSet,
-            _ check: (inout InMemorySavePlan<AtomicSavedRows>) throws -> Void = { _ in }
+            _ changes: ChangeSet, checkingCounts counted: [CountedRelationship] = []
         ) throws -> [ManagedObjectID] {
             let before = contents
             var save = InMemorySavePlan(
                 changes, of: AtomicSavedRows(contents: before, index: index), path: path)
             try save.run()
-            try check(&save)
+            try save.checkCounts(of: counted)
             try contents.apply(save)
             try edits.add(save, before: before, after: contents)
             return save.derived

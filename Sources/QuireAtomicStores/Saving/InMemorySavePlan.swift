@@ -491,6 +491,30 @@ struct InMemorySavePlan<Rows: RowStorage> {
     }
 }
 
+// MARK: - Counts
+
+/// A to-many relationship of an object whose count rules have to be checked.
+typealias CountedRelationship = (
+    owner: ManagedObjectID, relationship: ResolvedEntity.Relationship
+)
+
+extension InMemorySavePlan {
+    /// Checks the count rules of to-many relationships of the objects that exist after the save.
+    ///
+    /// - Throws: ``QuireError`` with code `validation`.
+    mutating func checkCounts(of counted: [CountedRelationship]) throws {
+        for (owner, relationship) in counted where try exists(owner.bits) {
+            var count = 0
+            for member in try members(of: owner.bits, relationship) where try exists(member) {
+                count += 1
+            }
+            if !relationship.allows(count: count) {
+                throw relationship.countViolation(of: owner, count: count)
+            }
+        }
+    }
+}
+
 extension RowStorage {
     /// The row of an object, if it is of the identifier's entity.
     fileprivate func current(_ id: ManagedObjectID) throws -> ObjectSnapshot? {

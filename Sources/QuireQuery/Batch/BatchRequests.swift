@@ -149,15 +149,40 @@ extension PredicateResolver {
     }
 }
 
-extension BatchUpdateRequest {
-    /// - Throws: ``QuireError`` with code `invalidQuery` if it updates nothing.
-    package func requireProperties() throws {
-        if !propertiesToUpdate.isEmpty { return }
-        throw QuireError(
-            .invalidQuery, "The batch update of “\(entityName)” names no properties to update.",
-            subject: .init(entity: entityName))
+extension ResolvedEntity.Slot {
+    /// A value that a batch update has computed: converted to the slot's type, without loss, and validated.
+    package func checked(
+        computed value: AttributeValue, in entity: ResolvedEntity,
+        of objectID: @autoclosure () -> ManagedObjectID
+    ) throws -> AttributeValue {
+        do {
+            guard let typed = typed(value), try coerce(typed, in: entity) == typed else {
+                throw QuireError(
+                    .invalidValue,
+                    "“\(entity.name).\(name)” cannot be set to \(PredicatePrinter.text(of: value)), which was computed for it "
+                        + "and is not of its type.",
+                    subject: .init(entity: entity.name, property: name))
+            }
+            try attribute?.validate(typed, entity: entity.name)
+            return typed
+        } catch var error as QuireError {
+            error.message += " The object is \(objectID().shortDescription)."
+            error.subject.object = objectID().uriRepresentation
+            throw error
+        }
     }
 
+    private func typed(_ value: AttributeValue) -> AttributeValue? {
+        if case .decimal = value, storage == .decimal { return value }
+        let stored = value.stored
+        guard !stored.isNull, let type = ResultColumnType(self) else { return .null }
+        let typed = type.value(of: stored)
+        guard ValueOrder.compare(typed.stored, stored) == 0 else { return nil }
+        return typed
+    }
+}
+
+extension BatchUpdateRequest {
     /// The fetch request for the objects to update.
     package var objects: FetchSpecification {
         var request = FetchSpecification(entityName, predicate: predicate)

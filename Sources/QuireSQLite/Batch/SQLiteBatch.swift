@@ -276,7 +276,7 @@ struct SQLiteUniqueRows {
                 continue
             }
             if let found, found != holder {
-                throw row.heldTwice(
+                throw row.ambiguity(
                     found.objectID, holder.objectID, constraint.properties, file: store.storePath)
             }
             found = holder

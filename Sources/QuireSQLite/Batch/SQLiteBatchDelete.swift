@@ -184,7 +184,7 @@ private final class SQLiteBatchDeletion {
                 ? objectID(statement.integer(0), statement.integer(1), destination) : nil
         }
         guard let found, let inverse = store.layout.inverse(of: relationship) else { return }
-        throw QuireError.required(inverse, of: found, deleting: entity)
+        throw inverse.requiredViolation(of: found, deleting: entity)
     }
 
     // MARK: Rows
@@ -323,16 +323,16 @@ final class SQLiteBatchReferences {
     ///
     /// - Throws: ``QuireError`` with code `notFound`.
     func check(_ row: BatchInsertRow) throws {
-        for (relationship, target) in row.references where !known.contains(target.bits) {
+        try row.checkReferences { target in
+            if known.contains(target.bits) { return true }
             let place = batch.store.schema.entity(number: target.entityNumber)
             let found = try batch.connection.integer(
                 "SELECT Z_ENT FROM \(SQLName.quoted(place.tableName)) WHERE Z_PK = ?",
                 target.primaryKey)
-            guard let found, place.subtreeStoreNumbers.contains(Int(found)) else {
-                throw row.notFound(target, relationship)
-            }
+            guard let found, place.subtreeStoreNumbers.contains(Int(found)) else { return false }
             if known.count >= Self.maximumCount { known.removeAll(keepingCapacity: true) }
             known.insert(target.bits)
+            return true
         }
     }
 

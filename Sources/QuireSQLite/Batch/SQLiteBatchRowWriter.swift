@@ -107,9 +107,6 @@ final class SQLiteBatchRowWriter {
     private func update(_ holder: SQLiteUniqueRows.Holder) throws {
         if policy == .rollback { return }
         let target = store.layout.entity(number: holder.objectID.entityNumber)
-        guard entity.subtree.contains(target.number) else {
-            throw row.entityError(holder: holder.objectID, file: store.storePath)
-        }
         let present =
             policy == .mergeByPropertyStoreTrump || references.needsOldTargets
             ? try SQLiteConflictReader(store: store, connection: batch.connection)
@@ -119,17 +116,10 @@ final class SQLiteBatchRowWriter {
         change.version = holder.version
         change.values = ContiguousArray(repeating: .null, count: target.slots.count)
         change.changedSlots = SlotMask()
-        // A sub-entity has the same slot indexes.
-        for slot in entity.slots where isWritten(slot) {
-            if policy == .mergeByPropertyStoreTrump,
-                try present?.valueWithoutLoading(at: slot.index).isNull == false
-            {
-                continue
-            }
-            change.values[slot.index] = row.values[slot.index]
-            change.changedSlots.insert(slot.index)
+        let isSet = try row.update(&change, policy, file: store.storePath) {
+            try present?.valueWithoutLoading(at: $0).isNull != false
         }
-        if change.changedSlots.isEmpty { return }
+        if !isSet { return }
         if hasExternalData { try files.write(change, to: &batch.rows.files) }
         if let present { try references.willLeave(present, change) }
         try withUnsafePointer(to: &change) { try batch.rows.update($0) }
@@ -138,11 +128,6 @@ final class SQLiteBatchRowWriter {
         if collectsObjectIDs { updated.insert(holder.objectID.bits) }
     }
 
-    private func isWritten(_ slot: ResolvedEntity.Slot) -> Bool {
-        if row.given.contains(slot.index) { return true }
-        return policy == .overwrite && slot.isStored && slot.attribute != nil
-            && slot.attribute?.derivationExpression == nil
-    }
 }
 
 // MARK: - Insertion
@@ -159,28 +144,14 @@ struct SQLiteBatchInsert {
         return try SQLiteBatch.run(on: store) { batch in
             let writer = try SQLiteBatchRowWriter(
                 batch, row, policy: policy, collectsObjectIDs: request.resultType == .objectIDs)
-            var number = 0
-            try request.forEachRow { values in
-                number += 1
-                do { try writer.write(values) } catch { throw described(error, row: number) }
+            try request.forEachNumberedRow { values in
+                do { try writer.write(values) } catch let failure as SQLiteFailure
+                    where failure.code == SQLiteFailure.uniqueConstraint
+                {
+                    throw failure.error(path: store.storePath, schema: store.schema)
+                }
             }
             return try writer.finish()
         }
-    }
-
-    /// Adds the row's number to its error.
-    private func described(_ error: any Error, row number: Int) -> any Error {
-        let described: QuireError?
-        if let failure = error as? SQLiteFailure {
-            described =
-                failure.code == SQLiteFailure.uniqueConstraint
-                ? failure.error(path: store.storePath, schema: store.schema) : nil
-        } else {
-            described = error as? QuireError
-        }
-        guard var described else { return error }
-        described.message = "Row \(number): \(described.message)"
-        described.subject.position = number
-        return described
     }
 }

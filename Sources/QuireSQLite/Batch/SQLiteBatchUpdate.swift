@@ -1,5 +1,3 @@
-import CSQLite
-import Foundation
 internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
@@ -63,66 +61,11 @@ struct SQLiteBatchUpdate {
             try statement.bind(check.bindings)
             while try statement.step() {
                 for (index, slot) in plan.computed.enumerated() {
-                    do {
-                        try self.check(statement, Int32(index + 2), slot, plan.entity)
-                    } catch var error as QuireError {
-                        let id = objectID(in: statement, plan)
-                        error.message += " The object is \(id.shortDescription)."
-                        error.subject.object = id.uriRepresentation
-                        throw error
-                    }
+                    _ = try slot.checked(
+                        computed: statement.value(Int32(index + 2)), in: plan.entity,
+                        of: objectID(in: statement, plan))
                 }
             }
-        }
-    }
-
-    private func check(
-        _ statement: SQLiteStatement, _ column: Int32, _ slot: ResolvedEntity.Slot,
-        _ entity: ResolvedEntity
-    ) throws {
-        let type = sqlite3_column_type(statement.handle, column)
-        guard let value = value(statement, column, type, slot.storage),
-            case let kept = try slot.coerce(value, in: entity), kept == value
-        else {
-            let text = type == SQLITE_BLOB ? "bytes" : "“\(statement.text(column))”"
-            throw QuireError(
-                .invalidValue,
-                "“\(entity.name).\(slot.name)” cannot be set to \(text), which was computed for it and is not of its "
-                    + "type.", subject: .init(entity: entity.name, property: slot.name))
-        }
-        try slot.attribute?.validate(kept, entity: entity.name)
-    }
-
-    /// The slot value that a column would be read as; `nil` if it would not be valid.
-    private func value(
-        _ statement: SQLiteStatement, _ column: Int32, _ type: Int32,
-        _ storage: ResolvedEntity.Slot.Storage
-    ) -> AttributeValue? {
-        let isNumber = type == SQLITE_INTEGER || type == SQLITE_FLOAT
-        let number = sqlite3_column_double(statement.handle, column)
-        switch storage {
-        case _ where type == SQLITE_NULL: return .null
-        case .integer where type == SQLITE_INTEGER: return .integer(statement.integer(column))
-        // Integer affinity converts a whole number to an integer.
-        case .integer where isNumber: return Int64(exactly: number).map { .integer($0) }
-        case .boolean where isNumber:
-            return number == 0 ? .boolean(false) : number == 1 ? .boolean(true) : nil
-        case .double where isNumber: return .double(number)
-        case .date where isNumber:
-            return .date(Date(timeIntervalSinceReferenceDate: number))
-        case .decimal where type == SQLITE_INTEGER:
-            return .decimal(Decimal(statement.integer(column)))
-        case .decimal where isNumber: return SQLiteDecimal.decimal(number).map { .decimal($0) }
-        case .string where type == SQLITE_TEXT: return .string(statement.text(column))
-        case .uri where type == SQLITE_TEXT:
-            return URL(string: statement.text(column)).map { .uri($0) }
-        case .uuid where type == SQLITE_BLOB:
-            let bytes = statement.data(column)
-            return bytes.count == 16
-                ? .uuid(bytes.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) })
-                : nil
-        case .binary where type == SQLITE_BLOB: return .binary(statement.data(column))
-        default: return nil
         }
     }
 }

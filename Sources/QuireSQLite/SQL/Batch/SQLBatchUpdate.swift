@@ -28,11 +28,9 @@ struct SQLBatchUpdate {
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery`, `invalidValue`, `validation` or
     ///   `unsupported`.
     init(_ request: BatchUpdateRequest, schema: SQLSchema, store: StoreIdentity) throws {
-        entity = try schema.layout.requireEntity(named: request.entityName)
-        try request.requireProperties()
+        let (entity, values) = try request.assignments(in: schema.layout, store: store)
+        self.entity = entity
         let query = try ResolvedQuery(request.objects, in: schema.layout, store: store)
-        var resolver = PredicateResolver(
-            entity: entity, layout: schema.layout, store: store, allowsTransient: false)
         let scope = SelectBuilder(
             entity: entity, in: CompilationContext(query: query, schema: schema, store: store))
         let condition = try scope.entityTest.and(scope.condition(query.predicate))
@@ -42,29 +40,26 @@ struct SQLBatchUpdate {
         var columns: [SQLFragment] = [
             "\(scope.start.key) AS k", "\(scope.entityNumber(of: scope.start)) AS e",
         ]
-        for (key, expression) in request.propertiesToUpdate.sorted(by: { $0.key < $1.key }) {
-            for (slot, expression) in try entity.assignments(of: expression, forKey: key) {
-                guard let column = place.columns[slot.index] else {
-                    throw QuireError(
-                        .incompatibleModel,
-                        "The store has no column for “\(entity.name).\(slot.name)”.",
-                        subject: .init(entity: entity.name, property: slot.name))
-                }
-                slots.append(slot)
-                let expression = try resolver.batchValue(expression, for: slot)
-                if case .constant(let value) = expression {
-                    let constant = try Self.constant(value, for: slot, of: entity)
-                    constants.append((slot, constant))
-                    assignments.append("\(name: column.name) = \(bind: constant)")
-                } else if slot.isExternalCapable {
-                    throw entity.unsettable(
-                        slot.name, "may be kept in files, to anything but a constant")
-                } else {
-                    let name = SQLFragment(sql: "c\(computed.count)")
-                    columns.append("\(try scope.batchValue(expression)) AS \(name)")
-                    assignments.append("\(name: column.name) = v.\(name)")
-                    computed.append(slot)
-                }
+        for (slot, value) in values {
+            guard let column = place.columns[slot.index] else {
+                throw QuireError(
+                    .incompatibleModel,
+                    "The store has no column for “\(entity.name).\(slot.name)”.",
+                    subject: .init(entity: entity.name, property: slot.name))
+            }
+            slots.append(slot)
+            if case .constant(let value) = value {
+                let constant = try Self.inline(value, in: slot, of: entity)
+                constants.append((slot, constant))
+                assignments.append("\(name: column.name) = \(bind: constant)")
+            } else if slot.isExternalCapable {
+                throw entity.unsettable(
+                    slot.name, "may be kept in files, to anything but a constant")
+            } else {
+                let name = SQLFragment(sql: "c\(computed.count)")
+                columns.append("\(try scope.batchValue(value)) AS \(name)")
+                assignments.append("\(name: column.name) = v.\(name)")
+                computed.append(slot)
             }
         }
         var rest: SQLFragment = " FROM \(scope.tables)"
@@ -75,15 +70,19 @@ struct SQLBatchUpdate {
         check = computed.isEmpty ? nil : found
         update =
             "UPDATE \(table) SET \(assignments.joined(by: ", ")) FROM (\(found)) AS v WHERE \(table).Z_PK = v.k"
-        try update.checkBindingCount(of: entity)
+        guard update.bindings.count <= FetchStatement.maximumBindingCount else {
+            throw QuireError(
+                .unsupported,
+                "The request has \(update.bindings.count) values, more than the "
+                    + "\(FetchStatement.maximumBindingCount) that SQLite takes; split it.",
+                subject: .init(entity: entity.name))
+        }
     }
 
-    /// A constant in its stored form.
-    private static func constant(
-        _ value: AttributeValue, for slot: ResolvedEntity.Slot, of entity: ResolvedEntity
+    /// A constant, tagged if its column tells inline values from references to files.
+    private static func inline(
+        _ value: AttributeValue, in slot: ResolvedEntity.Slot, of entity: ResolvedEntity
     ) throws -> AttributeValue {
-        let value = try slot.coerce(value, in: entity)
-        try slot.attribute?.validate(value, entity: entity.name)
         guard slot.isExternalCapable, let size = value.binarySize else { return value }
         guard size <= ExternalDataTag.maximumInlineSize else {
             throw entity.unsettable(
