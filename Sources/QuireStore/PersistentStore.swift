@@ -1,4 +1,4 @@
-package import Foundation
+import Foundation
 public import QuireModel
 package import QuireProtection
 public import QuireQuery
@@ -354,54 +354,11 @@ package struct NewStoreLocation {
 
 // MARK: - Loading in bulk
 
-/// A file that holds a value of a stored object.
-package struct ExternalFile: Sendable {
-    /// The file's path.
-    package var path: String
-    /// The folder of its store, which the path must not lead out of.
-    package var root: String
-    /// The class key of the file; `nil` for an unsealed file.
-    package var classKey: ClassKey?
-    /// The number and digest of its bytes, if its store has recorded them.
-    package var sha256: Data?
-
-    package init(path: String, root: String, classKey: ClassKey?, sha256: Data?) {
-        self.path = path
-        self.root = root
-        self.classKey = classKey
-        self.sha256 = sha256
-    }
-}
-
-/// An object to be bulk-loaded.
-package struct BulkRow {
-    /// Its identifier, chosen by the caller.
-    package var objectID: ManagedObjectID
-    /// Its entity.
-    package var entity: ResolvedEntity
-    /// Its version.
-    package var version: UInt32
-    /// Its values by slot, references included. Derived attributes are computed by the store, except times of saves.
-    package var values: ContiguousArray<AttributeValue>
-    /// The values that are in files, by slot; they are not in ``values``.
-    package var files: [Int: ExternalFile] = [:]
-
-    package init(
-        objectID: ManagedObjectID, entity: ResolvedEntity, version: UInt32,
-        values: ContiguousArray<AttributeValue>, files: [Int: ExternalFile] = [:]
-    ) {
-        self.objectID = objectID
-        self.entity = entity
-        self.version = version
-        self.values = values
-        self.files = files
-    }
-}
-
 /// Bulk-loads complete objects into a store. Nothing is visible before the load has finished.
 package protocol BulkInserter: AnyObject {
-    /// Adds an object. Objects it refers to may be added later.
-    func insert(_ object: BulkRow) throws
+    /// Adds a complete object, of its version. Objects it refers to may be added later. Derived attributes are computed by
+    /// the store, except times of saves; external data stays in its file, or is copied.
+    func insert(_ object: ObjectChange) throws
 
     /// Sets the destinations of a relationship, in this order if it is ordered, and their inverse.
     func relate(

@@ -20,20 +20,10 @@ final class ChangeSetLoading: BulkInserter {
         layout = store.layout
     }
 
-    func insert(_ object: BulkRow) throws {
-        var values = object.values
-        for (slot, file) in object.files {
-            let data = ExternalData(
-                .file(
-                    ExternalDataFile(
-                        storedAt: file.path, beneath: file.root, classKey: file.classKey)))
-            values[slot] = .binary(try data.data())
-        }
+    func insert(_ object: ObjectChange) throws {
         places[object.objectID] = objects.count
-        objects.append(
-            ObjectChange(
-                objectID: object.objectID, entity: object.entity, version: 0, values: values,
-                changedSlots: SlotMask(first: object.entity.slots.count)))
+        objects.append(object)
+        objects[objects.count - 1].version = 0
     }
 
     func relate(
@@ -89,7 +79,7 @@ final class ChangeSetLoading: BulkInserter {
         var changes = ChangeSet()
         changes.inserted = objects
         changes.records = records
-        try store.save(changes)
+        try store.save(changes.loadingExternalData(for: store))
     }
 
     /// Clears references to missing objects.

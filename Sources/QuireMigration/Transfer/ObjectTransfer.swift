@@ -15,7 +15,6 @@ struct ObjectTransfer {
     let loading: any BulkInserter
     /// Called with the number of objects completed; throws to abort.
     let step: (Int) throws -> Void
-    private let digests: [String: Data]
     private let session: MigrationSession
 
     init(
@@ -29,7 +28,6 @@ struct ObjectTransfer {
         self.loading = loading
         self.step = step
         session = try MigrationSession(plan, from: source, identity: identity, policies: policies)
-        digests = try (source as? SQLiteStore)?.externalDigests() ?? [:]
     }
 
     /// Moves everything.
@@ -91,9 +89,10 @@ struct ObjectTransfer {
         }
         for object in session.made {
             try loading.insert(
-                BulkRow(
+                ObjectChange(
                     objectID: object.objectID, entity: object.entity, version: object.version,
-                    values: object.values))
+                    values: object.values,
+                    changedSlots: SlotMask(first: object.entity.slots.count)))
         }
     }
 
@@ -156,24 +155,20 @@ struct ObjectTransfer {
     private func object(
         of row: ObjectSnapshot, _ transfer: EntityTransfer,
         _ values: inout ContiguousArray<AttributeValue>
-    ) throws -> BulkRow {
-        var files: [Int: ExternalFile] = [:]
+    ) throws -> ObjectChange {
         for (slot, value) in transfer.values.enumerated() {
             switch value {
             case .nothing: values[slot] = .null
             case .constant(let constant): values[slot] = constant
             case .copy(let from, let conversion, let fallback):
-                if transfer.destination.slots[slot].isExternalCapable,
-                    let file = row.externalFile(at: from)
-                {
-                    values[slot] = .null
-                    files[slot] = ExternalFile(
-                        path: file.path, root: file.root, classKey: file.classKey,
-                        sha256: digests[file.path])
-                    continue
+                let old =
+                    try transfer.destination.slots[slot].isExternalCapable
+                    ? row.valueWithoutLoading(at: from) : row.value(at: from)
+                if case .external = old {
+                    values[slot] = old
+                } else {
+                    values[slot] = old.isNull ? fallback : conversion.apply(to: old)
                 }
-                let old = try row.value(at: from)
-                values[slot] = old.isNull ? fallback : conversion.apply(to: old)
             case .reference(let from, let isRequired):
                 values[slot] = try reference(row, from, slot, transfer)
                 if isRequired && values[slot].isNull {
@@ -189,9 +184,10 @@ struct ObjectTransfer {
                     computed, in: transfer.destination)
             }
         }
-        return BulkRow(
+        return ObjectChange(
             objectID: newID(of: row.objectID, transfer), entity: transfer.destination,
-            version: max(row.version, 1), values: values, files: files)
+            version: max(row.version, 1), values: values,
+            changedSlots: SlotMask(first: values.count))
     }
 
     private func reference(

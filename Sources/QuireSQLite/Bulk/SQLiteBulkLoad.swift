@@ -75,7 +75,7 @@ package final class SQLiteBulkLoad: BulkInserter {
 
     // MARK: - Objects
 
-    package func insert(_ object: BulkRow) throws {
+    package func insert(_ object: ObjectChange) throws {
         let insertion = try insertion(of: object.entity)
         let statement = insertion.statement
         let key = object.objectID.primaryKey
@@ -84,7 +84,7 @@ package final class SQLiteBulkLoad: BulkInserter {
         for column in insertion.columns {
             let value = object.values[column.slot.index]
             if column.slot.isExternalCapable {
-                try statement.bind(externalValue(of: object, column.slot), orNullAt: column.index)
+                try statement.bind(externalValue(value), orNullAt: column.index)
             } else if column.slot.storage == .decimal, case .decimal(let number) = value {
                 if options.refusesInexactDecimals {
                     try SQLiteDecimal.checkIsExact(
@@ -155,20 +155,12 @@ package final class SQLiteBulkLoad: BulkInserter {
 
     // MARK: - External data
 
-    private func externalValue(
-        of object: BulkRow, _ slot: ResolvedEntity.Slot
-    ) throws -> AttributeValue {
-        if let file = object.files[slot.index] {
-            return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(file)))
-        }
-        let value = object.values[slot.index]
-        if case .external(let data) = value, data.size > options.externalDataThreshold,
-            let file = data.file
+    private func externalValue(_ value: AttributeValue) throws -> AttributeValue {
+        if case .external(let data) = value, let file = data.file,
+            !file.isSpooled || data.size > options.externalDataThreshold
         {
-            let (path, root, classKey) = file.location
-            let known = ExternalFile(
-                path: path, root: root, classKey: classKey, sha256: file.record?.sha256)
-            return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(known)))
+            return .binary(
+                SQLiteExternalData.reference(toFileNamed: try adopt(data, in: file)))
         }
         guard let data = try value.contents() else { return .null }
         if data.count > options.externalDataThreshold {
@@ -182,23 +174,18 @@ package final class SQLiteBulkLoad: BulkInserter {
         return .binary(Data([ExternalDataTag.inline]) + data)
     }
 
-    /// Moves a file into this store, and returns its name. A file in the store's own folder stays.
-    private func adopt(_ file: ExternalFile) throws -> String {
-        let name = FileSystem.name(of: file.path)
-        let isHere = FileSystem.folder(of: file.path) == externalData.folder
-        if isHere && adopted.insert(name).inserted { return name }
+    /// Copies the file of a value into this store, and returns its name. A file in the store's own folder stays.
+    private func adopt(_ value: ExternalData, in file: ExternalDataFile) throws -> String {
+        let isHere = file.folder == externalData.folder
+        if isHere && adopted.insert(file.name).inserted { return file.name }
         try prepareFolder()
-        let newName = UUID().uuidString
-        let copy = try SQLiteExternalCopy.copy(file, to: newName, in: externalData)
-        newFiles.append(externalData.path(ofFileNamed: newName))
-        if let known = file.sha256, known != copy.sha256 {
-            throw QuireError(
-                .invalidFormat,
-                "The file “\(file.path)” that holds a value of the store is not what was saved; restore it from a backup.",
-                subject: .init(file: file.path))
-        }
-        try record(newName, size: copy.size, digest: copy.sha256)
-        return newName
+        // The copy is verified against it.
+        _ = file.record
+        let name = UUID().uuidString
+        let copy = try SQLiteExternalCopy.copy(value, to: name, in: externalData)
+        newFiles.append(externalData.path(ofFileNamed: name))
+        try record(name, size: copy.size, digest: copy.sha256)
+        return name
     }
 
     private func record(_ name: String, size: Int, digest: Data) throws {
