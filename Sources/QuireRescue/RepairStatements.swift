@@ -1,6 +1,7 @@
 import Foundation
 internal import QuireModel
 internal import QuireSQLite
+internal import QuireStore
 
 /// Repairs the tables of a store with SQL, within the caller's transaction, on a private copy.
 ///
@@ -11,13 +12,13 @@ struct RepairStatements {
     /// Whether the rows were just recovered. Then unreadable values are removed even from required attributes, and the entity
     /// columns of references have not been set yet.
     let isRecovery: Bool
-    let externalData: SQLiteExternalData
+    let externalData: ExternalDataFolder
     /// Completed repairs, one sentence each.
     private(set) var actions: [String] = []
     private var places: RelationshipColumns { RelationshipColumns(schema: schema) }
 
     init(
-        schema: SQLSchema, connection: SQLiteConnection, externalData: SQLiteExternalData,
+        schema: SQLSchema, connection: SQLiteConnection, externalData: ExternalDataFolder,
         isRecovery: Bool
     ) {
         self.schema = schema
@@ -117,7 +118,7 @@ struct RepairStatements {
                     + "AND Z_ENT IN \(StorageClassCheck.list(place.subtreeStoreNumbers))"
             ) { statement in
                 while try statement.step() {
-                    let name = statement.data(1).withUnsafeBytes(SQLiteExternalData.fileName)
+                    let name = statement.data(1).withUnsafeBytes(ExternalDataTag.fileName)
                     // Directory entries that are not files stay, for the user to inspect.
                     if name.map(externalData.lacksFile) ?? true {
                         missing.append(statement.integer(0))

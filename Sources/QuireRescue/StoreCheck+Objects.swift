@@ -189,13 +189,13 @@ extension StoreCheck {
                     + "WHERE substr(\(column), 1, 1) = x'02' AND Z_ENT IN \(StorageClassCheck.list(place.subtreeStoreNumbers))",
                 isProblem: { check, statement in
                     guard
-                        let name = statement.data(2).withUnsafeBytes(SQLiteExternalData.fileName)
+                        let name = statement.data(2).withUnsafeBytes(ExternalDataTag.fileName)
                     else { return false }
                     names.insert(name)
                     return !check.store.externalData.hasFile(named: name)
                 }
             ) { check, statement in
-                let name = statement.data(2).withUnsafeBytes(SQLiteExternalData.fileName) ?? ""
+                let name = statement.data(2).withUnsafeBytes(ExternalDataTag.fileName) ?? ""
                 check.add(
                     .externalData,
                     "“\(slot.name)” cannot be read: \(check.store.externalData.problem(withFileNamed: name))",
@@ -218,7 +218,7 @@ extension StoreCheck {
         // If the folder cannot be read, reading the files in it fails and is reported.
         guard let present = try? store.externalData.names() else { return [] }
         return present.filter {
-            SQLiteExternalData.isFileName($0) && !names.contains($0)
+            ExternalDataFolder.isFileName($0) && !names.contains($0)
         }.map(store.externalData.path(ofFileNamed:))
     }
 
@@ -229,11 +229,11 @@ extension StoreCheck {
             isProblem: { check, statement in
                 let name = statement.text(0)
                 let files = check.store.externalData
-                guard names.contains(name), SQLiteExternalData.isFileName(name),
+                guard names.contains(name), ExternalDataFolder.isFileName(name),
                     files.hasFile(named: name),
                     let information = try files.information(ofFileNamed: name)
                 else { return false }
-                let classKey = files.place.classKey
+                let classKey = files.classKey
                 let size = ContentFile.count(of: information, sealed: classKey != nil)
                 if size != statement.integer(1) { return true }
                 return try !FileDigest.isSHA256(

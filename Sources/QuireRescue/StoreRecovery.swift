@@ -384,7 +384,7 @@ private struct StoreRecoveryRun {
     private mutating func copyFiles(
         _ target: SQLiteStore, _ connection: SQLiteConnection
     ) throws {
-        let old = SQLiteExternalData(storePath: path)
+        let old = ExternalDataFolder(storePath: path)
         var names: Set<String> = []
         for (entity, slot, column) in RelationshipColumns(schema: target.schema).attributes
         where slot.isExternalCapable {
@@ -393,7 +393,7 @@ private struct StoreRecoveryRun {
                 "SELECT \(column) FROM main.\(table) WHERE substr(\(column), 1, 1) = x'02'"
             ) { statement in
                 while try statement.step() {
-                    if let name = statement.data(0).withUnsafeBytes(SQLiteExternalData.fileName) {
+                    if let name = statement.data(0).withUnsafeBytes(ExternalDataTag.fileName) {
                         names.insert(name)
                     }
                 }

@@ -228,7 +228,7 @@ private struct StoreRepairRun {
         try connection.execute("BEGIN IMMEDIATE")
         var mending = RepairStatements(
             schema: schema, connection: connection,
-            externalData: SQLiteExternalData(
+            externalData: ExternalDataFolder(
                 storePath: path, classKey: source.protection?.classKey), isRecovery: false)
         try mending.run()
         report.actions += mending.actions
@@ -374,7 +374,7 @@ private struct StoreRepairRun {
 
     /// Moves unreferenced files aside. The user may be looking for them.
     private mutating func moveOrphans() throws {
-        let external = SQLiteExternalData(storePath: path)
+        let external = ExternalDataFolder(storePath: path)
         guard report.after.notes.contains(where: { $0.kind == .externalData }) else { return }
         var readOnly = SQLiteStoreOptions()
         readOnly.isReadOnly = true

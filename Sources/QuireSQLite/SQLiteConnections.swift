@@ -233,13 +233,17 @@ final class SQLiteConnections: Sendable {
 
     /// Checkpoints the log into the database, so that one file is left, and closes all connections.
     ///
-    /// - Parameter unusedFiles: The names of the external data files to remove.
-    func close(unusedFiles: (SQLiteWriter) -> [String]) throws {
+    /// - Parameters:
+    ///   - externalData: The store's folder.
+    ///   - unusedFiles: The names of the external data files to remove.
+    func close(
+        _ externalData: ExternalDataFolder, unusedFiles: (SQLiteWriter) -> Set<String>
+    ) throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         readers.close()
         let failure = writerLock.withLock { () -> (any Error)? in
             defer { writer = nil }
-            return writer.flatMap { finish($0, unusedFiles) }
+            return writer.flatMap { finish($0, externalData, unusedFiles) }
         }
         source.release()
         if let failure = failure as? SQLiteFailure {
@@ -277,15 +281,19 @@ final class SQLiteConnections: Sendable {
 
     /// Checkpoints and truncates the log, so that the database is one file, and closes the connection.
     private func finish(
-        _ writer: SQLiteWriter, _ unusedFiles: (SQLiteWriter) -> [String]
+        _ writer: SQLiteWriter, _ externalData: ExternalDataFolder,
+        _ unusedFiles: (SQLiteWriter) -> Set<String>
     ) -> (any Error)? {
-        var unused: [String] = []
+        var unused: Set<String> = []
         var keepsLog = false
         defer {
             if keepsLog || hasIndexElsewhere { writer.connection.keepLogOnClose() }
             writer.close()
             if hasIndexElsewhere && !keepsLog { removeLog() }
-            SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
+            // The last connection to close removes the log; another process that has the store open may use the files.
+            if !unused.isEmpty, !FileSystem.exists(storePath + "-wal") {
+                externalData.removeUnretained(unused)
+            }
         }
         let change = source.fileReplacement
         if writer.poison != nil && change == nil && !writer.keepsLog { takeBackFailedSave(writer) }

@@ -168,7 +168,7 @@ package struct SQLiteRowReader {
             try builder.setBytes(blob(value), at: cell.slot)
         case .externalCapable:
             let bytes = blob(value)
-            guard type == SQLITE_BLOB, SQLiteExternalData.isWellFormed(bytes) else { return false }
+            guard type == SQLITE_BLOB, ExternalDataTag.isWellFormed(bytes) else { return false }
             try builder.setBytes(bytes, at: cell.slot)
         case .uuid:
             let bytes = blob(value)

@@ -10,7 +10,7 @@ final class SQLiteRowWriter {
     private let store: SQLiteStore
     private let writer: SQLiteWriter
     /// The files of external values in the rows.
-    var files: SQLiteExternalFiles
+    var files: SQLiteExternalDataWriter
     private let dropsExternalData: Bool
     private let arena = SQLiteBindingArena()
     /// The object whose row was written last, for error messages.
@@ -21,7 +21,7 @@ final class SQLiteRowWriter {
     private(set) var droppedFiles: Set<String> = []
 
     init(
-        store: SQLiteStore, writer: SQLiteWriter, files: SQLiteExternalFiles,
+        store: SQLiteStore, writer: SQLiteWriter, files: SQLiteExternalDataWriter,
         dropsExternalData: Bool
     ) {
         self.store = store
@@ -177,7 +177,7 @@ final class SQLiteRowWriter {
             return
         }
         if let name = files.name(object: change.pointee.objectID, slot: binding.slot) {
-            try statement.bind(SQLiteExternalData.reference(toFileNamed: name), at: binding.index)
+            try statement.bind(ExternalDataTag.reference(toFileNamed: name), at: binding.index)
             return
         }
         let room = arena.allocate(data.count + 1)
@@ -214,7 +214,7 @@ final class SQLiteRowWriter {
                 try statement.bind(objectID.primaryKey, at: 1)
                 return try statement.step() ? statement.data(0) : Data()
             }
-            if let name = value.withUnsafeBytes(SQLiteExternalData.fileName) {
+            if let name = value.withUnsafeBytes(ExternalDataTag.fileName) {
                 droppedFiles.insert(name)
             }
         }

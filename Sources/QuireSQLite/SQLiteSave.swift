@@ -27,12 +27,8 @@ struct SQLiteSave {
     private func write(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
         if let failure = writer.joinedSaves?.failure { throw failure }
         let hasExternalData = store.hasExternalData
-        let files =
-            hasExternalData
-            ? try SQLiteExternalDataWriter(
-                store: store, connection: writer.connection, changes: changes
-            ).write()
-            : SQLiteExternalFiles(externalData: store.externalData)
+        var files = SQLiteExternalDataWriter(store: store, connection: connection)
+        if hasExternalData { try files.write(changes) }
         let rows = SQLiteRowWriter(
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
         let derived: [ManagedObjectID]
@@ -52,7 +48,7 @@ struct SQLiteSave {
             try writeRecords()
             // Foreign stores get no tables that they do not have.
             if store.carriesModel {
-                try files.writeDigests(removing: rows.droppedFiles, connection)
+                try files.writeRecords(removing: rows.droppedFiles)
             }
             try writeGreatestPrimaryKeys(greatest)
             try beforeCommit()
@@ -69,17 +65,11 @@ struct SQLiteSave {
             let error = describe(error, object: rows.currentObject)
             writer.joinedSaves?.failure = error.error
             Self.undo(after: error.failure, store: store, writer: writer)
-            // If the outcome of the commit is unknown, the transaction may refer to the files after all.
-            if writer.poison != nil {
-                rows.files.giveToStore()
-                writer.uncertainFiles.formUnion(rows.files.all.map(\.name))
-            } else {
-                rows.files.remove()
-                if (error.error as? QuireError)?.underlying is SaveConflicts,
-                    writer.joinedSaves == nil
-                {
-                    try claimPrimaryKeys()
-                }
+            rows.files.didFail(writer)
+            if writer.poison == nil, writer.joinedSaves == nil,
+                (error.error as? QuireError)?.underlying is SaveConflicts
+            {
+                try claimPrimaryKeys()
             }
             throw error.error
         }

@@ -82,15 +82,15 @@ extension SQLiteStore {
             try makeEmptyFile(at: path)
             try read { try $0.vacuum(into: path, cipher: other?.cipher) }
             if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: other) }
-            let copy = SQLiteExternalData(storePath: path, classKey: other?.classKey)
+            let copy = ExternalDataFolder(storePath: path, classKey: other?.classKey)
             let names = try externalFileNames()
             if !names.isEmpty {
                 try FileSystem.makeFolder(
                     copy.folder, beneath: copy.root, withIntermediates: true)
             }
             for name in names.sorted() {
-                _ = try SQLiteExternalCopy.copy(
-                    externalData.externalData(named: name), to: name, in: copy)
+                _ = try copy.write(
+                    externalData.externalData(named: name), toFileNamed: name)
             }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)
@@ -206,8 +206,8 @@ extension SQLiteStore {
             try file.setPermissionsIfPossible(permissions & 0o777 | inherited)
         }
         try limit(path, to: readers)
-        let old = SQLiteExternalData(storePath: original)
-        let new = SQLiteExternalData(storePath: path)
+        let old = ExternalDataFolder(storePath: original)
+        let new = ExternalDataFolder(storePath: path)
         guard FileSystem.exists(new.folder) else { return }
         for (original, made) in [(old.supportFolder, new.supportFolder), (old.folder, new.folder)] {
             let present = try FileSystem.information(at: original, beneath: old.root)
@@ -220,13 +220,13 @@ extension SQLiteStore {
 
     /// Renames a synchronized store into place, durably: external data first, because the store must not exist without it.
     package static func moveIntoPlace(_ temporary: String, to path: String) throws {
-        let support = SQLiteExternalData(storePath: temporary).supportFolder
+        let support = ExternalDataFolder(storePath: temporary).supportFolder
         var moved: String?
         var movedKeybag: String?
         var isNamed = false
         do {
             if FileSystem.exists(support) {
-                let place = SQLiteExternalData(storePath: path).supportFolder
+                let place = ExternalDataFolder(storePath: path).supportFolder
                 try FileSystem.renameWithoutReplacing(support, to: place)
                 moved = place
                 try FileSystem.synchronizeFolder(containing: path)

@@ -243,7 +243,7 @@ extension SQLiteStore: DictionarySource {
     /// the fetch continues.
     private func content(of bytes: UnsafeRawBufferPointer) throws -> AttributeValue {
         if bytes.first == ExternalDataTag.inline { return .binary(Data(bytes.dropFirst())) }
-        guard let name = SQLiteExternalData.fileName(in: bytes) else {
+        guard let name = ExternalDataTag.fileName(in: bytes) else {
             throw QuireError(
                 .invalidFormat,
                 "A binary value that may be kept in a file has an unknown form; the store is damaged.",

@@ -16,7 +16,7 @@ extension SQLiteStore {
         if !FileSystem.exists(path) { return }
         try alone(with: path) { try FileSystem.removeFile(path) }
         try FileSystem.synchronizeFolder(containing: path)
-        try removeSupport(SQLiteExternalData(storePath: path))
+        try removeSupport(ExternalDataFolder(storePath: path))
         // Last: without it a partly removed store could not be opened to be destroyed again.
         try StoreProtection.removeKeybag(ofStoreAt: path)
     }
@@ -31,11 +31,11 @@ extension SQLiteStore {
     /// - Throws: Errors of ``destroy(at:)`` for the old store; `notFound`, `invalidFormat` or `outOfSpace` for the new one.
     public static func replace(at path: String, withStoreAt source: String) throws {
         let path = FileSystem.absolute(path)
-        let place = SQLiteExternalData(storePath: path)
+        let place = ExternalDataFolder(storePath: path)
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
         let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
-        let work = SQLiteExternalData(storePath: temporary)
+        let work = ExternalDataFolder(storePath: temporary)
         var added: [String] = []
         do {
             try FileSystem.building(path, as: temporary) {
@@ -141,7 +141,7 @@ extension SQLiteStore {
     }
 
     /// Removes the folder with external data, and its parent if empty.
-    private static func removeSupport(_ place: SQLiteExternalData) throws {
+    private static func removeSupport(_ place: ExternalDataFolder) throws {
         let root = place.root
         if FileSystem.exists(place.folder, beneath: root) {
             try FileSystem.removeTree(place.folder, beneath: root)
@@ -155,7 +155,7 @@ extension SQLiteStore {
     }
 
     /// Removes the old store's external data. Files left after a failure are found by a check.
-    private static func removeUnreferenced(at path: String, _ place: SQLiteExternalData) {
+    private static func removeUnreferenced(at path: String, _ place: ExternalDataFolder) {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         options.infersModel = true
@@ -164,7 +164,7 @@ extension SQLiteStore {
         else { return }
         defer { try? store.close() }
         guard let used = try? store.externalFileNames() else { return }
-        for name in names where SQLiteExternalData.isFileName(name) && !used.contains(name) {
+        for name in names where ExternalDataFolder.isFileName(name) && !used.contains(name) {
             _ = try? FileSystem.removeFileIfPresent(
                 place.path(ofFileNamed: name), beneath: place.root)
         }
@@ -250,7 +250,7 @@ extension SQLiteStore {
     /// Renames external data files, in the rows and on disk, if another store has files of the same names with different bytes:
     /// one of the two is damaged, or was planted.
     private func renameExternalFiles(
-        differingFrom other: SQLiteExternalData, _ connection: SQLiteConnection
+        differingFrom other: ExternalDataFolder, _ connection: SQLiteConnection
     ) throws {
         var newNames: [String: String] = [:]
         for name in try externalFileNames(connection) {
@@ -278,7 +278,7 @@ extension SQLiteStore {
             ) { statement in
                 while try statement.step() {
                     let value = statement.data(0)
-                    let name = value.withUnsafeBytes(SQLiteExternalData.fileName)
+                    let name = value.withUnsafeBytes(ExternalDataTag.fileName)
                     if let newName = name.flatMap({ newNames[$0] }) { values[value] = newName }
                 }
             }
@@ -286,7 +286,7 @@ extension SQLiteStore {
                 try connection.withStatement(
                     "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?"
                 ) {
-                    try $0.bind(SQLiteExternalData.reference(toFileNamed: newName), at: 1)
+                    try $0.bind(ExternalDataTag.reference(toFileNamed: newName), at: 1)
                     try $0.bind(value, at: 2)
                     try $0.run()
                 }

@@ -8,11 +8,11 @@ internal import QuireSystem
 final class SaveGroup {
     /// The error that rolled the transaction back.
     var failure: (any Error)?
-    private var files: [SQLiteExternalFiles] = []
+    private var files: [SQLiteExternalDataWriter] = []
     private var droppedFiles: Set<String> = []
 
     /// Takes over a save's files.
-    func add(_ files: SQLiteExternalFiles, dropping names: Set<String>) {
+    func add(_ files: SQLiteExternalDataWriter, dropping names: Set<String>) {
         if !files.isEmpty { self.files.append(files) }
         droppedFiles.formUnion(names)
     }
@@ -23,15 +23,7 @@ final class SaveGroup {
     }
 
     fileprivate func didFail(_ writer: SQLiteWriter) {
-        for files in files {
-            // If the outcome of the commit is unknown, the transaction may refer to the files after all.
-            if writer.poison != nil {
-                files.giveToStore()
-                writer.uncertainFiles.formUnion(files.all.map(\.name))
-            } else {
-                files.remove()
-            }
-        }
+        for files in files { files.didFail(writer) }
     }
 }
 

@@ -43,7 +43,7 @@ public final class SQLiteStore: PersistentStore {
     /// The mapping of the model to tables and columns.
     package let schema: SQLSchema
     package let options: SQLiteStoreOptions
-    package let externalData: SQLiteExternalData
+    package let externalData: ExternalDataFolder
     /// Whether the store carries its model in this framework's form.
     package let carriesModel: Bool
     /// The reason why the model was inferred from the tables; `nil` if it was not.
@@ -88,10 +88,9 @@ public final class SQLiteStore: PersistentStore {
         layout = schema.layout
         storePath = source.storePath
         isReadOnly = options.isReadOnly
-        let records = SQLiteExternalRecords()
-        externalData = SQLiteExternalData(
+        externalData = ExternalDataFolder(
             storePath: options.externalDataOwner ?? source.storePath,
-            classKey: source.protection?.classKey, records: records)
+            classKey: source.protection?.classKey)
         // In memory there is no folder beside the store.
         hasExternalData =
             !source.access.isMemory
@@ -99,7 +98,7 @@ public final class SQLiteStore: PersistentStore {
         connections = SQLiteConnections(
             source: source, schema: schema, options: options, connection: connection,
             hasLog: hasLog, hashes: hashes)
-        records.follow(self)
+        externalData.follow(self)
         source.protection?.domain.addResponder(self)
     }
 
@@ -215,7 +214,7 @@ public final class SQLiteStore: PersistentStore {
     func collectExternalData() {
         guard hasExternalData else { return }
         connections.withWriterIfOpen {
-            SQLiteExternalDataCleanup(store: self, writer: $0).collectAfterOpening()
+            externalData.removeUnretained(unusedExternalFiles($0))
         }
     }
 
@@ -242,8 +241,8 @@ public final class SQLiteStore: PersistentStore {
     /// - Throws: ``QuireError`` with code `outOfSpace` or `storeUnavailable` if the checkpoint failed. The store is closed all
     ///   the same, and nothing saved is lost: it is in the log, which stays beside the file.
     public func close() throws {
-        try connections.close { writer in
-            isInMemory ? [] : SQLiteExternalDataCleanup(store: self, writer: writer).unusedFiles()
+        try connections.close(externalData) { writer in
+            isInMemory ? [] : unusedExternalFiles(writer)
         }
     }
 

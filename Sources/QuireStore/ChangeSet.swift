@@ -218,7 +218,7 @@ package final class UnsavedExternalData: ExternalDataReading {
     func hold(_ value: ExternalData) -> Data {
         let name = UUID().uuidString
         values.withLock { $0[name] = value }
-        return Data([ExternalDataTag.external] + Array(name.utf8) + [0])
+        return ExternalDataTag.reference(toFileNamed: name)
     }
 
     package func data(named name: String) throws -> Data { try externalData(named: name).data() }

@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 public import QuireModel
 internal import QuireSystem
 
@@ -182,4 +182,26 @@ package enum ExternalDataTag {
     package static let external: UInt8 = 2
     /// The maximum size of inline values.
     package static let maximumInlineSize = 100 * 1024
+
+    /// Whether a stored value has the form of an inline or external value.
+    package static func isWellFormed(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        switch bytes.first {
+        case inline: true
+        case external: fileName(in: bytes) != nil
+        default: false
+        }
+    }
+
+    /// The file name in a stored value; `nil` for an inline value.
+    package static func fileName(in bytes: UnsafeRawBufferPointer) -> String? {
+        guard bytes.first == external, bytes.count >= 37, bytes.count == 37 || bytes[37] == 0
+        else { return nil }
+        let name = bytes[1..<37]
+        return ExternalDataFolder.isFileName(name) ? String(decoding: name, as: UTF8.self) : nil
+    }
+
+    /// The stored value that refers to a file.
+    package static func reference(toFileNamed name: String) -> Data {
+        Data([external] + Array(name.utf8) + [0])
+    }
 }

@@ -209,6 +209,8 @@ extension ExternalDataReading {
     }
 }
 
+extension ExternalDataFolder: ExternalDataReading {}
+
 // MARK: - Lists of identifiers
 
 /// An ordered list of identifiers of one store: eight bytes each.

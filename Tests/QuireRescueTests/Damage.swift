@@ -288,9 +288,9 @@ enum Damage {
             try FileManager.default.copyItem(
                 atPath: made + ".keybag", toPath: path + ".keybag")
         }
-        let files = SQLiteExternalData(storePath: made).folder
+        let files = ExternalDataFolder(storePath: made).folder
         if FileSystem.exists(files) {
-            let target = SQLiteExternalData(storePath: path).folder
+            let target = ExternalDataFolder(storePath: path).folder
             try FileSystem.makeFolder(FileSystem.folder(of: target), withIntermediates: true)
             try FileSystem.copyTree(files, to: target, by: .copying)
         }

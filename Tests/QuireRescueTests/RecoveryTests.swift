@@ -150,13 +150,13 @@ import Testing
         let folder = try TemporaryFolder()
         let (path, new) = (folder.path("a.sqlite"), folder.path("b.sqlite"))
         try Damage.makeLibrary(at: path, books: 200, protection: protection)
-        let external = SQLiteExternalData(storePath: path)
+        let external = ExternalDataFolder(storePath: path)
         let names = try FileSystem.names(in: external.folder)
         try FileSystem.removeFile(external.path(ofFileNamed: try #require(names.first)))
         let report = try StoreRecovery.recover(path, to: new)
         #expect(report.missingFiles == 1)
         #expect(report.problems.isEmpty)
-        let kept = SQLiteExternalData(storePath: new)
+        let kept = ExternalDataFolder(storePath: new)
         #expect(try FileSystem.names(in: kept.folder) == Array(names.dropFirst()))
     }
 

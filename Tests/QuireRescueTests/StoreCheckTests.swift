@@ -171,7 +171,7 @@ import Testing
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")
         try Damage.makeLibrary(at: path, books: 90)
-        let external = SQLiteExternalData(storePath: path)
+        let external = ExternalDataFolder(storePath: path)
         let name = UUID().uuidString
         try Data("x".utf8).write(to: URL(fileURLWithPath: external.path(ofFileNamed: name)))
         #expect(try check(path).notes.contains { $0.kind == .externalData })

@@ -283,7 +283,7 @@ extension PersistentStoreCoordinator {
             of: chunks, in: externalDataPlace(ofEntity: entityName))
     }
 
-    private func externalDataPlace(ofEntity name: String?) throws -> ExternalDataPlace? {
+    private func externalDataPlace(ofEntity name: String?) throws -> ExternalDataFolder? {
         guard let name else { return externalDataPlace { _ in true } }
         let store = storeForNewObjects(of: try layout.requireEntity(named: name))
         return externalDataPlace { $0 === store }
@@ -291,12 +291,12 @@ extension PersistentStoreCoordinator {
 
     /// The folder for new values of the first matching store: that of its external data, or, if it has none or is read-only,
     /// the temporary folder, with the keys of a protected store; `nil` for the temporary folder, unsealed.
-    func externalDataPlace(where isIncluded: (StoreIdentity) -> Bool) -> ExternalDataPlace? {
+    func externalDataPlace(where isIncluded: (StoreIdentity) -> Bool) -> ExternalDataFolder? {
         guard let store = persistentStores.first(where: { isIncluded($0.identity) }) else {
             return nil
         }
         if let store = store as? SQLiteStore, store.hasExternalData, !store.isReadOnly {
-            return store.externalData.place
+            return store.externalData
         }
         return store.storeProtection.map { .temporary(classKey: $0.classKey) }
     }

@@ -64,7 +64,7 @@ struct MetadataMigration {
                 "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
             ) { statement in
                 while try statement.step() {
-                    if let name = statement.data(0).withUnsafeBytes(SQLiteExternalData.fileName) {
+                    if let name = statement.data(0).withUnsafeBytes(ExternalDataTag.fileName) {
                         names.insert(name)
                     }
                 }

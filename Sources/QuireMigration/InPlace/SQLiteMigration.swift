@@ -109,7 +109,7 @@ struct SQLiteMigration {
             let schema = SQLSchema(fresh: layout)
             let load = SQLiteBulkLoad(
                 connection: connection, schema: schema,
-                externalData: SQLiteExternalData(
+                externalData: ExternalDataFolder(
                     storePath: source.storePath, classKey: source.protection?.classKey),
                 options: options)
             loading = load

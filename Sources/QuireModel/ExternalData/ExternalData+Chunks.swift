@@ -116,26 +116,37 @@ extension ExternalData {
     ///   - replacing: Whether an existing file may be replaced.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace` or `invalidFormat`, or as ``data()``.
     public func copy(to path: String, replacing: Bool = false) throws {
-        let (target, temporary) = try OpenFile.createTemporary(beside: path)
         let record = file?.record
+        try write(
+            to: path, replacing: replacing, digest: record.map { _ in RunningDigest() },
+            checking: record)
+        try FileSystem.synchronizeFolder(containing: path)
+    }
+
+    /// Copies the bytes to a file, computing their digest and verifying it against a record. The file's content is durable, its
+    /// name is not.
+    func write(
+        to path: String, beneath root: String? = nil, sealing classKey: ClassKey? = nil,
+        replacing: Bool = false, digest: RunningDigest?, checking record: ExternalDataRecord?
+    ) throws {
+        let (target, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
         do {
-            let digest = RunningDigest()
+            let writer = try ContentFileWriter(target, sealing: classKey)
             try forEachBlock { block in
-                if record != nil { digest.update(block) }
-                try target.write(block)
+                digest?.update(block)
+                try writer.write(block)
             }
-            if let record { try check(digest, against: record) }
-            try target.synchronize()
+            if let digest, let record { try check(digest, against: record) }
+            try writer.finish()
             if replacing {
-                try FileSystem.rename(temporary, to: path)
+                try FileSystem.rename(temporary, to: path, beneath: root)
             } else {
-                try FileSystem.renameWithoutReplacing(temporary, to: path)
+                try FileSystem.renameWithoutReplacing(temporary, to: path, beneath: root)
             }
             target.close()
         } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
-        try FileSystem.synchronizeFolder(containing: path)
     }
 }

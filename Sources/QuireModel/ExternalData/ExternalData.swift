@@ -185,7 +185,7 @@ public final class ExternalData: Sendable {
     }
 
     package func check(_ digest: RunningDigest, against record: ExternalDataRecord) throws {
-        if digest.size == record.size, digest.sha256 == record.sha256 { return }
+        if digest.record == record { return }
         throw named(
             QuireError(
                 .invalidFormat,

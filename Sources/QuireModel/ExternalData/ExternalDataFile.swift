@@ -1,25 +1,5 @@
-package import Foundation
 package import QuireProtection
 package import QuireSystem
-
-/// A store's recorded sizes and digests of external data files.
-package protocol ExternalDataRecords: Sendable {
-    /// The recorded size and digest of a file; `nil` if there is no record.
-    func record(ofFileNamed name: String) -> ExternalDataRecord?
-    /// Whether whole values are verified against the record when read.
-    var verifiesWholeValues: Bool { get }
-}
-
-/// The size and digest of a file.
-package struct ExternalDataRecord: Sendable, Hashable {
-    package var size: Int
-    package var sha256: Data
-
-    package init(size: Int, sha256: Data) {
-        self.size = size
-        self.sha256 = sha256
-    }
-}
 
 /// An immutable file with one value.
 ///
@@ -47,67 +27,49 @@ package final class ExternalDataFile: Sendable {
 
     /// The file's name within its folder.
     package let name: String
-    private let place: ExternalDataPlace
-    /// The original path of the file.
-    private let home: String
-    /// The root of the original place.
-    private let homeRoot: String
-    /// The class key of the original place; `nil` if its files are not sealed.
-    private let homeKey: ClassKey?
+    private let parent: ExternalDataFolder
+    /// The original location of the folder.
+    private let home: ExternalDataFolder.Location
     /// The inode of an unsaved value's file, regardless of its name.
     private let identity: FileInformation?
     private let state: Lock<State>
-    private let records: (any ExternalDataRecords)?
 
     /// A file of a store.
-    package init(_ name: String, in place: ExternalDataPlace, records: (any ExternalDataRecords)?) {
+    package init(_ name: String, in folder: ExternalDataFolder) {
         self.name = name
-        self.place = place
-        self.records = records
-        let folders = place.folders
-        home = FileSystem.path(folders.files, name)
-        homeRoot = folders.root
-        homeKey = folders.classKey
+        parent = folder
+        home = folder.location
         identity = nil
         state = Lock(State(owner: .store))
-        ExternalFileRetainCounts.hold(name)
-    }
-
-    /// A file of a store, without a recorded size or digest.
-    package convenience init(storedAt path: String, beneath root: String, classKey: ClassKey?) {
-        self.init(
-            FileSystem.name(of: path),
-            in: ExternalDataPlace(
-                FileSystem.folder(of: path), beneath: root, classKey: classKey), records: nil)
+        ExternalDataFolder.retain(name)
     }
 
     /// A file with an unsaved value.
     init(
-        spooled name: String, in place: ExternalDataPlace, record: ExternalDataRecord,
+        spooled name: String, in folder: ExternalDataFolder, record: ExternalDataRecord,
         movedFrom: String? = nil
     ) {
         self.name = name
-        self.place = place
-        records = nil
-        let folders = place.folders
-        home = FileSystem.path(folders.files, name)
-        homeRoot = folders.root
-        homeKey = folders.classKey
-        identity = (try? FileSystem.information(at: home, beneath: homeRoot)) ?? nil
+        parent = folder
+        home = folder.location
+        identity =
+            (try? FileSystem.information(at: home.path(ofFileNamed: name), beneath: home.root))
+            ?? nil
         state = Lock(
             State(owner: .holders, size: record.size, record: record, movedFrom: movedFrom))
-        ExternalFileRetainCounts.hold(name)
+        ExternalDataFolder.retain(name)
     }
 
     deinit {
         if state.withLock({ $0.owner == .holders }) {
-            let present = location
-            for (path, root) in [(home, homeRoot), (present.path, present.root)]
-            where isStill(at: path, beneath: root) {
-                _ = try? FileSystem.removeFileIfPresent(path, beneath: root)
+            for place in [home, parent.location] {
+                let path = place.path(ofFileNamed: name)
+                if isStill(at: path, beneath: place.root) {
+                    _ = try? FileSystem.removeFileIfPresent(path, beneath: place.root)
+                }
             }
         }
-        ExternalFileRetainCounts.release(name)
+        ExternalDataFolder.release(name)
     }
 
     /// The file's path. It follows the store when that is moved, unless the file was left behind.
@@ -115,11 +77,15 @@ package final class ExternalDataFile: Sendable {
 
     /// The file's path, the root that it must not escape from, and the class key; `nil` for an unsealed file.
     package var location: (path: String, root: String, classKey: ClassKey?) {
-        let folders = place.folders
-        let path = FileSystem.path(folders.files, name)
-        return path == home || FileSystem.exists(path, beneath: folders.root)
-            ? (path, folders.root, folders.classKey) : (home, homeRoot, homeKey)
+        var place = parent.location
+        if place.folder != home.folder,
+            !FileSystem.exists(place.path(ofFileNamed: name), beneath: place.root)
+        {
+            place = home
+        }
+        return (place.path(ofFileNamed: name), place.root, place.classKey)
     }
+
     /// The folder that the file is in.
     package var folder: String { FileSystem.folder(of: path) }
 
@@ -198,8 +164,8 @@ package final class ExternalDataFile: Sendable {
     package var record: ExternalDataRecord? {
         let (known, hasAsked) = state.withLock { ($0.record, $0.hasAskedRecords) }
         if let known { return known }
-        guard !hasAsked, let records else { return nil }
-        let found = records.record(ofFileNamed: name)
+        guard !hasAsked, let records = parent.records else { return nil }
+        let found = records.externalDataRecord(ofFileNamed: name)
         state.withLock {
             $0.record = found
             $0.hasAskedRecords = true
@@ -210,7 +176,9 @@ package final class ExternalDataFile: Sendable {
     // MARK: - Reading
 
     /// Whether the bytes are verified against the record when read as a whole.
-    var verifiesWholeValues: Bool { records?.verifiesWholeValues ?? false }
+    var verifiesWholeValues: Bool {
+        identity == nil && parent.records?.verifiesExternalData == true
+    }
 
     /// Opens the file.
     ///
@@ -222,67 +190,7 @@ package final class ExternalDataFile: Sendable {
             return try ContentFile(
                 OpenFile.open(path, beneath: root, for: .reading), unsealing: classKey)
         } catch let error as QuireError where error.code == .notFound {
-            throw QuireError(
-                .invalidFormat,
-                "The file “\(path)” that holds a value of the store is missing; restore it from a backup.",
-                subject: .init(file: path), underlying: error)
+            throw ExternalDataFolder.missingError(path, underlying: error)
         }
-    }
-}
-
-/// Retain counts of external data files in this process, by their unique names.
-package enum ExternalFileRetainCounts {
-    private static let counts = Lock<[String: Int]>([:])
-
-    static func hold(_ name: String) { counts.withLock { $0[name, default: 0] += 1 } }
-
-    static func release(_ name: String) {
-        counts.withLock { counts in
-            counts[name] = counts[name].flatMap { $0 > 1 ? $0 - 1 : nil }
-        }
-    }
-
-    /// Whether a file is retained.
-    package static func contains(_ name: String) -> Bool { counts.withLock { $0[name] != nil } }
-}
-
-// MARK: - Places
-
-/// The location of a store's external data files. Rows and values share it, so that they find their files after the store
-/// has been moved.
-package final class ExternalDataPlace: Sendable {
-    /// The folder of the files, and the root that they must not escape from; see ``FileLocation``.
-    struct Folders: Sendable {
-        var files: String
-        var root: String
-        /// The class key of the files; `nil` for unsealed files.
-        var classKey: ClassKey?
-    }
-
-    private let current: Lock<Folders>
-
-    package init(_ folder: String, beneath root: String, classKey: ClassKey?) {
-        current = Lock(Folders(files: folder, root: root, classKey: classKey))
-    }
-
-    var folders: Folders { current.withLock { $0 } }
-
-    /// The folder of the files.
-    var folder: String { folders.files }
-    /// The folder of the store.
-    var root: String { folders.root }
-
-    /// The class key of the files; `nil` for unsealed files.
-    package var classKey: ClassKey? { folders.classKey }
-
-    /// The temporary folder, for values without a store, or whose store has no external data or is read-only.
-    package static func temporary(classKey: ClassKey? = nil) -> ExternalDataPlace {
-        let folder = FileSystem.absolute(FileManager.default.temporaryDirectory.path)
-        return ExternalDataPlace(folder, beneath: folder, classKey: classKey)
-    }
-
-    package func move(to other: ExternalDataPlace) {
-        let folders = other.folders
-        current.withLock { $0 = folders }
     }
 }

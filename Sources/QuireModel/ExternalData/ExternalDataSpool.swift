@@ -9,9 +9,9 @@ import Synchronization
 /// The file is in the store's folder, so that the save has nothing to copy. Until then it is unreferenced: it is removed
 /// with the last instance of the value or, if the process is killed, as an orphan.
 package final class ExternalDataSpool: Sendable {
-    private let place: ExternalDataPlace
-    private let folder: String
-    private let root: String
+    private let folder: ExternalDataFolder
+    /// The location of the folder when the file was created.
+    private let home: ExternalDataFolder.Location
     private let temporary: String
     private let file: OpenFile
     private let writer: ContentFileWriter
@@ -19,22 +19,21 @@ package final class ExternalDataSpool: Sendable {
     private let isFinished = Atomic(false)
 
     /// Creates a file in a store's folder, which is created if missing.
-    init(in place: ExternalDataPlace?) throws {
-        self.place = place ?? .temporary()
-        let folders = self.place.folders
-        (folder, root) = (folders.files, folders.root)
-        try FileSystem.makeFolderDurably(folder, beneath: root)
-        let path = FileSystem.path(folder, UUID().uuidString)
-        (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
-        writer = try ContentFileWriter(file, sealing: folders.classKey)
-        ExternalFileRetainCounts.hold(FileSystem.name(of: temporary))
+    init(in folder: ExternalDataFolder?) throws {
+        self.folder = folder ?? .temporary()
+        home = self.folder.location
+        try FileSystem.makeFolderDurably(home.folder, beneath: home.root)
+        (file, temporary) = try OpenFile.createTemporary(
+            beside: home.path(ofFileNamed: UUID().uuidString), beneath: home.root)
+        writer = try ContentFileWriter(file, sealing: home.classKey)
+        ExternalDataFolder.retain(FileSystem.name(of: temporary))
     }
 
     deinit {
         if !isFinished.load(ordering: .relaxed) {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: home.root)
         }
-        ExternalFileRetainCounts.release(FileSystem.name(of: temporary))
+        ExternalDataFolder.release(FileSystem.name(of: temporary))
     }
 
     /// Appends bytes.
@@ -70,23 +69,21 @@ package final class ExternalDataSpool: Sendable {
         try writer.finish()
         let name = UUID().uuidString
         // The store, and the file with it, may have been moved meanwhile.
-        let folders = self.place.folders
-        let present = FileSystem.path(folders.files, FileSystem.name(of: temporary))
-        let isHere =
-            folders.files == folder || !FileSystem.exists(present, beneath: folders.root)
-        let place =
-            folders.files == folder || !isHere
-            ? place : ExternalDataPlace(folder, beneath: root, classKey: self.place.classKey)
+        let present = folder.location
+        let moved = present.path(ofFileNamed: FileSystem.name(of: temporary))
+        let isMoved =
+            present.folder != home.folder && FileSystem.exists(moved, beneath: present.root)
+        let place = isMoved ? present : home
         try FileSystem.renameWithoutReplacing(
-            isHere ? temporary : present, to: FileSystem.path(place.folder, name),
-            beneath: place.root)
+            isMoved ? moved : temporary, to: place.path(ofFileNamed: name), beneath: place.root)
         file.close()
         isFinished.store(true, ordering: .relaxed)
         return ExternalData(
             .file(
                 ExternalDataFile(
-                    spooled: name, in: place,
-                    record: .init(size: digest.size, sha256: digest.sha256))))
+                    spooled: name,
+                    in: place.folder == present.folder ? folder : ExternalDataFolder(home),
+                    record: digest.record)))
     }
 
     /// As ``finish()``, off the caller's queue. Returns errors, as appending does.
@@ -98,30 +95,22 @@ package final class ExternalDataSpool: Sendable {
 
     /// A value with the bytes of a file.
     package static func value(
-        contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
+        contentsOf path: String, taking: ExternalData.Taking, in folder: ExternalDataFolder?
     ) throws -> ExternalData {
-        let place = place ?? .temporary()
-        let isSealed = place.classKey != nil
-        if taking == .moving, !isSealed, let moved = try moved(path, to: place) {
+        let folder = folder ?? .temporary()
+        let isSealed = folder.location.classKey != nil
+        if taking == .moving, !isSealed, let moved = try moved(path, to: folder) {
             return moved
         }
         let source = try OpenFile.open(path, for: .reading)
         defer { source.close() }
         let information = try source.information()
         if information.kind == .folder { throw FileSystem.failure("read", path, errno: EISDIR) }
-        let spool = try ExternalDataSpool(in: place)
+        let spool = try ExternalDataSpool(in: folder)
         if !isSealed, information.kind == .regular, information.size > 0,
             spool.file.takeBlocks(of: source)
         {
-            let block = UnsafeMutableRawBufferPointer.allocate(
-                byteCount: ExternalData.blockSize, alignment: 16)
-            defer { block.deallocate() }
-            var offset: Int64 = 0
-            while case let count = try spool.file.read(into: block, at: offset), count > 0 {
-                if Task.isCancelled { throw ExternalData.cancelled() }
-                spool.digest.update(UnsafeRawBufferPointer(rebasing: block[..<count]))
-                offset += Int64(count)
-            }
+            try spool.digest.update(contentsOf: spool.file)
         } else {
             try spool.append(contentsOf: source)
         }
@@ -132,50 +121,46 @@ package final class ExternalDataSpool: Sendable {
 
     /// Hard-links a file into the folder of values; `nil` if the file system cannot, or it is not a regular file.
     private static func moved(
-        _ path: String, to place: ExternalDataPlace
+        _ path: String, to folder: ExternalDataFolder
     ) throws -> ExternalData? {
         guard try FileSystem.informationWithoutFollowing(at: path)?.kind == .regular else {
             return nil
         }
-        let folders = place.folders
-        try FileSystem.makeFolderDurably(folders.files, beneath: folders.root)
+        let place = folder.location
+        try FileSystem.makeFolderDurably(place.folder, beneath: place.root)
         let name = UUID().uuidString
-        let link = FileSystem.path(folders.files, name)
+        let link = place.path(ofFileNamed: name)
         do {
             try FileSystem.link(
-                FileLocation(path, beneath: nil), FileLocation(link, beneath: folders.root))
+                FileLocation(path, beneath: nil), FileLocation(link, beneath: place.root))
         } catch { return nil }
         do {
-            let file = try OpenFile.open(link, beneath: folders.root, for: .reading)
+            let file = try OpenFile.open(link, beneath: place.root, for: .reading)
             let digest = RunningDigest()
-            try ExternalData(
-                .file(ExternalDataFile(storedAt: link, beneath: folders.root, classKey: nil)),
-                descriptor: ContentFile(file, unsealing: nil)
-            ).forEachBlock(digest.update)
+            try digest.update(contentsOf: file)
             try file.synchronize()
             return ExternalData(
                 .file(
                     ExternalDataFile(
-                        spooled: name, in: place,
-                        record: .init(size: digest.size, sha256: digest.sha256), movedFrom: path)))
+                        spooled: name, in: folder, record: digest.record, movedFrom: path)))
         } catch {
-            _ = try? FileSystem.removeFileIfPresent(link, beneath: folders.root)
+            _ = try? FileSystem.removeFileIfPresent(link, beneath: place.root)
             throw error
         }
     }
 
     /// As ``value(contentsOf:taking:in:)``, off the caller's queue. Returns errors, as appending does.
     @concurrent package static func valueApart(
-        contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
+        contentsOf path: String, taking: ExternalData.Taking, in folder: ExternalDataFolder?
     ) async -> Result<ExternalData, any Error> {
-        Result { try value(contentsOf: path, taking: taking, in: place) }
+        Result { try value(contentsOf: path, taking: taking, in: folder) }
     }
 
     /// A value with the bytes of an async sequence.
     package static func value<Chunks: AsyncSequence>(
-        of chunks: Chunks, in place: ExternalDataPlace?
+        of chunks: Chunks, in folder: ExternalDataFolder?
     ) async throws -> ExternalData where Chunks.Element: DataProtocol {
-        let spool = try ExternalDataSpool(in: place)
+        let spool = try ExternalDataSpool(in: folder)
         for try await chunk in chunks {
             if Task.isCancelled { throw ExternalData.cancelled() }
             try await spool.append(Data(chunk)).get()
@@ -186,10 +171,10 @@ package final class ExternalDataSpool: Sendable {
     }
 
     /// A value with the bytes of a handle from its current position.
-    package static func value(readingFrom handle: FileHandle, in place: ExternalDataPlace?) throws
+    package static func value(readingFrom handle: FileHandle, in folder: ExternalDataFolder?) throws
         -> ExternalData
     {
-        let spool = try ExternalDataSpool(in: place)
+        let spool = try ExternalDataSpool(in: folder)
         let source = try OpenFile.duplicate(of: handle.fileDescriptor)
         defer { source.close() }
         try spool.append(contentsOf: source)
@@ -233,6 +218,17 @@ package final class RunningDigest: Sendable {
 
     /// The digest of the bytes so far.
     package var sha256: Data { state.withLock { Data($0.hash.finalize()) } }
+
+    /// The number and digest of the bytes so far.
+    package var record: ExternalDataRecord { ExternalDataRecord(size: size, sha256: sha256) }
+
+    /// Adds the content of a file.
+    fileprivate func update(contentsOf file: OpenFile) throws {
+        try ContentFile(file, unsealing: nil).forEachBlock(ofSize: ExternalData.blockSize) {
+            if Task.isCancelled { throw ExternalData.cancelled() }
+            update($0)
+        }
+    }
 
     /// The digest of bytes in memory.
     package static func sha256(of data: Data) -> Data { Data(SHA256.hash(data: data)) }

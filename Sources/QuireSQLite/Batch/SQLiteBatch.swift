@@ -22,7 +22,7 @@ final class SQLiteBatch {
         self.writer = writer
         rows = SQLiteRowWriter(
             store: store, writer: writer,
-            files: SQLiteExternalFiles(externalData: store.externalData),
+            files: SQLiteExternalDataWriter(store: store, connection: writer.connection),
             dropsExternalData: store.hasExternalData)
     }
 
@@ -45,13 +45,8 @@ final class SQLiteBatch {
                 let failure =
                     error as? SQLiteFailure ?? (error as? QuireError)?.underlying as? SQLiteFailure
                 SQLiteSave.undo(after: failure, store: store, writer: writer)
-                // If the outcome of the commit is unknown, the transaction may refer to the files after all.
                 writer.note(error)
-                if writer.poison == nil {
-                    batch.rows.files.remove()
-                } else {
-                    batch.rows.files.giveToStore()
-                }
+                batch.rows.files.didFail(writer)
                 throw error
             }
         }
@@ -69,7 +64,7 @@ final class SQLiteBatch {
     private func commit() throws {
         let removed = droppedFiles.union(rows.droppedFiles)
         try rows.files.synchronizeFolder()
-        if store.carriesModel { try rows.files.writeDigests(removing: removed, connection) }
+        if store.carriesModel { try rows.files.writeRecords(removing: removed) }
         store.willRecordPrimaryKeys(maximumKeys)
         for (root, key) in maximumKeys {
             try connection.recordGreatestPrimaryKey(
@@ -98,7 +93,7 @@ final class SQLiteBatch {
                 try statement.bind(query.bindings)
                 while try statement.step() {
                     let value = statement.data(0)
-                    if let file = value.withUnsafeBytes(SQLiteExternalData.fileName) {
+                    if let file = value.withUnsafeBytes(ExternalDataTag.fileName) {
                         droppedFiles.insert(file)
                     }
                 }

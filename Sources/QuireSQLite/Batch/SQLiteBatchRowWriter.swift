@@ -15,7 +15,6 @@ final class SQLiteBatchRowWriter {
     private let entity: ResolvedEntity
     private let uniqueRows: SQLiteUniqueRows
     private let references: SQLiteBatchReferences
-    private let files: SQLiteExternalDataWriter
     private let hasExternalData: Bool
     private let collectsObjectIDs: Bool
     private let allSlots: SlotMask
@@ -40,8 +39,6 @@ final class SQLiteBatchRowWriter {
         entity = row.entity
         uniqueRows = SQLiteUniqueRows(entity, store: store, connection: batch.connection)
         references = try SQLiteBatchReferences(entity, batch)
-        files = SQLiteExternalDataWriter(
-            store: store, connection: batch.connection, changes: ChangeSet())
         hasExternalData =
             store.hasExternalData && entity.slots.contains(where: \.isExternalCapable)
         allSlots = SlotMask(first: entity.slots.count)
@@ -95,7 +92,7 @@ final class SQLiteBatchRowWriter {
         change.version = 0
         change.values = row.values
         change.changedSlots = allSlots
-        if hasExternalData { try files.write(change, to: &batch.rows.files) }
+        if hasExternalData { try batch.rows.files.write(change) }
         try withUnsafePointer(to: &change) { try batch.rows.insert($0) }
         unusedKey = nil
         maximumKey = max(maximumKey, key)
@@ -120,7 +117,7 @@ final class SQLiteBatchRowWriter {
             try present?.valueWithoutLoading(at: $0).isNull != false
         }
         if !isSet { return }
-        if hasExternalData { try files.write(change, to: &batch.rows.files) }
+        if hasExternalData { try batch.rows.files.write(change) }
         if let present { try references.willLeave(present, change) }
         try withUnsafePointer(to: &change) { try batch.rows.update($0) }
         try references.didWrite(change, row.references)

@@ -11,9 +11,9 @@ internal import QuireSystem
 package final class SQLiteBulkLoad: BulkInserter {
     package let connection: SQLiteConnection
     package let schema: SQLSchema
-    package let externalData: SQLiteExternalData
+    package let externalData: ExternalDataFolder
     private let options: SQLiteStoreOptions
-    /// The files created, to be removed if the transaction fails.
+    /// The names of the files created, to be removed if the transaction fails.
     private(set) var newFiles: [String] = []
     /// The store's own files already referenced: each value needs its own file.
     private var adopted: Set<String> = []
@@ -22,7 +22,7 @@ package final class SQLiteBulkLoad: BulkInserter {
     private var maximumKeys: [Int: Int64] = [:]
 
     package init(
-        connection: SQLiteConnection, schema: SQLSchema, externalData: SQLiteExternalData,
+        connection: SQLiteConnection, schema: SQLSchema, externalData: ExternalDataFolder,
         options: SQLiteStoreOptions
     ) {
         self.options = options
@@ -160,16 +160,17 @@ package final class SQLiteBulkLoad: BulkInserter {
             !file.isSpooled || data.size > options.externalDataThreshold
         {
             return .binary(
-                SQLiteExternalData.reference(toFileNamed: try adopt(data, in: file)))
+                ExternalDataTag.reference(toFileNamed: try adopt(data, in: file)))
         }
         guard let data = try value.contents() else { return .null }
         if data.count > options.externalDataThreshold {
             let name = UUID().uuidString
             try prepareFolder()
             try externalData.write(data, toFileNamed: name)
-            newFiles.append(externalData.path(ofFileNamed: name))
-            try record(name, size: data.count, digest: RunningDigest.sha256(of: data))
-            return .binary(SQLiteExternalData.reference(toFileNamed: name))
+            newFiles.append(name)
+            try record(
+                .init(size: data.count, sha256: RunningDigest.sha256(of: data)), name)
+            return .binary(ExternalDataTag.reference(toFileNamed: name))
         }
         return .binary(Data([ExternalDataTag.inline]) + data)
     }
@@ -182,41 +183,30 @@ package final class SQLiteBulkLoad: BulkInserter {
         // The copy is verified against it.
         _ = file.record
         let name = UUID().uuidString
-        let copy = try SQLiteExternalCopy.copy(value, to: name, in: externalData)
-        newFiles.append(externalData.path(ofFileNamed: name))
-        try record(name, size: copy.size, digest: copy.sha256)
+        let copy = try externalData.write(value, toFileNamed: name)
+        newFiles.append(name)
+        try record(copy, name)
         return name
     }
 
-    private func record(_ name: String, size: Int, digest: Data) throws {
+    private func record(_ record: ExternalDataRecord, _ name: String) throws {
         try connection.execute(SQLiteTables.createExternalData)
-        try connection.withStatement(
-            "INSERT OR REPLACE INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)"
-        ) {
-            try $0.bind(name, at: 1)
-            try $0.bind(Int64(size), at: 2)
-            try $0.bind(digest, at: 3)
-            try $0.run()
-        }
+        try connection.writeExternalDataRecord(record, ofFileNamed: name)
     }
 
     private func prepareFolder() throws {
         guard newFiles.isEmpty else { return }
-        try FileSystem.makeFolderDurably(externalData.folder, beneath: externalData.root)
+        try externalData.make()
     }
 
     /// Makes the names of new files durable. Must be called before the commit.
     package func synchronizeFiles() throws {
-        if !newFiles.isEmpty {
-            try FileSystem.synchronizeFolder(externalData.folder, beneath: externalData.root)
-        }
+        if !newFiles.isEmpty { try externalData.synchronize() }
     }
 
     /// Removes the files of a failed load.
     package func removeFiles() {
-        for path in newFiles {
-            _ = try? FileSystem.removeFileIfPresent(path, beneath: externalData.root)
-        }
+        newFiles.forEach(externalData.removeFile)
         newFiles = []
     }
 }

@@ -67,7 +67,7 @@ import Testing
         // What shares its bytes here shares them in a copy.
         let copy = fixture.folder.path("copy.sqlite")
         try fixture.store.writeCopy(to: copy)
-        let copied = SQLiteExternalData(storePath: copy).folder
+        let copied = ExternalDataFolder(storePath: copy).folder
         #expect(
             try Set(
                 FileSystem.names(in: copied).map {

@@ -364,7 +364,7 @@ extension ManagedObject {
     }
 
     /// The location of the object's external data; `nil` if its store has none.
-    private final var externalDataPlace: ExternalDataPlace? {
+    private final var externalDataPlace: ExternalDataFolder? {
         guard let context = contextUnlessDiscarded else { return nil }
         let new = objectID.isTemporary ? context.storeForNewObject(self) : nil
         return context.persistentStoreCoordinator.externalDataPlace {
