@@ -298,7 +298,7 @@ struct KeybagFile: Sendable {
 
     /// The file's metadata, if it exists.
     var information: FileInformation? {
-        (try? FileSystem.information(at: path, beneath: root)) ?? nil
+        get throws { try FileSystem.information(at: path, beneath: root) }
     }
 
     /// Reads the keybag. Nothing of it is verified.

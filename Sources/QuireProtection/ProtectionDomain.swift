@@ -309,14 +309,18 @@ enum ProtectionDomainRegistry {
                 found.adopt(keybag)
                 return found
             }
-            let information = file.information
             for domain in same {
                 guard let formerFile = domain.state.withLock({ $0.file }) else { continue }
-                if let former = formerFile.information {
-                    // Another path may refer to it through a symbolic link.
-                    guard information?.isSameFile(as: former) == true else { continue }
-                } else {
-                    domain.didMove(to: file.path, beneath: file.root)
+                do {
+                    if let former = try formerFile.information {
+                        // Another path may refer to it through a symbolic link.
+                        guard try file.information?.isSameFile(as: former) == true else { continue }
+                    } else {
+                        domain.didMove(to: file.path, beneath: file.root)
+                    }
+                } catch {
+                    // It may still be at its path, and this one be a copy.
+                    continue
                 }
                 domain.adopt(keybag)
                 return domain

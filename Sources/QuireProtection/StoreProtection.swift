@@ -54,7 +54,7 @@ package final class StoreProtection: Sendable {
     package static func domain(ofStoreAt path: String) throws -> ProtectionDomain? {
         if StorePath.isInMemory(FileSystem.absolute(path)) { return nil }
         let keybag = keybag(ofStoreAt: path)
-        guard FileSystem.exists(keybag.path, beneath: keybag.root) else { return nil }
+        guard try FileSystem.hasEntry(at: keybag.path, beneath: keybag.root) else { return nil }
         return try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root)
     }
 
@@ -145,7 +145,7 @@ package final class StoreProtection: Sendable {
     @discardableResult
     package func writeKeybag(forStoreAt path: String) throws -> Bool {
         let keybag = Self.keybag(ofStoreAt: path)
-        if FileSystem.exists(keybag.path, beneath: keybag.root),
+        if try FileSystem.hasEntry(at: keybag.path, beneath: keybag.root),
             try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root).identifier
                 == domain.identifier
         {

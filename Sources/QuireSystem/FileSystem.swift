@@ -86,10 +86,16 @@ package enum FileSystem {
         }
     }
 
-    /// Whether an entry exists at a path, a dangling symbolic link included; `false` if access is denied.
+    /// Whether an entry exists at a path, a dangling symbolic link included.
+    package static func hasEntry(at path: String, beneath root: String? = nil) throws -> Bool {
+        guard let root else { return try informationWithoutFollowing(at: path) != nil }
+        return try information(at: path, beneath: root) != nil
+    }
+
+    /// Whether an entry exists, like ``hasEntry(at:beneath:)``; `false` if that cannot be determined. For names to choose, not
+    /// where data would be left out or removed without the entry.
     package static func exists(_ path: String, beneath root: String? = nil) -> Bool {
-        guard let root else { return (try? informationWithoutFollowing(at: path)) != nil }
-        return (try? information(at: path, beneath: root)) != nil
+        (try? hasEntry(at: path, beneath: root)) ?? false
     }
 
     /// Durably writes a new file.

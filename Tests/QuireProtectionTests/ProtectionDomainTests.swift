@@ -123,6 +123,15 @@ import Testing
         #expect(domain.path == moved)
     }
 
+    /// The keybag may still be at its path, so that changes must go there and not to the copy.
+    @Test func aCopyIsNoMovedKeybagIfThatCannotBeExamined() throws {
+        let domain = try folder.person()
+        try FileManager.default.moveItem(atPath: keybagPath, toPath: folder.path("copy.keybag"))
+        symlink(keybagPath, keybagPath)
+        #expect(try ProtectionDomain.domain(of: folder.path("copy.keybag")) !== domain)
+        #expect(domain.path == keybagPath)
+    }
+
     @Test func aCopyWithOtherKeysIsAnotherDomain() throws {
         let domain = try folder.person()
         var bytes = try bytes()
