@@ -27,17 +27,17 @@ final class OpenFileIdentity: Sendable {
     // MARK: Recording
 
     /// Records the file at the path as the store's, without a connection to it.
-    func noteDatabase() {
-        let found = (try? FileSystem.information(at: path)) ?? nil
+    func noteDatabase() throws {
+        let found = try FileSystem.information(at: path)
         files.withLock { $0.database = found }
     }
 
     /// Records the log and its index, if they exist.
     ///
     /// - Parameter sharesIndex: Whether the index is a file.
-    func noteLog(sharesIndex: Bool) {
-        let log = (try? FileSystem.information(at: logPath)) ?? nil
-        let index = sharesIndex ? (try? FileSystem.information(at: indexPath)) ?? nil : nil
+    func noteLog(sharesIndex: Bool) throws {
+        let log = try FileSystem.information(at: logPath)
+        let index = sharesIndex ? try FileSystem.information(at: indexPath) : nil
         files.withLock { files in
             if files.log == nil { files.log = log }
             if files.index == nil { files.index = index }
@@ -103,7 +103,7 @@ final class OpenFileIdentity: Sendable {
     func checkAfterCommit() throws {
         // A file that cannot be stat'ed now was there before.
         guard let change = (try? changeOfContent()) ?? nil else { return }
-        if change == .removed, (try? FileSystem.information(at: logPath)) == nil, isLinked {
+        if change == .removed, try FileSystem.information(at: logPath) == nil, isLinked {
             // It has been moved, along with the commit.
             return
         }

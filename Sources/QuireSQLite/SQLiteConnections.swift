@@ -65,7 +65,6 @@ final class SQLiteConnections: Sendable {
         if !schema.computedIndexes.isEmpty { connection.trustSchema() }
         writer = SQLiteWriter(
             connection: connection, schema: schema, path: source.storePath, hashes: hashes)
-        if hasLog { source.noteLog() }
     }
 
     /// Whether reads and saves use separate connections.
@@ -291,11 +290,16 @@ final class SQLiteConnections: Sendable {
             writer.close()
             if hasIndexElsewhere && !keepsLog { removeLog() }
             // The last connection to close removes the log; another process that has the store open may use the files.
-            if !unused.isEmpty, !FileSystem.exists(storePath + "-wal") {
+            if !unused.isEmpty, (try? FileSystem.hasEntry(at: storePath + "-wal")) == false {
                 externalData.removeUnretained(unused)
             }
         }
-        let change = source.fileReplacement
+        let change: SQLiteStore.FileReplacement?
+        do { change = try source.files?.change() } catch {
+            // Log and external data may belong to another program's file.
+            keepsLog = true
+            return error
+        }
         if writer.poison != nil && change == nil && !writer.keepsLog { takeBackFailedSave(writer) }
         // A replaced log belongs to another program; with a replaced index others may be using our log.
         if writer.poison != nil || writer.keepsLog || change == .logReplaced

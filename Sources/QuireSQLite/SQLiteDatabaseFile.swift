@@ -80,12 +80,15 @@ package final class SQLiteDatabaseFile: Sendable {
             databasePath = storePath
             access = .besideWriter
             use = nil
-        } else if Self.isInUse(storePath, self.protection?.cipher) {
+            return
+        }
+        let mayBeInUse = Self.mayBeInUse(storePath)
+        if mayBeInUse && Self.isReadable(storePath, self.protection?.cipher) {
             databasePath = storePath
             access = .besideOthers
             use = OpenDatabaseRegistry.add(storePath)
-        } else if Self.hasUnmergedLog(storePath) {
-            files?.noteDatabase()
+        } else if try mayBeInUse || Self.hasUnmergedLog(storePath) {
+            try files?.noteDatabase()
             let folder = try Self.copy(storePath)
             databasePath = FileSystem.path(folder.path, Self.copyName)
             access = .copy(folder: folder)
@@ -108,14 +111,21 @@ package final class SQLiteDatabaseFile: Sendable {
 
     // MARK: - Files in use by other processes
 
-    /// Whether another process has a store open whose log is readable here.
-    private static func isInUse(_ path: String, _ cipher: PageCipher?) -> Bool {
-        guard
-            let memory = try? OpenFile.open(
-                path + "-shm", beneath: StorePath.packageRoot(of: path), for: .reading),
-            (try? memory.hasLocks()) == true
-        else { return false }
-        memory.close()
+    /// Whether another process has a store open, so that its file may change at any moment, or it cannot be determined.
+    private static func mayBeInUse(_ path: String) -> Bool {
+        do {
+            return try OpenFile.open(
+                path + "-shm", beneath: StorePath.packageRoot(of: path), for: .reading
+            ).hasLocks()
+        } catch let error as QuireError where error.code == .notFound {
+            return false
+        } catch {
+            return true
+        }
+    }
+
+    /// Whether a store that another process has open can be read with its log.
+    private static func isReadable(_ path: String, _ cipher: PageCipher?) -> Bool {
         // Without write permission beside the file this may fail.
         guard let connection = try? SQLiteConnection(path: path, mode: .reading, cipher: cipher)
         else {
@@ -128,9 +138,9 @@ package final class SQLiteDatabaseFile: Sendable {
     private static let copyName = "store"
     private static let logSuffixes = ["-wal", "-journal"]
 
-    private static func hasUnmergedLog(_ path: String) -> Bool {
-        logSuffixes.contains { suffix in
-            let found = try? FileSystem.information(
+    private static func hasUnmergedLog(_ path: String) throws -> Bool {
+        try logSuffixes.contains { suffix in
+            let found = try FileSystem.information(
                 at: path + suffix, beneath: StorePath.packageRoot(of: path))
             return (found?.size ?? 0) > 0
         }
@@ -284,7 +294,7 @@ package final class SQLiteDatabaseFile: Sendable {
             if try journalMode("PRAGMA journal_mode = WAL", connection) == "wal" {
                 // SQLite creates the log with the first read.
                 try connection.execute("SELECT count(*) FROM sqlite_schema")
-                noteLog()
+                try noteLog()
                 return true
             }
         }
@@ -298,7 +308,7 @@ package final class SQLiteDatabaseFile: Sendable {
     }
 
     /// Registers the log in use. Without shared memory there is no index file.
-    func noteLog() { files?.noteLog(sharesIndex: !isOnNetwork) }
+    func noteLog() throws { try files?.noteLog(sharesIndex: !isOnNetwork) }
 
     /// Removes a truncated rollback journal. One in use stays.
     func removeJournal(_ connection: SQLiteConnection) throws {

@@ -45,11 +45,17 @@ extension SQLiteStore {
         // Copying a damaged database row by row would omit unreachable rows.
         if try keepingDamage && !integrityProblems().isEmpty {
             try writePageCopy(to: path, protectedBy: protection)
-            if withoutDraft { try? dropDraft(ofCopyAt: path, protectedBy: protection) }
+            do {
+                if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: protection) }
+            } catch {
+                Logger(label: "quire.sql").error(
+                    "The draft of “\(storePath)”, which is damaged, is in its copy “\(path)” too: \(error)"
+                )
+            }
             return try copyExternalData(to: path, linking: linking, skippingMissing: true)
         }
+        try makeEmptyFile(at: path)
         do {
-            try makeEmptyFile(at: path)
             try read { try $0.vacuum(into: path, cipher: protection?.cipher) }
             if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: protection) }
             // VACUUM increments the schema version, at this offset of the header: a copy of a copy would differ. No connection
@@ -78,8 +84,8 @@ extension SQLiteStore {
         to path: String, protectedBy other: StoreProtection?, withoutDraft: Bool = false
     ) throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        try makeEmptyFile(at: path)
         do {
-            try makeEmptyFile(at: path)
             try read { try $0.vacuum(into: path, cipher: other?.cipher) }
             if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: other) }
             let copy = ExternalDataFolder(storePath: path, classKey: other?.classKey)
@@ -100,8 +106,9 @@ extension SQLiteStore {
 
     /// Creates the empty target file of a copy, with the permissions of the store.
     private func makeEmptyFile(at path: String) throws {
+        let original = try FileSystem.information(at: storePath)
         let file = try OpenFile.open(path, for: .creating)
-        if let original = try FileSystem.information(at: storePath) {
+        if let original {
             try file.setPermissionsIfPossible(original.permissions & 0o777 | 0o600)
         }
         file.close()
@@ -136,7 +143,9 @@ extension SQLiteStore {
                 where !FileSystem.exists(folder) {
                     try FileSystem.makeFolder(folder)
                 }
-                if (isLost || skippingMissing) && !FileSystem.exists(source, beneath: root) {
+                if try (isLost || skippingMissing)
+                    && !FileSystem.hasEntry(at: source, beneath: root)
+                {
                     Logger(label: "quire.sql").error("“\(source)” is missing, and not copied.")
                     continue
                 }
@@ -276,8 +285,8 @@ extension SQLiteStore {
             try connection.copyPages(to: path, cipher: cipher, progress: progress)
         }
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        try makeEmptyFile(at: path)
         do {
-            try makeEmptyFile(at: path)
             if byWriter { try connections.readByWriter(copy) } else { try read(copy) }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)

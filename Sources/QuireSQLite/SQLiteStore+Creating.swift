@@ -38,6 +38,8 @@ extension SQLiteStore {
         ) { protection in
             let source = try SQLiteDatabaseFile(
                 path: path, isReadOnly: false, protection: protection)
+            // Another process may have created a store meanwhile, which must not be removed.
+            if !source.access.isMemory { try makeEmptyFile(at: path) }
             do {
                 return try create(
                     source: source, layout: layout, entities: entities, options: options)
@@ -49,6 +51,14 @@ extension SQLiteStore {
                 throw (error as? SQLiteFailure)?.error(path: path) ?? error
             }
         }
+    }
+
+    private static func makeEmptyFile(at path: String) throws {
+        let file = try OpenFile.open(
+            path, beneath: StorePath.packageRoot(of: path), for: .creating)
+        // As SQLite creates them: the group may only read.
+        try file.setPermissionsIfPossible(file.information().permissions & 0o755)
+        file.close()
     }
 
     private static func create(

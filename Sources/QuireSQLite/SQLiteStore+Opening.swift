@@ -70,10 +70,10 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Whether a database may be open in any process, or has a log left by a killed one.
+    /// Whether a database may be open in any process, or has a log left by a killed one. If it cannot be determined it may be.
     private static func isInUse(_ path: String) -> Bool {
-        OpenDatabaseRegistry.contains(path) || FileSystem.exists(path + "-wal")
-            || FileSystem.exists(path + "-shm")
+        OpenDatabaseRegistry.contains(path)
+            || ["-wal", "-shm"].contains { (try? FileSystem.hasEntry(at: path + $0)) != false }
     }
 }
 
@@ -133,6 +133,7 @@ private struct SQLiteStoreOpening {
         if !options.isReadOnly {
             if options.analyzesWhenOpened { try connection.execute("ANALYZE") }
             if options.vacuumsWhenOpened { try connection.execute("VACUUM") }
+            if hasLog { try source.noteLog() }
         }
         return SQLiteStore(
             source: source, identity: try identity(uuid, opened.schema.layout),

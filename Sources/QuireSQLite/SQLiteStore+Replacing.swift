@@ -1,4 +1,5 @@
 package import Foundation
+internal import Logging
 package import QuireModel
 internal import QuireProtection
 internal import QuireStore
@@ -396,13 +397,21 @@ extension SQLiteStore {
     package func handOverExternalData(to other: SQLiteStore) {
         let unreferenced = supersede()
         for name in unreferenced where other.externalData.folder != externalData.folder {
-            // If that fails, undo to a replaced value reports its file as missing.
-            try? FileSystem.makeFolder(
-                other.externalData.folder, beneath: other.externalData.root,
-                withIntermediates: true)
-            _ = try? FileSystem.linkOrCopy(
-                externalData.path(ofFileNamed: name), beneath: externalData.root,
-                to: other.externalData.path(ofFileNamed: name), within: other.externalData.root)
+            do {
+                try FileSystem.makeFolder(
+                    other.externalData.folder, beneath: other.externalData.root,
+                    withIntermediates: true)
+                try FileSystem.linkOrCopy(
+                    externalData.path(ofFileNamed: name), beneath: externalData.root,
+                    to: other.externalData.path(ofFileNamed: name), within: other.externalData.root)
+            } catch let error as QuireError where error.code == .alreadyExists {
+                continue
+            } catch {
+                // Undo to a replaced value reports its file as missing.
+                Logger(label: "quire.sql").error(
+                    "A replaced value, which undo may restore, is not in “\(other.storePath)”: \(error)"
+                )
+            }
         }
         other.willClean(unreferenced)
         externalData.move(to: other.externalData)

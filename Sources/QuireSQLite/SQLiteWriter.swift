@@ -192,9 +192,8 @@ extension SQLiteStore {
     /// folders may have been killed before doing so.
     func secureExternalFolders(_ connection: SQLiteConnection) throws {
         let root = externalData.root
-        guard hasExternalData, FileSystem.exists(externalData.folder, beneath: root) else {
-            return
-        }
+        guard try hasExternalData && FileSystem.hasEntry(at: externalData.folder, beneath: root)
+        else { return }
         if try connection.hasTable(SQLiteTables.externalData),
             try connection.integer("SELECT 1 FROM \(SQLiteTables.externalData) LIMIT 1") != nil
         {

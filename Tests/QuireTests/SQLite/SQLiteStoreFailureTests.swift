@@ -336,6 +336,23 @@ import Testing
         }
     }
 
+    /// The one that fails must not remove the files of the other.
+    @Test func creatingTwiceAtOnceLeavesOne() throws {
+        let folder = try TemporaryFolder()
+        for round in 0..<20 {
+            let path = folder.path("\(round).sqlite")
+            let created = Lock(0)
+            DispatchQueue.concurrentPerform(iterations: 4) { _ in
+                guard let store = try? SQLiteStore.create(at: path, model: SQLiteTestModel.model)
+                else { return }
+                created.withLock { $0 += 1 }
+                try? store.close()
+            }
+            #expect(created.withLock { $0 } == 1)
+            try SQLiteStore.open(at: path).close()
+        }
+    }
+
     @Test func creatingOverSomethingIsRefused() throws {
         let test = try SQLiteTestStore()
         let error = #expect(throws: QuireError.self) {
