@@ -206,11 +206,14 @@ enum ModelFile {
         var reading = try CompiledModelDecoder.read(data, name: path)
         // The folder of compiled versions has a list of their hashes.
         let folder = FileSystem.folder(of: path)
-        if folder.hasSuffix(compiledVersionsExtension),
-            let list = try? CompiledVersionList(inFolder: folder),
-            let hashes = list.hashes[withoutExtension(FileSystem.name(of: path), compiledExtension)]
-        {
-            reading.model.take(versionHashes: hashes)
+        if folder.hasSuffix(compiledVersionsExtension) {
+            let name = withoutExtension(FileSystem.name(of: path), compiledExtension)
+            do {
+                let list = try CompiledVersionList(inFolder: folder)
+                if let hashes = list.hashes[name] { reading.model.take(versionHashes: hashes) }
+            } catch let error as QuireError {
+                reading.remarks.append("The version hashes are not known: \(error.message)")
+            }
         }
         return reading
     }

@@ -261,6 +261,10 @@ import Testing
         }
         #expect(error?.code == .alreadyExists)
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).count == 2)
+        // A version by itself can be read all the same.
+        try Data("no list".utf8).write(to: URL(fileURLWithPath: target + "/VersionInfo.plist"))
+        let alone = try ManagedObjectModel.reading(contentsOf: target + "/M 2.mom")
+        #expect(alone.remarks.contains { $0.contains("VersionInfo.plist") })
     }
 }
 
