@@ -77,4 +77,32 @@ import Testing
             try FileManager.default.contentsOfDirectory(atPath: folder.path)
                 == ["store.\(type.rawValue)"])
     }
+
+    /// That a file cannot be opened now says nothing about the model it was made with.
+    @Test func onlyAModelThatDoesNotFitIsAnotherVersion() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.xml")
+        // As Core Data writes it: without the model.
+        let text = """
+            <?xml version="1.0" standalone="yes"?>
+            <!DOCTYPE database SYSTEM "file:///System/Library/DTDs/CoreData.dtd">
+            <database><databaseInfo>
+                <version>134481920</version>
+                <UUID>6C5D8B0E-7A0F-4E0C-9B55-0C7B0F1E2D3A</UUID>
+                <nextObjectID>101</nextObjectID>
+                <metadata><plist version="1.0"><dict>
+                    <key>NSStoreModelVersionHashes</key><dict></dict>
+                </dict></plist></metadata>
+            </databaseInfo></database>
+            """
+        try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+        let (model, migration) = (FixtureModels.library, StoreMigrationOptions())
+        try XMLStore.migrate(at: path, to: model, migration, AtomicStoreOptions())
+        var options = AtomicStoreOptions()
+        options.fileProtection = .complete
+        let error = #expect(throws: QuireError.self) {
+            try XMLStore.migrate(at: path, to: model, migration, options)
+        }
+        #expect(error?.code == .protectionUnavailable)
+    }
 }

@@ -100,13 +100,17 @@ struct MappingModelFile {
         _ name: String?, _ archive: Data?, among versions: ModelVersions, _ which: String
     ) throws -> ManagedObjectModel {
         if let name, versions.names.contains(name) { return try versions.model(named: name) }
-        if let archive, let model = try? ManagedObjectModel(compiledModel: archive, name: path) {
-            return model
+        var damage: (any Error)?
+        do {
+            if let archive { return try ManagedObjectModel(compiledModel: archive, name: path) }
+        } catch {
+            damage = error
         }
         throw QuireError(
             .incompatibleModel,
             "“\(path)” maps \(which) “\(name ?? "a model that it does not name")”, which is none of the versions: "
-                + versions.names.joined(separator: ", ") + ".", subject: .init(file: path))
+                + versions.names.joined(separator: ", ") + ".", subject: .init(file: path),
+            underlying: damage)
     }
 
     // MARK: - The mapping

@@ -258,19 +258,29 @@ extension AtomicStore {
         let metadata = try loadMetadata(from: read(path).data, path: path)
         let carried = try metadata.carriedModel(path: path)
         let hashes = metadata.entityVersionHashes
-        func isCompatible(_ model: ManagedObjectModel) -> Bool {
+        func isCompatible(_ model: ManagedObjectModel) throws -> Bool {
             if let carried { return model.isSameVersion(as: carried) }
             if let known = model.knownVersionHashes {
                 return hashes.allSatisfy { known[$0.key] == $0.value }
             }
             // Hashes of Core Data's cannot be computed: the objects tell.
-            return (try? open(at: path, model: model, options: options).close()) != nil
+            do {
+                try open(at: path, model: model, options: options).close()
+                return true
+            } catch let error as QuireError where Self.isMismatch(error) {
+                return false
+            }
         }
-        if isCompatible(model) { return [] }
+        if try isCompatible(model) { return [] }
         return try migration.steps(ofStoreAt: path, to: model) {
             let versions = migration.versions.sorted { $0.key < $1.key }
-            return carried ?? versions.first { isCompatible($0.value) }?.value
+            return try carried ?? versions.first { try isCompatible($0.value) }?.value
         }
+    }
+
+    /// Whether a store cannot be opened because of its model. Any other error says nothing about the model.
+    private static func isMismatch(_ error: QuireError) -> Bool {
+        [.incompatibleModel, .invalidModel, .invalidFormat].contains(error.code)
     }
 
     /// A store in memory with the migrated objects of another one.
