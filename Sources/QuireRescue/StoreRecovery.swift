@@ -220,7 +220,7 @@ private struct StoreRecoveryRun {
     }
 
     /// Restores missing metadata so that the salvaged tables can be opened as a store.
-    private func restoreMetadata(_ connection: SQLiteConnection) throws {
+    private mutating func restoreMetadata(_ connection: SQLiteConnection) throws {
         let findings = salvage.findings
         for entity in findings.entities {
             try connection.withStatement("INSERT OR IGNORE INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
@@ -231,7 +231,10 @@ private struct StoreRecoveryRun {
             }
         }
         // Rows of Z_METADATA after the first are unused.
-        if (try? SQLiteMetadataReader(connection: connection, path: path).metadata()) == nil {
+        do {
+            _ = try SQLiteMetadataReader(connection: connection, path: path).metadata()
+        } catch is QuireError {
+            report.missingParts.append("The metadata are damaged; the new store has another UUID.")
             let uuid = UUID().uuidString
             let metadata = StoreMetadata(
                 storeUUID: uuid, type: .sqlite, model: ManagedObjectModel(), hashes: [:])

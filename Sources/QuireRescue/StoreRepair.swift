@@ -175,7 +175,7 @@ private struct StoreRepairRun {
             throw error
         }
         for suffix in ["-wal", "-journal"]
-        where ((try? FileSystem.information(at: path + suffix))?.size ?? 0) > 0 {
+        where try FileSystem.information(at: path + suffix)?.size ?? 0 > 0 {
             throw QuireError(
                 .locked, "“\(path)” is open elsewhere; close it there before repairing it.",
                 subject: .init(file: path))

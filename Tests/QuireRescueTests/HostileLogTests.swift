@@ -56,6 +56,28 @@ import Testing
         }
     }
 
+    /// Its transactions would be lost in silence.
+    @Test func aLogThatCannotBeOpenedIsAnError() async {
+        await #expect(processExitsWith: .success) {
+            let folder = try TemporaryFolder()
+            let path = folder.path("a.sqlite")
+            try FileSystem.writeNewFile(Data(count: 1024), at: path)
+            try FileSystem.writeNewFile(Data(count: 1024), at: path + "-wal")
+            // The database gets a descriptor, the log none.
+            let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+            var former = rlimit()
+            getrlimit(resource, &former)
+            let free = dup(2)
+            close(free)
+            var limit = former
+            limit.rlim_cur = rlim_t(free + 1)
+            setrlimit(resource, &limit)
+            let error = #expect(throws: QuireError.self) { _ = try DatabasePages(path: path) }
+            setrlimit(resource, &former)
+            #expect(error?.subject.file == path + "-wal")
+        }
+    }
+
     @Test func pagesThatOnlyTheLogHasAreFound() throws {
         let path = folder.path("a.sqlite")
         try FileSystem.writeNewFile(Data(count: Self.pageSize), at: path)

@@ -27,6 +27,16 @@ import Testing
         #expect(try Damage.query(path, greatest) == Damage.query(new, greatest))
     }
 
+    @Test @MainActor func lostMetadataAreReported() throws {
+        let folder = try TemporaryFolder()
+        let (path, new) = (folder.path("a.sqlite"), folder.path("b.sqlite"))
+        try Damage.makeLibrary(at: path)
+        try Damage.query(path, "UPDATE Z_METADATA SET Z_PLIST = x'00'")
+        let report = try StoreRecovery.recover(path, to: new)
+        #expect(!report.isComplete)
+        #expect(report.losses.contains { $0.contains("metadata") })
+    }
+
     @Test(arguments: 0..<6, [FileProtection.none, .complete]) @MainActor
     func everyRowOnIntactPagesComesBack(round: Int, protection: FileProtection) throws {
         let folder = try TemporaryFolder()

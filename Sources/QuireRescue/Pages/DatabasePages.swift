@@ -34,7 +34,7 @@ struct DatabasePages {
     /// Opens a file and the log beside it.
     ///
     /// - Parameter cipher: Opens the pages of a protected database.
-    /// - Throws: ``QuireError`` with code `notFound`, `inputOutput`, `locked` if the file is open in this process, or
+    /// - Throws: ``QuireError`` with code `notFound`, `readOnly` or `inputOutput` if one cannot be opened, `locked` if the file is open in this process, or
     ///   `invalidFormat` if it is too short to hold anything.
     init(path: String, cipher: PageCipher? = nil) throws {
         let path = FileSystem.absolute(path)
@@ -44,9 +44,10 @@ struct DatabasePages {
         let information = try file.information()
         guard information.kind == .regular else { throw QuireError.noStoreFile(at: path) }
         let size = Int(clamping: information.size)
+        // Without a log that cannot be opened, transactions would be lost in silence.
         let logFile =
-            FileSystem.exists(path + "-wal")
-            ? try? OpenFile.open(path + "-wal", for: .reading) : nil
+            try FileSystem.hasEntry(at: path + "-wal")
+            ? OpenFile.open(path + "-wal", for: .reading) : nil
         self.logFile = logFile
         let unsealer = cipher.map { PageUnsealer($0) }
         self.unsealer = unsealer
