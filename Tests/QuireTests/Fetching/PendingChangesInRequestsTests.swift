@@ -23,6 +23,40 @@ import Testing
         #expect(try context.count(for: request) == 0)
     }
 
+    /// An object that cannot be read has not gone.
+    @Test func anObjectWithNewMembersIsCountedOrTheErrorReported() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        let store = try SQLiteStore.create(at: path, model: FixtureModels.library)
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: store))
+        let author = try context.insertObject(entityName: "Author")
+        author["name"] = "Austen"
+        author["born"] = 1775
+        try context.save()
+        let id = author.objectID.uriRepresentation
+        try store.close()
+        let connection = try SQLiteConnection(path: path, mode: .writing)
+        try connection.execute("UPDATE ZAUTHOR SET ZNAME = x'00'")
+        connection.close()
+
+        let coordinator = PersistentStoreCoordinator(
+            store: try SQLiteStore.open(at: path, model: FixtureModels.library))
+        defer { try? coordinator.close() }
+        let parent = PrivateQueueContext(coordinator: coordinator)
+        parent.performAndWait { $0.isWriteBehindParent = true }
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        let book = try child.insertObject(entityName: "Book")
+        book["title"] = "Emma"
+        let damaged = child.object(with: try coordinator.objectID(for: id))
+        book.setObject(damaged, forKey: "author")
+        let request = FetchRequest("Author", predicate: try QueryPredicate(format: "born == 1775"))
+        try child.save()
+        let other = ManagedObjectContext.mainQueue(parent: parent)
+        let error = #expect(throws: QuireError.self) { try other.count(for: request) }
+        #expect(error?.code == .invalidFormat)
+    }
+
     @Test(arguments: 0..<2)
     func randomRequestsFindTheSameBeforeAndAfterSaving(_ round: Int) throws {
         let seed = SeededRandom.baseSeed &+ UInt64(round)

@@ -28,7 +28,7 @@ extension ManagedObjectContext {
                         takeBack(given)
                         given = GivenIDs(lastLog: undoIdentifiers.lastLog)
                     case var found as SaveConflicts:
-                        describe(&found)
+                        try describe(&found)
                         guard tries <= Self.maximumTryCount else { throw found.error(file: nil) }
                         // Nobody else gets these identifiers any more.
                         given = GivenIDs(lastLog: undoIdentifiers.lastLog)
@@ -122,8 +122,8 @@ extension ManagedObjectContext {
     // MARK: - Describing
 
     /// Adds the context's values and changes to the conflicts that a store has found.
-    private func describe(_ found: inout SaveConflicts) {
-        for index in found.objects.indices { describe(&found.objects[index]) }
+    private func describe(_ found: inout SaveConflicts) throws {
+        for index in found.objects.indices { try describe(&found.objects[index]) }
         for index in found.constraints.indices {
             found.constraints[index].conflictingSnapshots =
                 found.constraints[index].conflictingObjectIDs.map { id in
@@ -133,7 +133,7 @@ extension ManagedObjectContext {
         }
     }
 
-    private func describe(_ conflict: inout MergeConflict) {
+    private func describe(_ conflict: inout MergeConflict) throws {
         let object = object(with: conflict.objectID)
         let isLive = object.state.contains(.live)
         if object.state.contains(.realized) && !object.isInaccessible {
@@ -158,8 +158,7 @@ extension ManagedObjectContext {
             conflict.objectSnapshot?.orderedObjectIDs[name] =
                 object.members(of: relationship).elements
             conflict.persistedSnapshot?.orderedObjectIDs[name] =
-                (try? source.relatedRows(of: object.objectID, through: relationship))?
-                .map(\.objectID) ?? []
+                try source.relatedRows(of: object.objectID, through: relationship).map(\.objectID)
         }
         if let old = conflict.cachedSnapshot, let new = conflict.persistedSnapshot {
             conflict.propertiesChangedInStore = new.properties(changedSince: old)

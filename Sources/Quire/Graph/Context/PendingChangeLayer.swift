@@ -32,7 +32,7 @@ protocol PendingChangeLayer: ObjectReader {
     /// Whether a changed object may be found by the source, too.
     func isPersisted(_ object: Object) -> Bool
     /// Whether an object is neither deleted nor known to be missing.
-    func isThere(_ object: Object) -> Bool
+    func isThere(_ object: Object) throws -> Bool
     func object(for rows: RowSet, at position: Int) -> Object
     func object(bits: UInt64) throws -> Object
     func matches(_ object: Object, _ query: ResolvedQuery) throws -> Bool
@@ -128,9 +128,9 @@ extension PendingChangeLayer {
     }
 
     func count(matching request: FetchSpecification) throws -> Int {
-        guard hidesChanges(from: request), changedObjects().contains(where: { !isThere($0) }) else {
-            return try overlaidCount(matching: request)
-        }
+        guard hidesChanges(from: request),
+            try changedObjects().contains(where: { try !isThere($0) })
+        else { return try overlaidCount(matching: request) }
         return try objectIDs(matching: request).count
     }
 }

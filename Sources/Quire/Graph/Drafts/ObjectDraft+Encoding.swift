@@ -1,4 +1,5 @@
 public import Foundation
+internal import Logging
 
 // The encoding, all integers in LEB128 unless their size is given:
 //
@@ -102,7 +103,7 @@ private struct DraftWriter {
         reference(change.object)
         name(change.entity)
         integer(UInt64(change.version))
-        list(change.values) {
+        list(change.values.compactMap { Self.loadingExternalData($0, of: change) }) {
             $0.name($1.name)
             $0.value($1.value)
         }
@@ -143,18 +144,32 @@ private struct DraftWriter {
             kind(.binary)
             integer(UInt64(data.count))
             bytes += data
-        case .attribute(.external(let value)):
-            // A draft outlives the file of a value that is not saved, and holds its bytes.
-            guard let data = try? value.contents() else { return kind(.null) }
-            self.value(.attribute(.binary(data)))
         case .attribute(.uuid(let uuid)):
             kind(.uuid)
             withUnsafeBytes(of: uuid.uuid) { bytes += $0 }
         case .attribute(.uri(let uri)):
             kind(.uri)
             text(uri.absoluteString)
-        // A draft has references instead of identifiers, and elements instead of composites.
-        case .attribute(.null), .attribute(.objectID), .attribute(.composite): kind(.null)
+        // A draft has references instead of identifiers, elements instead of composites, and the bytes of external data.
+        case .attribute(.null), .attribute(.objectID), .attribute(.composite),
+            .attribute(.external):
+            kind(.null)
+        }
+    }
+
+    /// A property with its bytes: a draft outlives the file of a value that is not saved. `nil` if the file cannot be read;
+    /// a null value would replace the saved one.
+    private static func loadingExternalData(
+        _ property: ObjectDraft.Property, of change: ObjectDraft.Change
+    ) -> ObjectDraft.Property? {
+        guard case .attribute(.external(let value)) = property.value else { return property }
+        do {
+            return .init(name: property.name, value: .attribute(.binary(try value.contents())))
+        } catch {
+            Logger(label: "quire.context").error(
+                "“\(change.entity).\(property.name)” cannot be read, and is not in the draft: \(error)"
+            )
+            return nil
         }
     }
 }

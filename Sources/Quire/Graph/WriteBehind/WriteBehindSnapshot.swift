@@ -136,13 +136,13 @@ final class SnapshotObjects: PendingChangeLayer {
         object.position < 0 || view.changes.changes[object.position].kind != .inserted
     }
 
-    func isThere(_ object: Object) -> Bool {
+    func isThere(_ object: Object) throws -> Bool {
         if object.position >= 0 {
             if view.changes.changes[object.position].hasValues { return true }
             if view.changes.changes[object.position].kind == .deleted { return false }
         }
         // An object only added to a relationship here may have been deleted by another context.
-        return (try? object.stored()) != nil
+        return try object.stored() != nil
     }
 
     func object(for rows: RowSet, at position: Int) -> Object {

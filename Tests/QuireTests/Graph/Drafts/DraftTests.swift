@@ -52,6 +52,41 @@ import Testing
         #expect(restored.objectID.isTemporary)
     }
 
+    /// The value that is saved must not be replaced by nothing.
+    @Test func valuesThatCannotBeReadAreLeftOut() throws {
+        let stack = try TestStack(FixtureModels.everyType)
+        let context = stack.mainContext()
+        let source = try context.insertObject(entityName: "Everything")
+        let target = try context.insertObject(entityName: "Everything")
+        source["external"] = .binary(Data(repeating: 1, count: 300_000))
+        target["external"] = .binary(Data(repeating: 2, count: 300_000))
+        try context.save()
+        context.reset()
+
+        let (from, changed) = (
+            context.object(with: source.objectID), context.object(with: target.objectID)
+        )
+        // Without an open file, as the value that undo restores.
+        let slot = try #require(from.entity.slot(named: "external"))
+        from.realize()
+        let value = from.valueWithoutLoading(at: slot)
+        changed["external"] = value
+        changed["string"] = "new"
+        guard case .external(let data) = value, let file = data.path else {
+            Issue.record("The value is in no file.")
+            return
+        }
+        try FileManager.default.removeItem(atPath: file)
+        let draft = try reread(context.makeDraft())
+
+        let other = stack.mainContext()
+        #expect(try other.apply(draft).isEmpty)
+        let restored = other.object(with: target.objectID)
+        #expect(restored.string("string") == "new")
+        let kept = try restored.externalData(forKey: "external")?.data()
+        #expect(kept == Data(repeating: 2, count: 300_000), "\(String(describing: kept?.first))")
+    }
+
     @Test func compositeElementsAndMissingValuesComeBack() throws {
         var entity = EntityDescription(name: "Place")
         var location = AttributeDescription(name: "location", type: .composite)
