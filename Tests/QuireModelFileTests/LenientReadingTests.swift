@@ -92,6 +92,20 @@ import Testing
         return path
     }
 
+    @Test func anEmptyModelTableIsAsGoodAsNone() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("store.sqlite")
+        let model = try ManagedObjectModel(
+            compiledModel: OddArchive.usual.data(inStore: false), name: "usual")
+        try SQLiteStore.create(at: path, model: model).close()
+        let connection = try SQLiteConnection(path: path, mode: .writing)
+        try connection.execute("DELETE FROM \(SQLiteTables.model)")
+        connection.close()
+        let store = try SQLiteStore.open(at: path)
+        #expect(store.layout.model.entities.map(\.name) == model.entities.map(\.name))
+        try store.close()
+    }
+
     private func blobs(_ path: String) throws -> [Data] {
         let connection = try SQLiteConnection(path: path, mode: .reading)
         defer { connection.close() }
