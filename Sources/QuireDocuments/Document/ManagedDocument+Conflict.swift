@@ -281,14 +281,25 @@ extension ManagedDocument {
         packageWatch = nil
     }
 
-    private func packageDid(_ event: PackageEvent) {
+    func packageDid(_ event: PackageEvent) {
         guard machine.isOpen, !isClosing else { return }
         switch event {
         case .moved(let newPath):
             if newPath != path { Task { [weak self] in await self?.followPackage() } }
         case .replaced: adoptReplacedPackage()
-        case .deleted: packageWasDeleted()
+        case .deleted: folderWasDeleted()
         case .changed(let parts): if parts.contains(.store) { storeDidChange() }
+        }
+    }
+
+    /// Shows what is at the path now, or closes the document. A package that another one is exchanged for, and then deleted, is
+    /// reported as both, perhaps before the other one is shown.
+    private func folderWasDeleted() {
+        guard let package = openDocument?.package else { return }
+        Task { [weak self] in
+            let isReplaced = await FileQueue.shared.run { package.location() == .replaced }
+            guard let self, openDocument?.package === package else { return }
+            if isReplaced { adoptReplacedPackage() } else { packageWasDeleted() }
         }
     }
 

@@ -171,6 +171,18 @@ import Testing
             try await ManagedDocument.titles(at: path) == ["and more", "from elsewhere", "saved"])
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func theDeletionOfAPackageThatWasExchangedForAnotherClosesNothing() async throws {
+        let document = try await make()
+        document.stopWatching()
+        try await replace { try $0.addNote("from elsewhere") }
+        // As it is reported if the other package is not shown yet.
+        document.packageDid(.deleted)
+        await document.waitFor("changed")
+        #expect(try document.titles() == ["from elsewhere", "saved"])
+        try await document.close()
+    }
+
     @Test(arguments: [ConflictSide.current, .other])
     func unsavedChangesAndAReplacementAreAConflictThatLosesNothing(
         _ side: ConflictSide
