@@ -4,7 +4,7 @@ internal import OrderedCollections
 /// before the next attempt. The authoritative check is always the one in the store's transaction.
 extension ManagedObjectContext {
     /// The maximum number of attempts of a save. More are needed only while other contexts keep saving the same objects, or
-    /// where every resolution causes a new conflict.
+    /// if every resolution causes a new conflict.
     private static let maximumTryCount = 20
 
     /// Saves the changes to the source, retrying while the merge policy resolves its conflicts. `inserted` are the new objects,

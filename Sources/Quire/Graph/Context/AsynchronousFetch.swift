@@ -267,7 +267,7 @@ final class BackgroundFetch<Object: ManagedObject>: RowHolder {
     }
 }
 
-/// What a background fetch has read.
+/// The result of a background read.
 enum BackgroundRows: Sendable {
     case rows(RowSet)
     case identifiers(ObjectIDList)

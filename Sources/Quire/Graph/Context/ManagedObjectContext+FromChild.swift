@@ -260,8 +260,8 @@ extension ManagedObjectContext {
         object.write(value, at: slot)
     }
 
-    /// Removes an object from its former destination's relationship, if it is still a member. `wasSaved` is whether the parent
-    /// has it as a member.
+    /// Removes an object from its former destination's relationship, if it is still a member. `wasSaved` is whether it is
+    /// a member in the parent.
     func leave(
         _ object: ManagedObject, _ old: ManagedObjectID, _ inverse: ResolvedEntity.Relationship,
         wasSaved: Bool

@@ -47,7 +47,7 @@ protocol PendingChangeLayer: ObjectReader {
     func rowSet(of objects: [Object]) throws -> RowSet
 }
 
-/// What a layer has of an object.
+/// The state of an object in a layer.
 enum PendingChangeEntry<Object> {
     /// Nothing: its row is the source's.
     case none
