@@ -84,7 +84,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     /// Corrects the source's count for the changed objects.
     ///
     /// - Complexity: O(*n*) in the changed objects, and a query for those among them that were saved before.
-    func count(_ plan: Plan, stored: Int) throws -> Int {
+    private func count(_ plan: Plan, stored: Int) throws -> Int {
         if plan.isComplete { return stored }
         let saved = changed.filter { isOfEntity($0) && layer.isPersisted($0) }
         var count = try stored - storedCount(of: saved, plan)
