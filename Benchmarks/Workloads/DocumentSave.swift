@@ -137,14 +137,14 @@ extension Run {
         func readInTurn() throws {
             next += 1
             guard try !context.fetch(some).isEmpty, try context.count(for: some) > 0,
-                context.object(with: faults[next % faults.count]).string("title") != nil
+                context.object(with: faults[next % faults.count])["title", as: String.self] != nil
             else { throw BenchmarkFailure("Nothing was read.") }
         }
         let large = 50
         var (turns, totals): ([Double], [Double]) = ([], [])
         for round in 0..<(megabytes > 0 ? 3 : 5) {
             for object in objects {
-                object["number"] = .integer((object.integer("number") ?? 0) + 1)
+                object["number"] = .integer((object["number", as: Int64.self] ?? 0) + 1)
                 object["title"] = .string("Round \(round)")
             }
             if megabytes > 0 {

@@ -132,11 +132,11 @@ struct ThreeTiers {
             for number in 0..<Self.width {
                 let middle = try context.insertObject(entityName: "Middle")
                 middle["name"] = .string(Self.name(number))
-                middle.setObject(context.object(with: topID), forKey: "above")
+                middle["above"] = context.object(with: topID)
                 for lower in 0..<Self.width {
                     let bottom = try context.insertObject(entityName: "Bottom")
                     bottom["name"] = .string(Self.name(lower))
-                    bottom.setObject(middle, forKey: "above")
+                    bottom["above"] = middle
                 }
                 try context.save()
                 context.reset()

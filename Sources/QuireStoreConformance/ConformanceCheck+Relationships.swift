@@ -18,7 +18,10 @@ extension ConformanceCheck {
                     is: ["Emma", "Middlemarch", "Persuasion"], "The books tagged “novel”")
                 let colours = try scene.afresh { context in
                     try context.fetch(FetchRequest("Book", sortOrderings: [SortOrdering("title")]))
-                        .map { $0.object("cover").map { "\($0["colour"])" } ?? "-" }
+                        .map {
+                            $0.object("cover").map { "\($0["colour", as: AttributeValue.self])" }
+                                ?? "-"
+                        }
                 }
                 scene.expect(
                     colours, is: ["\(AttributeValue("red"))", "-", "-"], "The covers of all books")
@@ -34,7 +37,7 @@ extension ConformanceCheck {
             try scene.perform { context in
                 let emma = try one(context, "Book", "title", "Emma")
                 let eliot = try one(context, "Author", "name", "Eliot")
-                emma.setObject(eliot, forKey: "author")
+                emma["author"] = eliot
                 let novel = try one(context, "Tag", "name", "novel")
                 novel.remove(try one(context, "Book", "title", "Persuasion"), from: "books")
                 novel.add(emma, to: "books")
@@ -124,7 +127,7 @@ extension ConformanceCheck {
                 shelf["name"] = "a"
                 for title in ["c", "a", "d", "b"] {
                     let volume = try context.insertObject(entityName: "Volume")
-                    volume["title"] = .string(title)
+                    volume["title"] = title
                     shelf.add(volume, to: "books")
                 }
                 try context.save()
@@ -142,7 +145,7 @@ extension ConformanceCheck {
                 shelf.remove(volumes[1], from: "books")
                 let new = try context.insertObject(entityName: "Volume")
                 new["title"] = "z"
-                new.setObject(shelf, forKey: "shelf")
+                new["shelf"] = shelf
                 try context.save()
             }
             scene.expect(try titles(), is: ["c", "d", "b", "z"], "The order after a change")
@@ -156,7 +159,7 @@ extension ConformanceCheck {
     // MARK: - Parts
 
     static func title(_ object: ManagedObject) -> String? {
-        if case .string(let text) = object["title"] { text } else { nil }
+        object["title", as: String.self]
     }
 
     static func one(
@@ -177,7 +180,7 @@ extension ConformanceCheck {
     ) throws -> [String] {
         try scene.afresh { context in
             try one(context, entity, nameKey, name).objects(relationship).compactMap {
-                if case .string(let text) = $0[key] { text } else { nil }
+                $0[key, as: String.self]
             }.sorted()
         }
     }
@@ -199,12 +202,12 @@ extension ConformanceCheck {
                 "Book", ["title": "Emma", "year": 1815, "price": 9.5, "isOut": true])
             let persuasion = try make("Book", ["title": "Persuasion", "year": 1817, "price": 7.25])
             let march = try make("Book", ["title": "Middlemarch", "year": 1871, "isOut": false])
-            emma.setObject(austen, forKey: "author")
+            emma["author"] = austen
             austen.add(persuasion, to: "books")
-            march.setObject(eliot, forKey: "author")
+            march["author"] = eliot
             for book in [emma, persuasion, march] { book.add(novel, to: "tags") }
             classic.add(emma, to: "books")
-            emma.setObject(try make("Cover", ["colour": "red"]), forKey: "cover")
+            emma["cover"] = try make("Cover", ["colour": "red"])
             try context.save()
         }
     }

@@ -199,7 +199,7 @@ extension ConformanceCheck {
                 let object = try context.existingObject(with: id)
                 for (key, values) in extremeValues { object[key] = values[0] }
                 try context.save()
-                for key in extremeValues.keys { object[key] = .null }
+                for key in extremeValues.keys { object[key] = nil }
                 try context.save()
             }
             for key in extremeValues.keys {

@@ -227,7 +227,7 @@ extension ConformanceCheck {
             let tag = try scene.insert("Tag", [["name": "a"]])[0]
             try scene.perform { context in
                 let mark = try context.insertObject(entityName: "Mark")
-                mark.setObject(try context.existingObject(with: tag), forKey: "tag")
+                mark["tag"] = try context.existingObject(with: tag)
                 try context.save()
             }
             var changes = ChangeSet()
@@ -300,8 +300,8 @@ extension ConformanceCheck {
                 let order = try context.existingObject(with: order)
                 let items = try ([3, 4] as [Int64]).map { amount in
                     let item = try context.insertObject(entityName: "Item")
-                    item["amount"] = .integer(amount)
-                    item.setObject(order, forKey: "order")
+                    item["amount"] = amount
+                    item["order"] = order
                     return item
                 }
                 try context.save()
@@ -426,7 +426,7 @@ extension ConformanceCheck {
                 "The books tagged “novel”")
             try scene.perform { context in
                 let mark = try context.insertObject(entityName: "Mark")
-                mark.setObject(try one(context, "Tag", "name", "novel"), forKey: "tag")
+                mark["tag"] = try one(context, "Tag", "name", "novel")
                 try context.save()
             }
             scene.expectError(.deleteDenied, when: "a relationship denies it") {

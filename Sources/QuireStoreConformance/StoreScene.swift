@@ -126,7 +126,9 @@ extension StoreScene {
     /// The values under a key of a request's objects, in its order, read by a new context.
     func read(_ request: FetchSpecification, _ key: String) throws -> [AttributeValue] {
         try afresh { context in
-            try context.fetch(FetchRequest<ManagedObject>(request)).map { $0[key] }
+            try context.fetch(FetchRequest<ManagedObject>(request)).map {
+                $0[key, as: AttributeValue.self]
+            }
         }
     }
 

@@ -49,17 +49,17 @@ public struct LibraryGraph: Equatable, Sendable {
         case 5 where Int.random(in: 0..<3, using: &random) == 0:
             guard let author = pick(authors.keys) else { return }
             let name = ["name", "other name"].randomElement(using: &random) ?? ""
-            object(author)["name"] = .string(name)
+            object(author)["name"] = name
             authors[author] = name
         case 5:
             guard let book = pick(books.keys) else { return }
             let title = "title \(Int.random(in: 0..<1000, using: &random))"
-            object(book)["title"] = .string(title)
+            object(book)["title"] = title
             books[book]?.title = title
         case 6, 7:
             guard let book = pick(books.keys) else { return }
             let author = Bool.random(using: &random) ? pick(authors.keys) : nil
-            object(book).setObject(author.map(object), forKey: "author")
+            object(book)["author"] = author.map(object)
             books[book]?.author = author
         case 8:
             guard let book = pick(books.keys), let tag = pick(tags) else { return }
@@ -114,18 +114,21 @@ public struct LibraryGraph: Equatable, Sendable {
         for book in try context.fetch(FetchRequest("Book")) {
             all.append(book)
             seen.books[book.objectID] = .init(
-                title: book.string("title") ?? "", author: book.object("author")?.objectID,
+                title: book["title", as: String.self] ?? "",
+                author: book.object("author")?.objectID,
                 tags: Set(book.objectIDs("tags")))
             if book.entity.slot(named: "authorName") != nil {
-                check(book.string("authorName") == book.object("author")?.string("name"))
+                check(
+                    book["authorName", as: String.self]
+                        == book.object("author")?["name", as: String.self])
             }
         }
         for author in try context.fetch(FetchRequest("Author")) {
             all.append(author)
-            seen.authors[author.objectID] = author.string("name")
+            seen.authors[author.objectID] = author["name", as: String.self]
             if author.entity.slot(named: "bookCount") != nil {
                 let books = ids { $0.author == author.objectID }
-                check(author.integer("bookCount") == Int64(books.count))
+                check(author["bookCount", as: Int64.self] == Int64(books.count))
             }
             check(Set(author.objectIDs("books")) == ids { $0.author == author.objectID })
         }
@@ -168,7 +171,7 @@ public struct LibraryGraph: Equatable, Sendable {
             return isDerived ? ids { $0.author == author }.count < 3 : book.tags.count < 2
         }.map(\.title).sorted()
         #expect(
-            try context.fetch(request).map { $0.string("title") } == titles, comment,
+            try context.fetch(request).map { $0["title", as: String.self] } == titles, comment,
             sourceLocation: sourceLocation)
         #expect(
             try context.count(for: request) == titles.count, comment,
@@ -176,7 +179,7 @@ public struct LibraryGraph: Equatable, Sendable {
         request.fetchOffset = 1
         request.fetchLimit = 3
         #expect(
-            try context.fetch(request).map { $0.string("title") }
+            try context.fetch(request).map { $0["title", as: String.self] }
                 == Array(titles.dropFirst().prefix(3)), comment, sourceLocation: sourceLocation)
     }
 

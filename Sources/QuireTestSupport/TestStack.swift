@@ -65,7 +65,8 @@ extension TestStack {
 
     /// The values under a key of all objects of an entity, sorted by their text, read by a new context.
     @MainActor public func stored(_ entity: String, _ key: String) throws -> [String] {
-        try mainContext().fetch(FetchRequest(entity)).map { "\($0[key])" }.sorted()
+        try mainContext().fetch(FetchRequest(entity)).map { "\($0[key, as: AttributeValue.self])" }
+            .sorted()
     }
 }
 
@@ -91,20 +92,20 @@ extension TestStack {
         let context = mainContext()
         let authors = try (0..<authors).map { number in
             let author = try context.insertObject(entityName: "Author")
-            author["name"] = .string("a\(number)")
+            author["name"] = "a\(number)"
             return author
         }
         let tags = try (0..<tags).map { number in
             let tag = try context.insertObject(entityName: "Tag")
-            tag["name"] = .string("t\(number)")
+            tag["name"] = "t\(number)"
             return tag
         }
         for number in 0..<books {
             let book = try context.insertObject(entityName: "Book")
-            book["title"] = .string("b\(number)")
-            book["year"] = .integer(Int64(number * 7 % 1000))
+            book["title"] = "b\(number)"
+            book["year"] = Int64(number * 7 % 1000)
             if !authors.isEmpty {
-                book.setObject(authors[number % authors.count], forKey: "author")
+                book["author"] = authors[number % authors.count]
             }
             if tags.count > 1 {
                 book.add(tags[number % tags.count], to: "tags")

@@ -29,7 +29,9 @@ import Testing
         if hasChanges { try context.insertObject(entityName: "Book")["title"] = "new" }
         var request = FetchRequest("Book")
         request.fetchBatchSize = batchSize
-        let titles = try await context.fetchAsynchronously(request).map { $0.string("title") }
+        let titles = try await context.fetchAsynchronously(request).map {
+            $0["title", as: String.self]
+        }
         #expect(titles.count == (hasChanges ? 11 : 10))
         #expect(titles.contains("new") == hasChanges)
     }
@@ -46,7 +48,7 @@ import Testing
                     guard let books = result.finalResult else {
                         return continuation.resume(returning: [String]())
                     }
-                    continuation.resume(returning: books.map { $0.string("title") ?? "" })
+                    continuation.resume(returning: books.map { $0["title", as: String.self] ?? "" })
                 }
                 request.estimatedResultCount = 10
                 #expect(context.execute(request).progress.totalUnitCount == 10)
@@ -134,6 +136,6 @@ import Testing
         try context.insertObject(entityName: "Book")["title"] = "new"
         let found = try fetch.finish(payload)
         #expect(found.count == 11)
-        #expect(found.first?.string("title") == "changed")
+        #expect(found.first?["title", as: String.self] == "changed")
     }
 }

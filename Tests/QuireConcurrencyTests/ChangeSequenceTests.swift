@@ -9,7 +9,7 @@ import Testing
 
     private func book(_ title: String, _ context: ManagedObjectContext) throws -> ManagedObject {
         let book = try context.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
@@ -72,7 +72,7 @@ import Testing
             for number in 0..<3 {
                 try await background.perform { context in
                     let book = try context.insertObject(entityName: "Book")
-                    book["title"] = .string("\(number)")
+                    book["title"] = "\(number)"
                 }
             }
             try await background.perform { try $0.save() }
@@ -99,7 +99,7 @@ import Testing
         // Held there, so that there is something to refresh.
         await background.perform {
             $0.retainsRegisteredObjects = true
-            _ = $0.object(with: id).string("title")
+            _ = $0.object(with: id)["title", as: String.self]
         }
         var changes = background.changes.makeAsyncIterator()
         var handle = MainQueueContext(context).saves.makeAsyncIterator()
@@ -172,7 +172,7 @@ import Testing
                     for number in 0..<10 {
                         try await context.perform { context in
                             let book = try context.insertObject(entityName: "Book")
-                            book["title"] = .string("\(worker)-\(number)")
+                            book["title"] = "\(worker)-\(number)"
                             try context.save()
                         }
                     }

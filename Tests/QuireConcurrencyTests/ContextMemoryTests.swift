@@ -16,7 +16,7 @@ import Testing
         for round in 0..<rounds {
             let books = try (0..<3).map { number in
                 let book = try child.insertObject(entityName: "Book")
-                book["title"] = .string("\(round) \(number)")
+                book["title"] = "\(round) \(number)"
                 return book
             }
             try stack.save(child)
@@ -110,7 +110,9 @@ import Testing
         try parent.performAndWait { try $0.save() }
         let fresh = stack.mainContext()
         let saved = fresh.object(with: id)
-        #expect(saved["title"] == "new" && saved["year"] == 1999)
+        #expect(
+            saved["title", as: AttributeValue.self] == "new"
+                && saved["year", as: AttributeValue.self] == 1999)
         withExtendedLifetime((objects, fresh)) {}
     }
 
@@ -123,7 +125,7 @@ import Testing
         try stack.save(context)
         try work(in: context)
         #expect(context.staleRows.count <= 600)
-        #expect(held[0]["title"] == "new")
+        #expect(held[0]["title", as: AttributeValue.self] == "new")
     }
 
     @Test func identifiersOfUndoGoWithTheActions() throws {

@@ -12,7 +12,7 @@ import Testing
         let authors = try await seed.perform { context in
             let authors = try (0..<4).map { number in
                 let author = try context.insertObject(entityName: "Author")
-                author["name"] = .string("\(number)")
+                author["name"] = "\(number)"
                 return author
             }
             try context.save()
@@ -31,9 +31,9 @@ import Testing
                     for round in 0..<rounds {
                         try await context.perform { context in
                             let book = try context.insertObject(entityName: "Book")
-                            book["title"] = .string("w\(writer) \(round)")
+                            book["title"] = "w\(writer) \(round)"
                             let author = context.object(with: authors[round % authors.count])
-                            book.setObject(author, forKey: "author")
+                            book["author"] = author
                             try context.save()
                         }
                     }
@@ -50,10 +50,10 @@ import Testing
                     for round in 0..<rounds {
                         try await context.perform { context in
                             let book = try context.insertObject(entityName: "Book")
-                            book["title"] = .string("c\(child) \(round)")
+                            book["title"] = "c\(child) \(round)"
                             let author = context.object(with: authors[round % authors.count])
-                            book.setObject(author, forKey: "author")
-                            _ = author.objects("books").map { $0.string("title") }
+                            book["author"] = author
+                            _ = author.objects("books").map { $0["title", as: String.self] }
                             try context.save()
                             try context.parent?.performAndWait { parent in
                                 if parent.parent != nil { try parent.save() }
@@ -79,12 +79,12 @@ import Testing
                 for _ in 0..<rounds {
                     try await view.perform { context in
                         for book in try context.fetch(FetchRequest("Book")) {
-                            #expect(book.string("title") != nil)
+                            #expect(book["title", as: String.self] != nil)
                             #expect(book.object("author") != nil)
                         }
                         for author in authors {
                             for book in context.object(with: author).objects("books") {
-                                _ = book.string("title")
+                                _ = book["title", as: String.self]
                             }
                         }
                     }
@@ -128,7 +128,7 @@ import Testing
                         }
                         try await child.perform { context in
                             let tag = try context.insertObject(entityName: "Tag")
-                            tag["name"] = .string("\(number) \(round)")
+                            tag["name"] = "\(number) \(round)"
                             try context.save()
                         }
                         try await context.perform { try $0.save() }

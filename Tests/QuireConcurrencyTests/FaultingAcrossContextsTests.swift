@@ -25,7 +25,7 @@ import Testing
     @Test(arguments: [0, 5])
     func resultsShowWhatWasMerged(batchSize: Int) throws {
         let books = try fetch(batchSize, "author", "tags")
-        #expect(books[2].string("title") == "b2")
+        #expect(books[2]["title", as: String.self] == "b2")
         let other = stack.mainContext()
         let theirs = other.object(with: books.objectIDs[2])
         theirs["title"] = "changed"
@@ -34,9 +34,9 @@ import Testing
         let updated = other.updatedObjects.map(\.objectID)
         try other.save()
         context.mergeChanges(from: ObjectIDChanges(updated: updated))
-        #expect(books[2].string("title") == "changed")
+        #expect(books[2]["title", as: String.self] == "changed")
         #expect(books[2].objects("tags").isEmpty)
-        #expect(books[2].object("author")?.string("name") == "changed")
+        #expect(books[2].object("author")?["name", as: String.self] == "changed")
     }
 
     @Test(arguments: [0, 5], [true, false])
@@ -46,11 +46,11 @@ import Testing
         other.object(with: books.objectIDs[2])["title"] = "changed"
         try other.save()
         context.refresh(books[2], mergeChanges: mergesChanges)
-        #expect(books[2].string("title") == "changed")
+        #expect(books[2]["title", as: String.self] == "changed")
         other.object(with: books.objectIDs[3])["title"] = "changed"
         try other.save()
         context.refreshAllObjects()
-        #expect(books[3].string("title") == "changed")
+        #expect(books[3]["title", as: String.self] == "changed")
     }
 
     @Test func readingInBatchesAndAheadGoesThroughThreeLevels() throws {
@@ -60,13 +60,13 @@ import Testing
         let ids = try fetch(0).objectIDs
         func change(_ context: ManagedObjectContext, _ position: Int, _ title: String) throws {
             let book = try context.existingObject(with: ids[position])
-            book["title"] = .string(title)
+            book["title"] = title
             let tag = try context.insertObject(entityName: "Tag")
-            tag["name"] = .string(title)
+            tag["name"] = title
             book.add(tag, to: "tags")
             let author = try context.insertObject(entityName: "Author")
-            author["name"] = .string(title)
-            book.setObject(author, forKey: "author")
+            author["name"] = title
+            book["author"] = author
         }
         try top.performAndWait { try change($0, 0, "top") }
         try middle.performAndWait { try change($0, 1, "middle") }
@@ -74,9 +74,9 @@ import Testing
         for batchSize in [0, 2] {
             let books = try fetch(batchSize, "tags", "author", in: bottom)
             let found = books.map { book in
-                let tags = book.objects("tags").compactMap { $0.string("name") }
+                let tags = book.objects("tags").compactMap { $0["name", as: String.self] }
                 return
-                    "\(book.string("title") ?? "") \(book.object("author")?.string("name") ?? "") "
+                    "\(book["title", as: String.self] ?? "") \(book.object("author")?["name", as: String.self] ?? "") "
                     + "\(tags.count) \(tags.last ?? "")"
             }
             #expect(found.count == 12)
@@ -90,7 +90,7 @@ import Testing
         try middle.performAndWait { try $0.save() }
         try top.performAndWait { try $0.save() }
         #expect(
-            try fetch(4, in: stack.mainContext()).prefix(3).map { $0.string("title") }
+            try fetch(4, in: stack.mainContext()).prefix(3).map { $0["title", as: String.self] }
                 == ["top", "middle", "bottom"])
     }
 
@@ -99,7 +99,7 @@ import Testing
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let books = Array(try child.fetch(FetchRequest("Book")))
         for round in 0..<3 {
-            for book in books { book["title"] = .string("\(round)") }
+            for book in books { book["title"] = "\(round)" }
             // From the second round on, the child does not know which versions the parent has.
             let statements = try stack.statements { try child.save() }.count
             #expect(statements <= 1)

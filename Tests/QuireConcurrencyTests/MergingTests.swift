@@ -20,13 +20,13 @@ import Testing
 
     private func book(_ title: String, _ context: ManagedObjectContext) throws -> ManagedObject {
         let book = try context.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
     private func author(_ name: String) throws -> ManagedObject {
         let author = try context.insertObject(entityName: "Author")
-        author["name"] = .string(name)
+        author["name"] = name
         return author
     }
 
@@ -60,7 +60,7 @@ import Testing
         try context.save()
         theirs(emma)["title"] = "Emma!"
         try saveAndMerge()
-        #expect(emma.string("title") == "Emma!")
+        #expect(emma["title", as: String.self] == "Emma!")
         #expect(!context.hasChanges)
         emma["year"] = 1815
         try context.save()
@@ -76,9 +76,9 @@ import Testing
         theirs(emma)["year"] = 2
         theirs(emma)["isbn"] = "i"
         try saveAndMerge()
-        #expect(emma.string("title") == "Emma!")
-        #expect(emma.string("isbn") == "i")
-        #expect(emma.integer("year") == 1815)
+        #expect(emma["title", as: String.self] == "Emma!")
+        #expect(emma["isbn", as: String.self] == "i")
+        #expect(emma["year", as: Int64.self] == 1815)
         #expect(emma.isUpdated)
         // The save builds on what was merged.
         try context.save()
@@ -88,16 +88,16 @@ import Testing
         emma["title"] = "x"
         theirs(emma)["title"] = "theirs"
         try saveAndMerge()
-        #expect(emma.string("title") == "x")
+        #expect(emma["title", as: String.self] == "x")
         context.rollback()
-        #expect(emma.string("title") == "theirs")
-        #expect(emma.integer("year") == 1815)
+        #expect(emma["title", as: String.self] == "theirs")
+        #expect(emma["year", as: Int64.self] == 1815)
     }
 
     @Test func deletedObjectsGoWithoutCountingAsUnsavedDeletions() throws {
         let (emma, persuasion) = (try book("Emma", context), try book("Persuasion", context))
         let writer = try author("A")
-        emma.setObject(writer, forKey: "author")
+        emma["author"] = writer
         try context.save()
         #expect(writer.objects("books") == [emma])
         emma["year"] = 1
@@ -115,9 +115,9 @@ import Testing
         let writer = try author("A")
         let emma = try book("Emma", context)
         try context.save()
-        emma.setObject(writer, forKey: "author")
+        emma["author"] = writer
         let new = try book("New", context)
-        new.setObject(writer, forKey: "author")
+        new["author"] = writer
         other.delete(theirs(writer))
         try saveAndMerge()
         #expect(emma.object("author") == nil)
@@ -134,7 +134,7 @@ import Testing
         context.mergeChanges(from: ObjectIDChanges(inserted: [new.objectID]))
         registered = context.registeredObject(for: new.objectID)
         #expect(registered?.isFault == true)
-        #expect(registered?.string("title") == "New")
+        #expect(registered?["title", as: String.self] == "New")
     }
 
     @Test func objectsThatAreNotThereAreNotRead() throws {
@@ -151,17 +151,17 @@ import Testing
     @Test func contentsOfRelationshipsAreReadAgainAndOwnAdditionsKept() throws {
         let writer = try author("A")
         let (a, b, c) = (try book("a", context), try book("b", context), try book("c", context))
-        a.setObject(writer, forKey: "author")
-        b.setObject(writer, forKey: "author")
+        a["author"] = writer
+        b["author"] = writer
         try context.save()
         #expect(writer.objects("books") == [a, b])
-        c.setObject(writer, forKey: "author")
-        b.setObject(nil, forKey: "author")
+        c["author"] = writer
+        b["author"] = nil
         let new = try book("d", other)
-        new.setObject(theirs(writer), forKey: "author")
-        theirs(a).setObject(nil, forKey: "author")
+        new["author"] = theirs(writer)
+        theirs(a)["author"] = nil
         try saveAndMerge()
-        #expect(writer.objects("books").map { $0.string("title") } == ["d", "c"])
+        #expect(writer.objects("books").map { $0["title", as: String.self] } == ["d", "c"])
         #expect(a.object("author") == nil)
         try context.save()
         let fresh = stack.mainContext()
@@ -171,17 +171,17 @@ import Testing
     @Test func anOwnOrderIsKeptAndWhatIsNewComesLast() throws {
         let shelf = try context.insertObject(entityName: "Shelf")
         let books = try ["a", "b", "c"].map { try book($0, context) }
-        shelf.setObjects(books, forKey: "books")
+        shelf["books"] = books
         try context.save()
         shelf.insert(books[2], into: "books", at: 0)
         theirs(shelf).add(try book("d", other), to: "books")
         theirs(shelf).remove(theirs(books[0]), from: "books")
         try saveAndMerge()
-        #expect(shelf.objects("books").map { $0.string("title") } == ["c", "b", "d"])
+        #expect(shelf.objects("books").map { $0["title", as: String.self] } == ["c", "b", "d"])
         try context.save()
         let fresh = stack.mainContext()
         #expect(
-            fresh.object(with: shelf.objectID).objects("books").map { $0.string("title") }
+            fresh.object(with: shelf.objectID).objects("books").map { $0["title", as: String.self] }
                 == ["c", "b", "d"])
     }
 
@@ -189,13 +189,13 @@ import Testing
         context.undoManager = UndoManager()
         let (one, two, three) = (try author("1"), try author("2"), try author("3"))
         let emma = try book("Emma", context)
-        emma.setObject(one, forKey: "author")
+        emma["author"] = one
         context.processPendingChanges()
         try context.save()
-        emma.setObject(two, forKey: "author")
+        emma["author"] = two
         context.processPendingChanges()
         try context.save()
-        theirs(emma).setObject(theirs(three), forKey: "author")
+        theirs(emma)["author"] = theirs(three)
         try saveAndMerge()
         #expect(three.objects("books") == [emma])
         context.undo()
@@ -240,7 +240,7 @@ import Testing
         let emma = try book("Emma", context)
         try context.save()
         #expect(writer.objects("books") == [])
-        theirs(emma).setObject(theirs(writer), forKey: "author")
+        theirs(emma)["author"] = theirs(writer)
         try other.save()
         // As another process's history has it: only the row that was written.
         ManagedObjectContext.mergeChanges(
@@ -262,14 +262,14 @@ import Testing
             try context.save()
         }
         await mainQueueTurn()
-        #expect(emma.string("title") == "Emma!")
+        #expect(emma["title", as: String.self] == "Emma!")
         context.automaticallyMergesChangesFromParent = false
         try await background.perform { context in
             context.object(with: id)["title"] = "unseen"
             try context.save()
         }
         await mainQueueTurn()
-        #expect(emma.string("title") == "Emma!")
+        #expect(emma["title", as: String.self] == "Emma!")
     }
 
     @Test func aContainersBackgroundTaskReachesTheViewContext() async throws {
@@ -297,26 +297,26 @@ import Testing
         let two = ManagedObjectContext.mainQueue(parent: context)
         two.automaticallyMergesChangesFromParent = true
         let seen = two.object(with: emma.objectID)
-        #expect(seen.string("title") == "Emma")
+        #expect(seen["title", as: String.self] == "Emma")
         one.object(with: emma.objectID)["title"] = "from a sibling"
         try one.save()
         await mainQueueTurn()
-        #expect(seen.string("title") == "from a sibling")
+        #expect(seen["title", as: String.self] == "from a sibling")
         emma["title"] = "from the parent"
         try context.save()
         await mainQueueTurn()
-        #expect(seen.string("title") == "from the parent")
+        #expect(seen["title", as: String.self] == "from the parent")
         // And what the parent merges.
         theirs(emma)["title"] = "from elsewhere"
         try saveAndMerge()
         await mainQueueTurn()
-        #expect(seen.string("title") == "from elsewhere")
+        #expect(seen["title", as: String.self] == "from elsewhere")
         emma["title"] = "given up"
         seen.managedObjectContext?.refreshAllObjects()
-        #expect(seen.string("title") == "given up")
+        #expect(seen["title", as: String.self] == "given up")
         context.rollback()
         await mainQueueTurn()
-        #expect(seen.string("title") == "from elsewhere")
+        #expect(seen["title", as: String.self] == "from elsewhere")
     }
 
     /// A child that saves meanwhile, on its own queue, has to wait: it is told when the parent has merged.
@@ -336,7 +336,7 @@ import Testing
         try other.save()
         #expect(!merge.isEmpty)
         await mainQueueTurn()
-        #expect(emma.string("title") == "Emma!")
+        #expect(emma["title", as: String.self] == "Emma!")
         #expect(wasMerged.withLock { $0 } == false)
         #expect(merge.isEmpty)
     }
@@ -364,8 +364,8 @@ import Testing
         try other.save()
         context.refresh(emma, mergeChanges: true)
         #expect(!emma.isFault)
-        #expect(emma.string("title") == "Emma!")
-        #expect(emma.integer("year") == 1815)
+        #expect(emma["title", as: String.self] == "Emma!")
+        #expect(emma["year", as: Int64.self] == 1815)
         try context.save()
     }
 
@@ -373,20 +373,20 @@ import Testing
         context.undoManager = UndoManager()
         let (one, two) = (try author("1"), try author("2"))
         let (emma, tag) = (try book("Emma", context), try context.insertObject(entityName: "Tag"))
-        emma.setObject(one, forKey: "author")
+        emma["author"] = one
         try context.save()
         emma["title"] = "Changed"
-        emma.setObject(two, forKey: "author")
+        emma["author"] = two
         emma.add(tag, to: "tags")
         context.refresh(emma, mergeChanges: false)
         #expect(emma.isFault)
         #expect(!context.hasChanges)
-        #expect(emma.string("title") == "Emma")
+        #expect(emma["title", as: String.self] == "Emma")
         #expect(one.objects("books") == [emma])
         #expect(two.objects("books") == [])
         #expect(tag.objects("books") == [])
         context.undo()
-        #expect(emma.string("title") == "Changed")
+        #expect(emma["title", as: String.self] == "Changed")
         #expect(two.objects("books") == [emma])
         #expect(tag.objects("books") == [emma])
     }
@@ -397,7 +397,7 @@ import Testing
         context.delete(emma)
         context.refresh(emma, mergeChanges: false)
         #expect(!context.hasChanges)
-        #expect(emma.string("title") == "Emma")
+        #expect(emma["title", as: String.self] == "Emma")
     }
 
     @Test func refreshAllMakesFaultsOfWhatHasNoChanges() throws {
@@ -410,8 +410,8 @@ import Testing
         context.refreshAllObjects()
         #expect(persuasion.isFault)
         #expect(emma.isUpdated)
-        #expect(emma.string("title") == "Emma!")
-        #expect(persuasion.string("title") == "Persuasion!")
+        #expect(emma["title", as: String.self] == "Emma!")
+        #expect(persuasion["title", as: String.self] == "Persuasion!")
         try context.save()
     }
 
@@ -424,11 +424,11 @@ import Testing
         try context.save()
         context.refreshAllObjects()
         #expect(object.isFault)
-        #expect(object.string("note") == "n")
-        #expect(object.string("string") == "s")
+        #expect(object["note", as: String.self] == "n")
+        #expect(object["string", as: String.self] == "s")
         context.refresh(object, mergeChanges: false)
         context.refresh(object, mergeChanges: true)
-        #expect(object.string("string") == "s")
+        #expect(object["string", as: String.self] == "s")
     }
 
     @Test(arguments: [true, false])
@@ -439,7 +439,7 @@ import Testing
         context.refreshAllObjects()
         other.delete(theirs(emma))
         try other.save()
-        #expect(emma.string("title") == nil)
+        #expect(emma["title", as: String.self] == nil)
         #expect(emma.objects("tags") == [])
         #expect(emma.isInaccessible)
         #expect(emma.isDeleted == deletes)

@@ -34,7 +34,7 @@ import Testing
 
     private func book(_ title: String, _ context: ManagedObjectContext) throws -> ManagedObject {
         let book = try context.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
@@ -44,14 +44,14 @@ import Testing
         let emma = try book("Emma", context)
         let author = try context.insertObject(entityName: "Author")
         author["name"] = "Jane Austen"
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         try context.save()
         let id = emma.objectID
         #expect(!id.isTemporary)
         func seen(_ context: ManagedObjectContext) throws -> [String] {
             try context.fetch(FetchRequest("Book")).map {
-                "\($0.objectID == id) \($0.string("title") ?? "") "
-                    + ($0.object("author")?.string("name") ?? "")
+                "\($0.objectID == id) \($0["title", as: String.self] ?? "") "
+                    + ($0.object("author")?["name", as: String.self] ?? "")
             }
         }
         let expected = ["true Emma Jane Austen"]
@@ -81,7 +81,7 @@ import Testing
         let author = try stored.insertObject(entityName: "Author")
         author["name"] = "A"
         for title in ["a", "b", "c"] {
-            try book(title, stored).setObject(author, forKey: "author")
+            try book(title, stored)["author"] = author
         }
         try stored.save()
         let authorID = author.objectID
@@ -94,7 +94,7 @@ import Testing
                 book["title"] = "A of the top"
                 let new = try top.insertObject(entityName: "Book")
                 new["title"] = "new of the top"
-                new.setObject(top.object(with: authorID), forKey: "author")
+                new["author"] = top.object(with: authorID)
             }
             let book = try #require(
                 try middle.fetch(
@@ -103,16 +103,16 @@ import Testing
             middle.delete(book)
             let new = try middle.insertObject(entityName: "Book")
             new["title"] = "new of the middle"
-            new.setObject(middle.object(with: authorID), forKey: "author")
+            new["author"] = middle.object(with: authorID)
         }
         let new = try book("new here", context)
-        new.setObject(context.object(with: authorID), forKey: "author")
+        new["author"] = context.object(with: authorID)
         let expected = ["A of the top", "c", "new here", "new of the middle", "new of the top"]
         let request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
-        #expect(try context.fetch(request).map { $0.string("title") } == expected)
+        #expect(try context.fetch(request).map { $0["title", as: String.self] } == expected)
         #expect(try context.count(for: request) == 5)
         let books = context.object(with: authorID).objects("books")
-        #expect(books.compactMap { $0.string("title") }.sorted() == expected)
+        #expect(books.compactMap { $0["title", as: String.self] }.sorted() == expected)
         for book in books { #expect(book.object("author")?.objectID == authorID) }
     }
 
@@ -123,7 +123,7 @@ import Testing
         let middle = PrivateQueueContext(parent: top)
         let context = ManagedObjectContext.mainQueue(parent: middle)
         let found = context.object(with: temporary)
-        #expect(found.string("title") == "Emma")
+        #expect(found["title", as: String.self] == "Emma")
         #expect(found.objectID == emma.objectID)
         #expect(!found.objectID.isTemporary)
         #expect(!found.isInserted)
@@ -133,10 +133,10 @@ import Testing
         // A relationship from below to it, saved all the way.
         let author = try context.insertObject(entityName: "Author")
         author["name"] = "A"
-        found.setObject(author, forKey: "author")
+        found["author"] = author
         try context.save()
         try middle.performAndWait { try $0.save() }
-        #expect(emma.object("author")?.string("name") == "A")
+        #expect(emma.object("author")?["name", as: String.self] == "A")
         try top.save()
         #expect(try stack.stored("Author", "name") == ["string(\"A\")"])
         #expect(throws: QuireError.self) {
@@ -187,10 +187,10 @@ import Testing
         one["name"] = "1"
         two["name"] = "2"
         let books = try ["a", "b", "c", "d"].map { try book($0, parent) }
-        for book in books { book.setObject(one, forKey: "author") }
+        for book in books { book["author"] = one }
         try parent.save()
         books[0]["title"] = "a!"
-        books[0].setObject(two, forKey: "author")
+        books[0]["author"] = two
         books[1]["year"] = 2000
         parent.delete(books[2])
         _ = try book("e", parent)
@@ -201,8 +201,8 @@ import Testing
         for context in [child, .mainQueue(parent: child)] {
             let found = try await objects(way, request, in: context)
             let texts = found.map {
-                "\($0.string("title") ?? "") \($0.integer("year") ?? 0) "
-                    + ($0.object("author")?.string("name") ?? "")
+                "\($0["title", as: String.self] ?? "") \($0["year", as: Int64.self] ?? 0) "
+                    + ($0.object("author")?["name", as: String.self] ?? "")
             }
             #expect(
                 texts
@@ -216,7 +216,7 @@ import Testing
         let author = try parent.insertObject(entityName: "Author")
         author["name"] = "A"
         let books = try ["a", "b", "c"].map { try book($0, parent) }
-        for book in books { book.setObject(author, forKey: "author") }
+        for book in books { book["author"] = author }
         try parent.save()
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let mine = child.object(with: author.objectID)
@@ -227,14 +227,16 @@ import Testing
         books[0]["title"] = "a!"
         parent.delete(books[1])
         let new = try book("d", parent)
-        new.setObject(author, forKey: "author")
-        #expect(faults[0].string("title") == "a!")
+        new["author"] = author
+        #expect(faults[0]["title", as: String.self] == "a!")
         #expect(throws: QuireError.self) { try child.existingObject(with: books[1].objectID) }
-        #expect(mine.objects("books").map { $0.string("title") } == ["a!", "c", "d"])
+        #expect(mine.objects("books").map { $0["title", as: String.self] } == ["a!", "c", "d"])
         author.remove(books[2], from: "books")
         let fresh = ManagedObjectContext.mainQueue(parent: parent)
         #expect(
-            fresh.object(with: author.objectID).objects("books").map { $0.string("title") }
+            fresh.object(with: author.objectID).objects("books").map {
+                $0["title", as: String.self]
+            }
                 == ["a!", "d"])
     }
 
@@ -243,11 +245,11 @@ import Testing
         let emma = try book("Emma", parent)
         let one = ManagedObjectContext.mainQueue(parent: parent)
         let two = ManagedObjectContext.mainQueue(parent: parent)
-        #expect(try one.fetch(FetchRequest("Book")).first?.string("title") == "Emma")
+        #expect(try one.fetch(FetchRequest("Book")).first?["title", as: String.self] == "Emma")
         #expect(try two.fetch(FetchRequest("Book")).first?.objectID == emma.objectID)
         emma["title"] = "Emma 2"
         let three = ManagedObjectContext.mainQueue(parent: parent)
-        #expect(three.object(with: emma.objectID).string("title") == "Emma 2")
+        #expect(three.object(with: emma.objectID)["title", as: String.self] == "Emma 2")
         #expect(try three.count(for: FetchRequest("Book")) == 1)
     }
 
@@ -260,8 +262,8 @@ import Testing
         two.object(with: persuasion.objectID)["year"] = 1817
         try one.save()
         try two.save()
-        #expect(emma.integer("year") == 1815)
-        #expect(persuasion.integer("year") == 1817)
+        #expect(emma["year", as: Int64.self] == 1815)
+        #expect(persuasion["year", as: Int64.self] == 1817)
         try parent.save()
         #expect(try stack.stored("Book", "year") == ["integer(1815)", "integer(1817)"])
     }
@@ -281,9 +283,9 @@ import Testing
         second["isbn"] = "2"
         try one.save()
         try two.save()
-        #expect(emma.integer("year") == 1815)
-        #expect(emma.string("title") == "Emma!")
-        #expect(emma.string("isbn") == "2")
+        #expect(emma["year", as: Int64.self] == 1815)
+        #expect(emma["title", as: String.self] == "Emma!")
+        #expect(emma["isbn", as: String.self] == "2")
         try parent.save()
         #expect(try stack.stored("Book", "isbn") == ["string(\"2\")"])
     }
@@ -292,17 +294,16 @@ import Testing
         let parent = stack.mainContext()
         let authors = try (0..<3).map {
             let author = try parent.insertObject(entityName: "Author")
-            author["name"] = .string("\($0)")
+            author["name"] = "\($0)"
             return author
         }
         let emma = try book("Emma", parent)
-        emma.setObject(authors[0], forKey: "author")
+        emma["author"] = authors[0]
         try parent.save()
         let one = ManagedObjectContext.mainQueue(parent: parent)
         let two = ManagedObjectContext.mainQueue(parent: parent)
         for (child, author) in [(one, authors[1]), (two, authors[2])] {
-            child.object(with: emma.objectID)
-                .setObject(child.object(with: author.objectID), forKey: "author")
+            child.object(with: emma.objectID)["author"] = child.object(with: author.objectID)
         }
         try one.save()
         try two.save()
@@ -323,10 +324,10 @@ import Testing
         let one = ManagedObjectContext.mainQueue(parent: parent)
         let two = ManagedObjectContext.mainQueue(parent: parent)
         let theirs = two.object(with: emma.objectID)
-        theirs.setObject(two.object(with: author.objectID), forKey: "author")
+        theirs["author"] = two.object(with: author.objectID)
         theirs.add(two.object(with: tag.objectID), to: "tags")
         let new = try book("New", two)
-        new.setObject(two.object(with: author.objectID), forKey: "author")
+        new["author"] = two.object(with: author.objectID)
         one.delete(one.object(with: emma.objectID))
         one.delete(one.object(with: author.objectID))
         try one.save()
@@ -349,7 +350,7 @@ import Testing
         let two = ManagedObjectContext.mainQueue(parent: parent)
         let theirs = one.object(with: author.objectID)
         #expect(theirs.objects("books") == [])
-        try book("New", two).setObject(two.object(with: author.objectID), forKey: "author")
+        try book("New", two)["author"] = two.object(with: author.objectID)
         try two.save()
         one.delete(theirs)
         try one.save()
@@ -367,12 +368,12 @@ import Testing
             let child = ManagedObjectContext.mainQueue(parent: parent)
             let copy = child.object(with: emma.objectID)
             copy["title"] = "Changed"
-            copy.setObject(child.object(with: author.objectID), forKey: "author")
+            copy["author"] = child.object(with: author.objectID)
             _ = try book("New", child)
             child.delete(copy)
         }
         #expect(!parent.hasChanges)
-        #expect(emma.string("title") == "Emma")
+        #expect(emma["title", as: String.self] == "Emma")
         #expect(author.objects("books") == [])
         #expect(try parent.count(for: FetchRequest("Book")) == 1)
     }
@@ -381,7 +382,7 @@ import Testing
         let parent = stack.mainContext()
         let shelf = try parent.insertObject(entityName: "Shelf")
         let books = try ["a", "b", "c"].map { try book($0, parent) }
-        shelf.setObjects(books, forKey: "books")
+        shelf["books"] = books
         try parent.save()
         let child = ManagedObjectContext.mainQueue(parent: PrivateQueueContext(parent: parent))
         let mine = child.object(with: shelf.objectID)
@@ -389,18 +390,20 @@ import Testing
         mine.insert(child.object(with: books[2].objectID), into: "books", at: 0)
         mine.insert(try book("d", child), into: "books", at: 1)
         try stack.save(child)
-        #expect(shelf.objects("books").map { $0.string("title") } == ["c", "d", "a", "b"])
+        #expect(
+            shelf.objects("books").map { $0["title", as: String.self] } == ["c", "d", "a", "b"])
         try parent.save()
         let fresh = stack.mainContext()
         let stored = fresh.object(with: shelf.objectID)
-        #expect(stored.objects("books").map { $0.string("title") } == ["c", "d", "a", "b"])
+        #expect(
+            stored.objects("books").map { $0["title", as: String.self] } == ["c", "d", "a", "b"])
     }
 
     @Test func siblingsOrdersAreBothKeptAsFarAsTheyCan() throws {
         let parent = stack.mainContext()
         let shelf = try parent.insertObject(entityName: "Shelf")
         let books = try ["a", "b"].map { try book($0, parent) }
-        shelf.setObjects(books, forKey: "books")
+        shelf["books"] = books
         try parent.save()
         let one = ManagedObjectContext.mainQueue(parent: parent)
         let two = ManagedObjectContext.mainQueue(parent: parent)
@@ -409,11 +412,11 @@ import Testing
         one.object(with: shelf.objectID).add(try book("c", one), to: "books")
         try one.save()
         try two.save()
-        #expect(shelf.objects("books").map { $0.string("title") } == ["b", "a", "c"])
+        #expect(shelf.objects("books").map { $0["title", as: String.self] } == ["b", "a", "c"])
         try parent.save()
         let fresh = stack.mainContext()
         let stored = fresh.object(with: shelf.objectID)
-        #expect(stored.objects("books").map { $0.string("title") } == ["b", "a", "c"])
+        #expect(stored.objects("books").map { $0["title", as: String.self] } == ["b", "a", "c"])
     }
 
     @Test func undoInAChildIsItsOwn() throws {
@@ -427,12 +430,12 @@ import Testing
         copy["title"] = "Changed"
         child.processPendingChanges()
         try child.save()
-        #expect(emma.string("title") == "Changed")
+        #expect(emma["title", as: String.self] == "Changed")
         child.undo()
-        #expect(copy.string("title") == "Emma")
-        #expect(emma.string("title") == "Changed")
+        #expect(copy["title", as: String.self] == "Emma")
+        #expect(emma["title", as: String.self] == "Changed")
         try child.save()
-        #expect(emma.string("title") == "Emma")
+        #expect(emma["title", as: String.self] == "Emma")
     }
 
     @Test func aParentsUndoTakesBackWhatAChildSaved() throws {
@@ -441,27 +444,27 @@ import Testing
         let author = try parent.insertObject(entityName: "Author")
         author["name"] = "A"
         let (emma, tag) = (try book("Emma", parent), try parent.insertObject(entityName: "Tag"))
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         try parent.save()
         parent.processPendingChanges()
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let copy = child.object(with: emma.objectID)
         copy["title"] = "Changed"
-        copy.setObject(nil, forKey: "author")
+        copy["author"] = nil
         let new = try book("New", child)
-        new.setObject(child.object(with: author.objectID), forKey: "author")
+        new["author"] = child.object(with: author.objectID)
         child.delete(child.object(with: tag.objectID))
         try child.save()
         parent.processPendingChanges()
-        #expect(author.objects("books").map { $0.string("title") } == ["New"])
+        #expect(author.objects("books").map { $0["title", as: String.self] } == ["New"])
         parent.undo()
-        #expect(emma.string("title") == "Emma")
+        #expect(emma["title", as: String.self] == "Emma")
         #expect(emma.object("author") === author)
         #expect(author.objects("books") == [emma])
         #expect(!tag.isDeleted)
         #expect(!parent.hasChanges)
         parent.redo()
-        #expect(author.objects("books").map { $0.string("title") } == ["New"])
+        #expect(author.objects("books").map { $0["title", as: String.self] } == ["New"])
         #expect(tag.isDeleted)
         try parent.save()
         #expect(try stack.stored("Book", "title") == ["string(\"Changed\")", "string(\"New\")"])
@@ -479,7 +482,7 @@ import Testing
         try child.save()
         #expect(emma.isDeleted)
         parent.rollback()
-        #expect(emma.string("title") == "Emma")
+        #expect(emma["title", as: String.self] == "Emma")
         #expect(try parent.count(for: FetchRequest("Book")) == 1)
         // The child still has what it saved; what it saves of that again comes to nothing.
         new["year"] = 1
@@ -502,7 +505,7 @@ import Testing
             try middle.performAndWait { try $0.count(for: FetchRequest("Book")) } == 0)
         middle.performAndWait { $0.rollback() }
         #expect(
-            middle.performAndWait { $0.object(with: id).string("title") } == "Emma")
+            middle.performAndWait { $0.object(with: id)["title", as: String.self] } == "Emma")
     }
 
     @Test func savingAChildIsBoundedByWhatItChanged() throws {
@@ -510,7 +513,7 @@ import Testing
         let author = try parent.insertObject(entityName: "Author")
         author["name"] = "A"
         for number in 0..<200 {
-            try book("\(number)", parent).setObject(author, forKey: "author")
+            try book("\(number)", parent)["author"] = author
         }
         try parent.save()
         let id = author.objectID
@@ -521,7 +524,7 @@ import Testing
         // The parent passes rows on; it makes no objects of them.
         #expect(other.performAndWait { $0.registeredObjects.count } == 0)
         books[0]["year"] = 1
-        books[1].setObject(nil, forKey: "author")
+        books[1]["author"] = nil
         try child.save()
         let known = other.performAndWait { $0.registeredObjects.map(\.objectID) }
         #expect(Set(known) == [books[0].objectID, books[1].objectID, id])
@@ -541,7 +544,7 @@ import Testing
             coordinator: PersistentStoreCoordinator(store: store))
         let emma = try book("Emma", parent)
         let author = try parent.insertObject(entityName: "Author")
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let copy = try #require(try child.fetch(FetchRequest("Book")).first)
         #expect(copy.objectID == emma.objectID)

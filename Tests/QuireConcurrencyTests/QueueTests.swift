@@ -14,7 +14,7 @@ import Testing
         }
         let title = background.performAndWait { context in
             // Re-entrant: a block may call code that waits for the same queue.
-            background.performAndWait { _ in context.object(with: id).string("title") }
+            background.performAndWait { _ in context.object(with: id)["title", as: String.self] }
         }
         #expect(title == "Emma")
     }
@@ -63,12 +63,12 @@ import Testing
         let sibling = ManagedObjectContext.mainQueue(parent: parent)
         let seen = try #require(try sibling.fetch(FetchRequest("Book")).first)
         #expect(seen.objectID == book.objectID)
-        #expect(seen.string("title") == "Emma")
+        #expect(seen["title", as: String.self] == "Emma")
         try await parent.perform { try $0.save() }
         #expect(try stack.mainContext().count(for: FetchRequest("Book")) == 1)
         // The version the parent has saved is the one the child's next change builds on.
         for year in 1...3 {
-            book["year"] = .integer(Int64(year))
+            book["year"] = Int64(year)
             try child.save()
             try await parent.perform { try $0.save() }
         }
@@ -84,7 +84,7 @@ import Testing
                     for number in 0..<20 {
                         try await context.perform { context in
                             let book = try context.insertObject(entityName: "Book")
-                            book["title"] = .string("\(worker)-\(number)")
+                            book["title"] = "\(worker)-\(number)"
                             try context.save()
                         }
                     }
@@ -120,7 +120,7 @@ import Testing
             }
         }.value
         let title = await background.perform { _ in
-            handle.performAndWait { $0.object(with: id).string("title") }
+            handle.performAndWait { $0.object(with: id)["title", as: String.self] }
         }
         #expect(title == "Emma")
         // On the queue already: at once, or in turn.
@@ -146,7 +146,8 @@ import Testing
         }
         background.performAndWait { $0.object(with: id)["title"] = "Emma!" }
         await background.perform { $0.undo() }
-        #expect(background.performAndWait { $0.object(with: id).string("title") } == "Emma")
+        #expect(
+            background.performAndWait { $0.object(with: id)["title", as: String.self] } == "Emma")
     }
 
     @Test @MainActor func aWaitingQueueIsThereForWhatItWaitsFor() throws {
@@ -163,7 +164,7 @@ import Testing
             try context.save()
             try context.parent?.performAndWait { try $0.save() }
         }
-        #expect(book.string("title") == "Emma!")
+        #expect(book["title", as: String.self] == "Emma!")
     }
 
     @Test func savingWhileOthersRead() async throws {
@@ -188,7 +189,10 @@ import Testing
                     for _ in 0..<30 {
                         let (count, titles) = try await reader.perform { context in
                             let books = try context.fetch(FetchRequest("Book"))
-                            return (books.count, books.filter { $0.string("title") == "t" }.count)
+                            return (
+                                books.count,
+                                books.filter { $0["title", as: String.self] == "t" }.count
+                            )
                         }
                         #expect(count.isMultiple(of: 2))
                         #expect(count == titles)
@@ -238,7 +242,7 @@ import Testing
             case .readBySlot: _ = book.string(at: book.entity.slot(named: "title") ?? 0)
             case .relationship: _ = book.objects("tags")
             case .write: book["title"] = "x"
-            case .fault: _ = book.string("title")
+            case .fault: _ = book["title", as: String.self]
             case .flags: _ = book.isUpdated
             case .delete: leaked?.delete(book)
             case .fetchedObjects: _ = found?.first

@@ -72,7 +72,9 @@ import Testing
                 try parent.performAndWait { context in
                     context.retainsRegisteredObjects = uses
                     if uses {
-                        _ = try context.fetch(FetchRequest("Book")).map { $0.string("title") }
+                        _ = try context.fetch(FetchRequest("Book")).map {
+                            $0["title", as: String.self]
+                        }
                     }
                 }
             case 10:

@@ -22,12 +22,12 @@ import Testing
     @Test(arguments: ContextArrangement.allCases)
     func aFaultThatFiresAgainDoesNotAskTheStore(arrangement: ContextArrangement) throws {
         let context = stack.context(arrangement)
-        #expect(stack.statements { context.object(with: id).string("title") }.count == 1)
-        let again = stack.statements { context.object(with: id).string("title") }
+        #expect(stack.statements { context.object(with: id)["title", as: String.self] }.count == 1)
+        let again = stack.statements { context.object(with: id)["title", as: String.self] }
         #expect(again.count == 0)
         #expect(again.result == "b2")
         let fresh = stack.mainContext()
-        let elsewhere = stack.statements { fresh.object(with: id).string("title") }
+        let elsewhere = stack.statements { fresh.object(with: id)["title", as: String.self] }
         #expect(elsewhere.count == 0)
         #expect(elsewhere.result == "b2")
     }
@@ -35,59 +35,59 @@ import Testing
     @Test func theStalenessIntervalDecides() throws {
         let context = stack.mainContext()
         #expect(context.stalenessInterval < 0)
-        _ = context.object(with: id).string("title")
+        _ = context.object(with: id)["title", as: String.self]
         context.stalenessInterval = 3600
-        #expect(stack.statements { context.object(with: id).string("title") }.count == 0)
+        #expect(stack.statements { context.object(with: id)["title", as: String.self] }.count == 0)
         context.stalenessInterval = 1e-9
-        #expect(stack.statements { context.object(with: id).string("title") }.count == 1)
+        #expect(stack.statements { context.object(with: id)["title", as: String.self] }.count == 1)
         context.stalenessInterval = 0
-        #expect(stack.statements { context.object(with: id).string("title") }.count == 1)
+        #expect(stack.statements { context.object(with: id)["title", as: String.self] }.count == 1)
     }
 
     @Test func bulkFetchesAreNotKept() throws {
-        _ = try stack.mainContext().fetch(FetchRequest("Book")).map { $0.string("title") }
+        _ = try stack.mainContext().fetch(FetchRequest("Book")).map { $0["title", as: String.self] }
         #expect(stack.coordinator.rowCache.count == 0)
     }
 
     @Test func aSaveForgetsWhatItWrites() throws {
         let (one, two) = (stack.mainContext(), stack.mainContext())
-        _ = two.object(with: id).string("title")
+        _ = two.object(with: id)["title", as: String.self]
         one.object(with: id)["title"] = "changed"
         try one.save()
-        #expect(two.object(with: id).string("title") == "changed")
+        #expect(two.object(with: id)["title", as: String.self] == "changed")
         one.delete(one.object(with: id))
         try one.save()
-        #expect(two.object(with: id).string("title") == nil)
+        #expect(two.object(with: id)["title", as: String.self] == nil)
     }
 
     @Test func anotherCoordinatorsSavesAreSeenAsDocumented() throws {
         let other = try secondCoordinator()
         defer { try? other.close() }
         let context = stack.mainContext()
-        _ = context.object(with: id).string("title")
+        _ = context.object(with: id)["title", as: String.self]
         let writer = ManagedObjectContext.mainQueue(coordinator: other)
         writer.object(with: id)["title"] = "one"
         try writer.save()
         // Kept, of any age.
-        #expect(context.object(with: id).string("title") == "b2")
+        #expect(context.object(with: id)["title", as: String.self] == "b2")
         // A fetch shows the new version, and the old one is forgotten.
-        #expect(try context.fetch(FetchRequest("Book"))[2].string("title") == "one")
-        #expect(context.object(with: id).string("title") == "one")
+        #expect(try context.fetch(FetchRequest("Book"))[2]["title", as: String.self] == "one")
+        #expect(context.object(with: id)["title", as: String.self] == "one")
         writer.object(with: id)["title"] = "two"
         try writer.save()
         // A save of our own finds that others have saved.
         let book = try context.insertObject(entityName: "Book")
         book["title"] = "new"
         try context.save()
-        #expect(context.object(with: id).string("title") == "two")
+        #expect(context.object(with: id)["title", as: String.self] == "two")
         writer.object(with: id)["title"] = "three"
         try writer.save()
         context.reset()
-        #expect(context.object(with: id).string("title") == "three")
+        #expect(context.object(with: id)["title", as: String.self] == "three")
         writer.object(with: id)["title"] = "four"
         try writer.save()
         context.stalenessInterval = 0
-        #expect(context.object(with: id).string("title") == "four")
+        #expect(context.object(with: id)["title", as: String.self] == "four")
     }
 
     @Test func afterAConflictTheNewRowIsRead() throws {
@@ -102,7 +102,7 @@ import Testing
         let error = #expect(throws: QuireError.self) { try context.save() }
         #expect(error?.code == .mergeConflict)
         let fresh = stack.mainContext()
-        #expect(fresh.object(with: id).string("title") == "theirs")
+        #expect(fresh.object(with: id)["title", as: String.self] == "theirs")
     }
 
     @Test func anObjectThatBecomesAFaultIsReadAnew() throws {
@@ -110,12 +110,12 @@ import Testing
         defer { try? other.close() }
         let context = stack.mainContext()
         let book = context.object(with: id)
-        _ = book.string("title")
+        _ = book["title", as: String.self]
         let writer = ManagedObjectContext.mainQueue(coordinator: other)
         writer.object(with: id)["title"] = "theirs"
         try writer.save()
         book.turnIntoFault()
-        #expect(book.string("title") == "theirs")
+        #expect(book["title", as: String.self] == "theirs")
     }
 
     @Test func aRowReadBeforeASaveIsRefusedAfterIt() throws {
@@ -159,12 +159,11 @@ import Testing
                     for round in 0..<50 {
                         try await background.perform { context in
                             for id in ids {
-                                let title = context.object(with: id).string("title")
+                                let title = context.object(with: id)["title", as: String.self]
                                 #expect(title?.hasPrefix("b") == true)
                             }
                             if worker == 0 {
-                                context.object(with: ids[round % 10])["title"] = .string(
-                                    "b-\(round)")
+                                context.object(with: ids[round % 10])["title"] = "b-\(round)"
                                 try context.save()
                                 context.reset()
                             }
@@ -175,6 +174,6 @@ import Testing
             try await group.waitForAll()
         }
         let fresh = stack.mainContext()
-        #expect(fresh.object(with: ids[9]).string("title") == "b-49")
+        #expect(fresh.object(with: ids[9])["title", as: String.self] == "b-49")
     }
 }

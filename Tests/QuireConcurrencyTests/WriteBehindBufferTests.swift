@@ -17,13 +17,13 @@ import Testing
 
     private func insert(_ title: String) throws -> ManagedObject {
         let book = try child.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
     private func titles(_ context: ManagedObjectContext) throws -> [String] {
         try context.fetch(FetchRequest("Book", sortOrderings: [SortOrdering("title")])).map {
-            $0.string("title") ?? ""
+            $0["title", as: String.self] ?? ""
         }
     }
 
@@ -58,17 +58,17 @@ import Testing
         let persuasion = try insert("Persuasion")
         let author = try child.insertObject(entityName: "Author")
         author["name"] = "Jane Austen"
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         try child.save()
         let sibling = ManagedObjectContext.mainQueue(parent: parent)
         let error = try whileSaving {
             #expect(try titles(sibling) == ["Emma", "Persuasion"])
             let seen = sibling.object(with: author.objectID)
-            #expect(seen.objects("books").map { $0.string("title") } == ["Emma"])
+            #expect(seen.objects("books").map { $0["title", as: String.self] } == ["Emma"])
             // Changed, deleted and new while the first state is being written.
             emma["title"] = "Emma, changed"
             child.delete(persuasion)
-            try insert("Sanditon").setObject(author, forKey: "author")
+            try insert("Sanditon")["author"] = author
             try child.save()
             let other = ManagedObjectContext.mainQueue(parent: parent)
             #expect(try titles(other) == ["Emma, changed", "Sanditon"])
@@ -98,13 +98,13 @@ import Testing
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let author = try child.insertObject(entityName: "Author")
         author["name"] = "Jane Austen"
-        try child.insertObject(entityName: "Book").setObject(author, forKey: "author")
+        try child.insertObject(entityName: "Book")["author"] = author
         author.objects("books")[0]["title"] = "Emma"
         try stack.save(child)
         author["name"] = "Austen"
         let sanditon = try child.insertObject(entityName: "Book")
         sanditon["title"] = "Sanditon"
-        sanditon.setObject(author, forKey: "author")
+        sanditon["author"] = author
         try child.save()
         let save = HeldSave(parent) { context, stop in
             try context.save(evenIfUnchanged: true) { changes in
@@ -118,8 +118,8 @@ import Testing
             let reader = ManagedObjectContext.mainQueue(parent: parent)
             let books = try reader.fetch(
                 FetchRequest("Book", sortOrderings: [SortOrdering("title")]))
-            #expect(books.map { $0.string("authorName") } == ["Austen", "Austen"])
-            #expect(books[0].object("author")?.integer("bookCount") == 2)
+            #expect(books.map { $0["authorName", as: String.self] } == ["Austen", "Austen"])
+            #expect(books[0].object("author")?["bookCount", as: Int64.self] == 2)
             var request = FetchRequest("Book")
             request.predicate = try QueryPredicate(
                 format: "authorName == 'Austen' AND author.bookCount == 2")
@@ -239,15 +239,15 @@ import Testing
         try stack.save(child)
         let sibling = ManagedObjectContext.mainQueue(parent: parent)
         let theirs = sibling.object(with: emma.objectID)
-        #expect(theirs.string("title") == "Emma")
+        #expect(theirs["title", as: String.self] == "Emma")
         emma["title"] = "Ours"
-        theirs["year"] = .integer(1815)
+        theirs["year"] = 1815
         try child.save()
         try sibling.save()
         let third = ManagedObjectContext.mainQueue(parent: parent)
         let seen = third.object(with: emma.objectID)
-        #expect(seen.string("title") == "Ours")
-        #expect(seen.integer("year") == 1815)
+        #expect(seen["title", as: String.self] == "Ours")
+        #expect(seen["year", as: Int64.self] == 1815)
         #expect(!parent.writeBehindBuffer.isBuffering)
         try parent.performWithoutObjectsAndWait { try $0.save() }
         #expect(try storedTitles() == ["Ours"])

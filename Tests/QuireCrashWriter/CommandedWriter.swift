@@ -48,10 +48,10 @@ struct CommandedWriter {
         switch words.first {
         case "add":
             let note = try context.insertObject(entityName: "Note")
-            note["title"] = .string(words[1])
+            note["title"] = words[1]
         case "remove":
             for note in try context.fetch(FetchRequest("Note"))
-            where note.string("title") == words[1] {
+            where note["title", as: String.self] == words[1] {
                 context.delete(note)
             }
         case "write":

@@ -190,14 +190,14 @@ struct CrashContent: Equatable, Sendable {
             case .setNote(let number, let note):
                 let object = try notes[number] ?? context.insertObject(entityName: "Note")
                 notes[number] = object
-                object["number"] = .integer(Int64(number))
-                object["title"] = .string(note.title)
-                object["payload"] = .binary(note.payload.data)
+                object["number"] = Int64(number)
+                object["title"] = note.title
+                object["payload"] = note.payload.data
                 if let topic = note.topic, topics[topic] == nil {
                     topics[topic] = try context.insertObject(entityName: "Topic")
-                    topics[topic]?["number"] = .integer(Int64(topic))
+                    topics[topic]?["number"] = Int64(topic)
                 }
-                object.setObject(note.topic.flatMap { topics[$0] }, forKey: "topic")
+                object["topic"] = note.topic.flatMap { topics[$0] }
             case .removeNote(let number):
                 if let object = notes.removeValue(forKey: number) { context.delete(object) }
             case .writeFile(let path, let payload):
@@ -208,7 +208,7 @@ struct CrashContent: Equatable, Sendable {
         let counter =
             try context.fetch(FetchRequest("Counter")).first
             ?? context.insertObject(entityName: "Counter")
-        counter["saves"] = .integer(Int64(edits + 1))
+        counter["saves"] = Int64(edits + 1)
         apply(changes)
     }
 
@@ -251,13 +251,13 @@ struct CrashContent: Equatable, Sendable {
                 for (number, note) in portion {
                     if let topic = note.topic, topics[topic] == nil {
                         topics[topic] = try context.insertObject(entityName: "Topic")
-                        topics[topic]?["number"] = .integer(Int64(topic))
+                        topics[topic]?["number"] = Int64(topic)
                     }
                     let object = try context.insertObject(entityName: "Note")
-                    object["number"] = .integer(Int64(number))
-                    object["title"] = .string(note.title)
-                    object["payload"] = .binary(note.payload.data)
-                    object.setObject(note.topic.flatMap { topics[$0] }, forKey: "topic")
+                    object["number"] = Int64(number)
+                    object["title"] = note.title
+                    object["payload"] = note.payload.data
+                    object["topic"] = note.topic.flatMap { topics[$0] }
                 }
                 try context.save()
             }
@@ -270,15 +270,15 @@ struct CrashContent: Equatable, Sendable {
     @MainActor
     init(of document: ManagedDocument) throws {
         let context = document.managedObjectContext
-        edits = Int(try context.fetch(FetchRequest("Counter")).first?.integer("saves") ?? 0)
+        edits = Int(try context.fetch(FetchRequest("Counter")).first?["saves", as: Int64.self] ?? 0)
         for (number, object) in try Self.objects("Note", "number", in: context) {
-            guard case .binary(let data) = try object.value(forKey: "payload"),
+            guard case .binary(let data) = try object.attributeValue(forKey: "payload"),
                 let payload = Payload(data)
             else { throw Damage(what: "the payload of note \(number)") }
             let topic = object.object("topic")
             notes[number] = Note(
-                title: object.string("title") ?? "", payload: payload,
-                topic: topic?.integer("number").map { Int($0) })
+                title: object["title", as: String.self] ?? "", payload: payload,
+                topic: topic?["number", as: Int64.self].map { Int($0) })
             guard topic?.objects("notes").contains(object) ?? true else {
                 throw Damage(what: "the inverse of the topic of note \(number)")
             }
@@ -307,7 +307,7 @@ struct CrashContent: Equatable, Sendable {
     ) throws -> [Int: ManagedObject] {
         var objects: [Int: ManagedObject] = [:]
         for object in try context.fetch(FetchRequest(entity)) {
-            objects[Int(object.integer(key) ?? 0)] = object
+            objects[Int(object[key, as: Int64.self] ?? 0)] = object
         }
         return objects
     }

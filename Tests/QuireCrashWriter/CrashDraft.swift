@@ -21,12 +21,12 @@ enum CrashDraft {
         let note = try document.managedObjectContext.insertObject(entityName: "Note")
         note["number"] = 1
         note["title"] = "first"
-        note["payload"] = .binary(Data(repeating: 1, count: 150_000))
+        note["payload"] = Data(repeating: 1, count: 150_000)
         try await document.save()
         note["title"] = nil
         let topic = try document.managedObjectContext.insertObject(entityName: "Topic")
         topic["number"] = 7
-        note.setObject(topic, forKey: "topic")
+        note["topic"] = topic
         try document.additionalContent.write(Data("unsaved".utf8), at: "file")
         do {
             try await document.save()

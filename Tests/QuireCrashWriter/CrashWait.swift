@@ -13,7 +13,7 @@ enum CrashWait {
             let note = try document.managedObjectContext.insertObject(entityName: "Note")
             note["number"] = 1
             note["title"] = "unsaved"
-            note["payload"] = .binary(Data(repeating: 1, count: 150_000))
+            note["payload"] = Data(repeating: 1, count: 150_000)
             let topic = try document.managedObjectContext.insertObject(entityName: "Topic")
             topic["number"] = 7
             FileHandle.standardOutput.write(Data("edited\n".utf8))

@@ -51,16 +51,18 @@ extension ManagedDocument {
     func addNote(_ title: String, code: String? = nil, picture: Data? = nil) throws -> ManagedObject
     {
         let note = try managedObjectContext.insertObject(entityName: "Note")
-        note["title"] = .string(title)
-        note["code"] = code.map { .string($0) } ?? .null
-        note["picture"] = picture.map { .binary($0) } ?? .null
+        note["title"] = title
+        note["code"] = code
+        note["picture"] = picture
         return note
     }
 
     /// The titles of all notes, sorted.
     func titles() throws -> [String] {
-        try managedObjectContext.fetch(FetchRequest("Note")).compactMap { $0.string("title") }
-            .sorted()
+        try managedObjectContext.fetch(FetchRequest("Note")).compactMap {
+            $0["title", as: String.self]
+        }
+        .sorted()
     }
 
     /// Makes a document with one note, saved and closed.

@@ -158,15 +158,15 @@ import Testing
         defer { withExtendedLifetime((stack, context)) {} }
         let book = Book(in: context)
         book.genre = .history
-        #expect(book["genre"] == "history")
+        #expect(book["genre", as: AttributeValue.self] == "history")
         book["genre"] = "sculpture"
         #expect(book.genre == .novel)
         book.rating = .good
-        #expect(book["rating"] == 3)
+        #expect(book["rating", as: AttributeValue.self] == 3)
         book["rating"] = 9
         #expect(book.rating == nil)
         book.rating = nil
-        #expect(book["rating"] == .null)
+        #expect(book["rating", as: AttributeValue.self] == .null)
     }
 
     @Test func typesOfOnesOwnAreAttributes() throws {
@@ -175,7 +175,7 @@ import Testing
         defer { withExtendedLifetime((stack, context)) {} }
         let book = Book(in: context)
         book.price = Price(cents: 995)
-        #expect(book["price"] == 995)
+        #expect(book["price", as: AttributeValue.self] == 995)
         #expect(book.price == Price(cents: 995))
     }
 
@@ -305,7 +305,7 @@ import Testing
         book["title"] = "Emma"
         #expect(book.title == "Emma")
         book.year = 1815
-        #expect(book.integer("year") == 1815)
+        #expect(book["year", as: Int64.self] == 1815)
         try context.save()
         let typed = try #require(context.fetch(Book.fetchRequest()).first)
         let untyped = try #require(context.fetch(FetchRequest("Book")).first)
@@ -338,7 +338,7 @@ import Testing
         defer { withExtendedLifetime((stack, context)) {} }
         let novel = Novel(in: context)
         novel.heading = "One"
-        #expect(novel["heading"] == "One")
+        #expect(novel["heading", as: AttributeValue.self] == "One")
         #expect(try context.fetch(Novel.fetchRequest()).map(\.heading) == ["One"])
     }
 

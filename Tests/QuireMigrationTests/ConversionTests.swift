@@ -158,9 +158,9 @@ import Testing
     {
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         let cover = try context.insertObject(entityName: "Cover")
-        cover["image"] = .binary(Data(repeating: 7, count: 200_000))
+        cover["image"] = Data(repeating: 7, count: 200_000)
         let song = try context.insertObject(entityName: "Song")
-        song["title"] = .string(title)
+        song["title"] = title
         try context.save()
     }
 
@@ -184,7 +184,9 @@ import Testing
         #expect(try titles(file.open()) == ["Fidelio"])
         #expect(try stack.mainContext().fetch(FetchRequest("Cover")).count == 2)
         #expect(
-            try stack.mainContext().fetch(FetchRequest("Cover")).map { $0["image"] }
+            try stack.mainContext().fetch(FetchRequest("Cover")).map {
+                $0["image", as: AttributeValue.self]
+            }
                 == [AttributeValue](
                     repeating: .binary(Data(repeating: 7, count: 200_000)), count: 2))
     }

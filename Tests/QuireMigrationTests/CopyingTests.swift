@@ -17,11 +17,11 @@ import Testing
         let manager = try context.insertObject(entityName: "Manager")
         manager["name"] = "Ada"
         let person = try context.insertObject(entityName: "Person")
-        person.setObject(manager, forKey: "manager")
-        person.setObject(manager, forKey: "spouse")
+        person["manager"] = manager
+        person["spouse"] = manager
         let cover = try context.insertObject(entityName: "Cover")
-        cover["image"] = .binary(Data((0..<300_000).map { UInt8($0 % 251) }))
-        cover.setObject(books[0], forKey: "book")
+        cover["image"] = Data((0..<300_000).map { UInt8($0 % 251) })
+        cover["book"] = books[0]
         try context.save()
         books[3]["title"] = "changed"
         context.delete(books[5])
@@ -49,18 +49,18 @@ import Testing
         let context = stack.mainContext()
         let object = try context.insertObject(entityName: "Everything")
         object["int16"] = -3
-        object["int64"] = .integer(.max)
-        object["decimal"] = .decimal(Decimal(string: "12.345") ?? 0)
+        object["int64"] = Int64.max
+        object["decimal"] = Decimal(string: "12.345") ?? 0
         object["double"] = 1.5
         object["float"] = 0.25
         object["string"] = "é\0x"
         object["boolean"] = true
-        object["date"] = .date(Date(timeIntervalSinceReferenceDate: 123.5))
-        object["binary"] = .binary(Data([0, 1, 2]))
-        object["external"] = .binary(Data())
-        object["uuid"] = .uuid(UUID())
-        object["uri"] = .uri(try #require(URL(string: "https://example.org/a")))
-        object["transformable"] = .binary(Data([9]))
+        object["date"] = Date(timeIntervalSinceReferenceDate: 123.5)
+        object["binary"] = Data([0, 1, 2])
+        object["external"] = Data()
+        object["uuid"] = UUID()
+        object["uri"] = try #require(URL(string: "https://example.org/a"))
+        object["transformable"] = Data([9])
         _ = try context.insertObject(entityName: "Everything")
         try context.save()
         let old = stack.coordinator.store
@@ -102,7 +102,7 @@ import Testing
         let stack = try TestStack()
         let context = stack.mainContext()
         let cover = try context.insertObject(entityName: "Cover")
-        cover["image"] = .binary(Data(repeating: 7, count: 200_000))
+        cover["image"] = Data(repeating: 7, count: 200_000)
         try context.save()
         let old = try #require(stack.coordinator.store as? SQLiteStore)
         let file = try #require(try old.externalFiles().first)

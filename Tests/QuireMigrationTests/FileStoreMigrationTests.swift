@@ -25,8 +25,8 @@ import Testing
         tag["name"] = "novel"
         for title in ["Emma", "Persuasion"] {
             let book = try context.insertObject(entityName: "Book")
-            book["title"] = .string(title)
-            book.setObject(author, forKey: "author")
+            book["title"] = title
+            book["author"] = author
             book.add(tag, to: "tags")
         }
         try context.save()
@@ -57,10 +57,12 @@ import Testing
         #expect(store.identity.uuid == uuid)
         #expect(try store.metadata()["com.example.note"]?.string == "here")
         let books = try container.viewContext.fetch(FetchRequest("Book"))
-        #expect(Set(books.map { $0.string("title") }) == ["Emma", "Persuasion"])
-        #expect(books.allSatisfy { $0.string("publisher") == "unknown" })
-        #expect(books.allSatisfy { $0.objects("tags").map { $0.string("word") } == ["novel"] })
-        #expect(books.allSatisfy { $0.object("author")?.string("name") == "Austen" })
+        #expect(Set(books.map { $0["title", as: String.self] }) == ["Emma", "Persuasion"])
+        #expect(books.allSatisfy { $0["publisher", as: String.self] == "unknown" })
+        #expect(
+            books.allSatisfy { $0.objects("tags").map { $0["word", as: String.self] } == ["novel"] }
+        )
+        #expect(books.allSatisfy { $0.object("author")?["name", as: String.self] == "Austen" })
         books[0]["publisher"] = "Egerton"
         let key = books.map(\.objectID.primaryKey).max() ?? 0
         let added = try container.viewContext.insertObject(entityName: "Book")

@@ -89,11 +89,11 @@ import Testing
         var objects: [ManagedObject] = []
         for (number, name) in names.enumerated() {
             let object = try context.insertObject(entityName: name)
-            object["x"] = .string(name)
-            object["image"] = .binary(Data(repeating: UInt8(number), count: 120_000))
+            object["x"] = name
+            object["image"] = Data(repeating: UInt8(number), count: 120_000)
             let item = try context.insertObject(entityName: "Item")
-            item["x"] = .string(name)
-            item.setObject(object, forKey: "owner")
+            item["x"] = name
+            item["owner"] = object
             objects.append(object)
         }
         for object in objects {

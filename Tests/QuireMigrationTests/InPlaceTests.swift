@@ -43,7 +43,7 @@ import Testing
         let context = stack.mainContext()
         let shelf = try context.insertObject(entityName: "Shelf")
         let cover = try context.insertObject(entityName: "Cover")
-        cover["image"] = .binary(Data(repeating: 7, count: 150_000))
+        cover["image"] = Data(repeating: 7, count: 150_000)
         for book in try context.fetch(FetchRequest("Book")).prefix(5).reversed() {
             shelf.add(book, to: "books")
         }

@@ -86,8 +86,8 @@ import Testing
         for (number, year) in [1950, 1890, 1960, 1970].enumerated() {
             let car = try context.insertObject(entityName: "Car")
             car["maker"] = number == 3 ? "Benz" : "Ford"
-            car["year"] = .integer(Int64(year))
-            car.setObject(person, forKey: "owner")
+            car["year"] = Int64(year)
+            car["owner"] = person
         }
         try context.save()
         return stack

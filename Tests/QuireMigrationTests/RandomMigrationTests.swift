@@ -216,7 +216,7 @@ import Testing
                 if relationship.isToMany {
                     for target in targets.prefix(3) { object.add(target, to: relationship.name) }
                 } else if let target = targets.first {
-                    object.setObject(target, forKey: relationship.name)
+                    object[relationship.name] = target
                 }
             }
         }

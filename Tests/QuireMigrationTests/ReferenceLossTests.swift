@@ -65,7 +65,7 @@ import Testing
         func insert(_ entity: String, _ key: String, _ count: Int) throws -> [ManagedObject] {
             try (0..<count).map {
                 let object = try context.insertObject(entityName: entity)
-                object[key] = .string("\(entity) \($0)")
+                object[key] = "\(entity) \($0)"
                 return object
             }
         }
@@ -76,10 +76,10 @@ import Testing
             for step in 1...3 { person.add(people[(index + step) % 9], to: "friends") }
             for group in groups.prefix(1 + index % 3) { group.add(person, to: "members") }
         }
-        people[0].setObject(people[1], forKey: "spouse")
+        people[0]["spouse"] = people[1]
         for (index, name) in itemNames.enumerated() {
             for (place, item) in try insert(name, "title", 5).enumerated() {
-                item.setObject(people[(index + place) % 9], forKey: "owner")
+                item["owner"] = people[(index + place) % 9]
                 for tag in tags.prefix(1 + place % 4) { item.add(tag, to: "tags") }
             }
         }

@@ -179,10 +179,9 @@ import Testing
                     "picture": .binary(Data(repeating: 3, count: 150_000)),
                 ]),
         ]
-        books[1]["price"] = .decimal(2.25)
+        books[1]["price"] = 2.25
         for number in 0..<2 {
-            books[number].setObject(
-                try insert("Author", ["name": .string("\(number)")]), forKey: "author")
+            books[number]["author"] = try insert("Author", ["name": .string("\(number)")])
             books[number].add(try insert("Mark", [:]), to: "marks")
             let tag = try insert("Tag", ["name": .string("\(number)")])
             for book in books[number...].prefix(number == 0 ? 1 : 2) { book.add(tag, to: "tags") }

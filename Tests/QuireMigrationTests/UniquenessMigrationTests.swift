@@ -29,7 +29,7 @@ import Testing
             let object = try context.insertObject(entityName: name)
             object["code"] = code
             object["number"] = number
-            object.setObject(box, forKey: "box")
+            object["box"] = box
             if name == "Special" { object["extra"] = "same" }
         }
         try context.save()

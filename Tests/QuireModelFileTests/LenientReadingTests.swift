@@ -125,7 +125,7 @@ import Testing
         let dog = try context.insertObject(entityName: "Dog")
         let person = try context.insertObject(entityName: "Person")
         dog["name"] = "Rex"
-        dog.setObject(person, forKey: "owner")
+        dog["owner"] = person
         try context.save()
         #expect(try store.count(matching: FetchSpecification("Animal")) == 1)
         #expect(try store.integrityProblems().isEmpty)

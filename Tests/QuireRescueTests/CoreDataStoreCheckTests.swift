@@ -112,14 +112,14 @@ import Testing
             coordinator: PersistentStoreCoordinator(store: store))
         let books = try ["a", "b"].map { title in
             let book = try context.insertObject(entityName: "Book")
-            book["title"] = .string(title)
+            book["title"] = title
             return book
         }
         let covers = try (0..<3).map { _ in try context.insertObject(entityName: "Cover") }
-        covers[0].setObject(books[0], forKey: "book")
-        covers[1].setObject(books[0], forKey: "book")
-        books[0].setObject(covers[1], forKey: "cover")
-        books[1].setObject(covers[2], forKey: "cover")
+        covers[0]["book"] = books[0]
+        covers[1]["book"] = books[0]
+        books[0]["cover"] = covers[1]
+        books[1]["cover"] = covers[2]
         try context.save()
         try store.close()
     }

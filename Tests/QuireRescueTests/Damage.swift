@@ -327,10 +327,10 @@ enum Damage {
                     "title": .string("Book \(index) " + String(repeating: "é", count: length)),
                     "year": .integer(Int64(index % 300 + 1700)),
                 ])
-            book.setObject(authors[index % authors.count], forKey: "author")
-            book.setObjects([tags[index % 10], tags[(index + 3) % 10]], forKey: "tags")
-            if index % 3 == 0 { book.setObject(shelf, forKey: "shelf") }
-            if let previous, index % 7 == 0 { book.setObjects([previous], forKey: "sequels") }
+            book["author"] = authors[index % authors.count]
+            book["tags"] = [tags[index % 10], tags[(index + 3) % 10]]
+            if index % 3 == 0 { book["shelf"] = shelf }
+            if let previous, index % 7 == 0 { book["sequels"] = [previous] }
             if index % 40 == 0 {
                 let cover = try make(
                     "Cover",
@@ -340,19 +340,19 @@ enum Damage {
                                 repeating: UInt8(index % 256),
                                 count: index % 80 == 0 ? 150_000 : 9000))
                     ])
-                book.setObject(cover, forKey: "cover")
+                book["cover"] = cover
             }
             previous = book
         }
         let manager = try make("Manager", ["name": "Boss", "salary": 10])
         let person = try make("Person", ["name": "Jo"])
         let spouse = try make("Employee", ["name": "Al", "salary": 5])
-        person.setObject(spouse, forKey: "spouse")
-        person.setObject(manager, forKey: "manager")
-        spouse.setObject(manager, forKey: "manager")
+        person["spouse"] = spouse
+        person["manager"] = manager
+        spouse["manager"] = manager
         let songs = try (0..<5).map { try make("Song", ["title": .string("Song \($0)")]) }
         let list = try make("Playlist")
-        list.setObjects(songs.reversed(), forKey: "songs")
+        list["songs"] = songs.reversed()
         try context.save()
         try store.close()
     }

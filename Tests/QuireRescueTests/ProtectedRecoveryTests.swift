@@ -51,14 +51,14 @@ import Testing
         let context = ManagedObjectContext.mainQueue(
             coordinator: PersistentStoreCoordinator(store: store))
         for index in 1...200 {
-            try context.insertObject(entityName: "Author")["name"] = .string("Author \(index)")
+            try context.insertObject(entityName: "Author")["name"] = "Author \(index)"
         }
         let cover = try context.insertObject(entityName: "Cover")
-        cover["image"] = .binary(Data(repeating: 80, count: 150_000))
+        cover["image"] = Data(repeating: 80, count: 150_000)
         let book = try context.insertObject(entityName: "Book")
         book["title"] = "Book 1"
         book["year"] = 1999
-        book.setObject(cover, forKey: "cover")
+        book["cover"] = cover
         try context.save()
         let domain = try #require(store.protection?.domain)
         try store.close()

@@ -302,8 +302,8 @@ import Testing
         author["name"] = "Jane"
         for pages in [100, 250] {
             let book = try context.insertObject(entityName: "Book")
-            book["pages"] = .integer(Int64(pages))
-            book.setObject(author, forKey: "author")
+            book["pages"] = Int64(pages)
+            book["author"] = author
         }
         try context.save()
         try stack.coordinator.close()

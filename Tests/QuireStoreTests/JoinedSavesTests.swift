@@ -25,9 +25,9 @@ import Testing
     private func save(_ titles: [String], in context: ManagedObjectContext? = nil) throws {
         let context = context ?? self.context()
         for title in titles {
-            try context.insertObject(entityName: "Book")["title"] = .string(title)
+            try context.insertObject(entityName: "Book")["title"] = title
             let image = ExternalDataFixture.bytes(200_000 + title.utf8.count, seed: 3)
-            try fixture.cover(context)["image"] = .binary(image)
+            try fixture.cover(context)["image"] = image
         }
         try context.save()
     }
@@ -35,7 +35,8 @@ import Testing
     private func titles(_ store: SQLiteStore) throws -> [String] {
         let context = ManagedObjectContext.mainQueue(
             coordinator: PersistentStoreCoordinator(store: store))
-        return try context.fetch(FetchRequest("Book")).compactMap { $0.string("title") }.sorted()
+        return try context.fetch(FetchRequest("Book")).compactMap { $0["title", as: String.self] }
+            .sorted()
     }
 
     /// The rows, the greatest keys and the schema, as another connection sees them.
@@ -142,7 +143,7 @@ import Testing
             #expect(last.hasChanges)
             #expect(last.insertedObjects.count == 4)
             for book in last.insertedObjects
-            where book.entity.name == "Book" && book.string("title") == "a" {
+            where book.entity.name == "Book" && book["title", as: String.self] == "a" {
                 book["title"] = "changed"
             }
             try last.save()
@@ -198,7 +199,7 @@ import Testing
                             let book = try $0.insertObject(entityName: "Book")
                             book["title"] = "meanwhile"
                             let cover = try $0.insertObject(entityName: "Cover")
-                            cover["image"] = .binary(ExternalDataFixture.bytes(300_000))
+                            cover["image"] = ExternalDataFixture.bytes(300_000)
                             begun.signal()
                             try $0.save()
                         }

@@ -5,8 +5,6 @@ import Quire
 struct AttributeCode {
     /// The Swift type of its values.
     let type: String
-    /// The case of `AttributeValue` that holds them.
-    let valueCase: String
     /// The code of the value that stands for none, as in QuireMacros; `nil` if there is no such value.
     let missing: String?
     /// Whether a value that is missing is a value of the type as well.
@@ -14,39 +12,38 @@ struct AttributeCode {
     /// Whether the type is Foundation's.
     let needsFoundation: Bool
 
-    private init(_ type: String, _ valueCase: String, missing: String?, foundation: Bool = false) {
+    private init(_ type: String, missing: String?, foundation: Bool = false) {
         self.type = type
-        self.valueCase = valueCase
         self.missing = missing
         needsFoundation = foundation
     }
 
     init(_ type: AttributeType) {
         switch type {
-        case .integer16: self.init("Int16", "integer", missing: "0")
-        case .integer32: self.init("Int32", "integer", missing: "0")
-        case .integer64: self.init("Int64", "integer", missing: "0")
-        case .decimal: self.init("Decimal", "decimal", missing: "0", foundation: true)
-        case .double: self.init("Double", "double", missing: "0")
-        case .float: self.init("Float", "double", missing: "0")
-        case .string: self.init("String", "string", missing: "\"\"")
-        case .boolean: self.init("Bool", "boolean", missing: "false")
+        case .integer16: self.init("Int16", missing: "0")
+        case .integer32: self.init("Int32", missing: "0")
+        case .integer64: self.init("Int64", missing: "0")
+        case .decimal: self.init("Decimal", missing: "0", foundation: true)
+        case .double: self.init("Double", missing: "0")
+        case .float: self.init("Float", missing: "0")
+        case .string: self.init("String", missing: "\"\"")
+        case .boolean: self.init("Bool", missing: "false")
         case .date:
             self.init(
-                "Date", "date", missing: "Date(timeIntervalSinceReferenceDate: 0)",
+                "Date", missing: "Date(timeIntervalSinceReferenceDate: 0)",
                 foundation: true)
         case .binary, .transformable:
-            self.init("Data", "binary", missing: "Data()", foundation: true)
+            self.init("Data", missing: "Data()", foundation: true)
         case .uuid:
             self.init(
-                "UUID", "uuid",
+                "UUID",
                 missing: "UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))",
                 foundation: true)
         case .uri:
-            self.init("URL", "uri", missing: "URL(string: \"about:blank\")!", foundation: true)
-        case .objectID: self.init("ManagedObjectID", "objectID", missing: nil)
-        case .composite: self.init("[String: AttributeValue]", "composite", missing: "[:]")
-        case .undefined: self.init("AttributeValue", "", missing: nil)
+            self.init("URL", missing: "URL(string: \"about:blank\")!", foundation: true)
+        case .objectID: self.init("ManagedObjectID", missing: nil)
+        case .composite: self.init("[String: AttributeValue]", missing: "[:]")
+        case .undefined: self.init("AttributeValue", missing: nil)
         }
     }
 
@@ -119,33 +116,15 @@ struct AttributeCode {
     ///
     /// - Parameter missing: The code of what the property gives if there is no value; `nil` if it is optional.
     func get(_ key: String, missing: String?) -> String {
-        var code: String
+        let value = "self[\(key), as: AttributeValue.self]"
         switch type {
-        case "Int16", "Int32": code = "integer(\(key)).map(\(type).init(clamping:))"
-        case "Float": code = "double(\(key)).map(Float.init)"
-        case "ManagedObjectID":
-            return "if case .objectID(let id) = self[\(key)] { id } else { nil }"
+        case "ManagedObjectID": return "if case .objectID(let id) = \(value) { id } else { nil }"
         case "[String: AttributeValue]":
-            return "if case .composite(let elements) = self[\(key)] { elements } else { [:] }"
-        case "AttributeValue": return "self[\(key)]"
-        default: code = "\(valueCase)(\(key))"
+            return "if case .composite(let elements) = \(value) { elements } else { [:] }"
+        case "AttributeValue": return value
+        default:
+            let code = "self[\(key), as: \(type).self]"
+            return missing.map { "\(code) ?? \($0)" } ?? code
         }
-        if let missing { code += " ?? \(missing)" }
-        return code
-    }
-
-    /// The code that sets an attribute by its key, to follow `set`.
-    func set(_ key: String, isOptional: Bool) -> String {
-        if type == "AttributeValue" { return "self[\(key)] = newValue" }
-        func value(_ new: String) -> String {
-            switch type {
-            case "Int16", "Int32": ".integer(Int64(\(new)))"
-            case "Float": ".double(Double(\(new)))"
-            default: ".\(valueCase)(\(new))"
-            }
-        }
-        return isOptional
-            ? "self[\(key)] = newValue.map { \(value("$0")) } ?? .null"
-            : "self[\(key)] = \(value("newValue"))"
     }
 }

@@ -32,18 +32,13 @@ extension ClassTemplate {
                 }
             {% elif property.kind == "relationship" and property.isToMany %}
                 {{ access }}var {{ property.swiftName }}: {{ property.type }} {
-            {% if property.isOrdered %}
-                    get { objects({{ property.nameLiteral }}).compactMap { $0 as? {{ property.destinationClass }} } }
-                    set { setObjects(newValue, forKey: {{ property.nameLiteral }}) }
-            {% else %}
-                    get { Set(objects({{ property.nameLiteral }}).lazy.compactMap { $0 as? {{ property.destinationClass }} }) }
-                    set { setObjects(Array(newValue), forKey: {{ property.nameLiteral }}) }
-            {% endif %}
+                    get { self[{{ property.nameLiteral }}, as: {{ property.type }}.self] }
+                    set { self[{{ property.nameLiteral }}] = newValue }
                 }
             {% elif property.kind == "relationship" %}
                 {{ access }}var {{ property.swiftName }}: {{ property.type }} {
-                    get { object({{ property.nameLiteral }}) as? {{ property.destinationClass }} }
-                    set { setObject(newValue, forKey: {{ property.nameLiteral }}) }
+                    get { self[{{ property.nameLiteral }}, as: {{ property.destinationClass }}.self] }
+                    set { self[{{ property.nameLiteral }}] = newValue }
                 }
             {% elif property.kind == "fetched" %}
                 {{ access }}var {{ property.swiftName }}: {{ property.type }} {

@@ -108,7 +108,7 @@ struct TemplateContext {
             "isUnique": attribute.isUnique,
             "externalStorage": description.allowsExternalBinaryDataStorage,
             "get": code.get(key, missing: isOptional ? nil : missing),
-            "set": code.set(key, isOptional: isOptional),
+            "set": "self[\(key)] = newValue",
             "userInfo": description.userInfo.mapValues(\.object),
             "notes": attribute.notes.map(SwiftLiteral.comment),
             "macroArguments": MacroArguments.attribute(attribute),

@@ -185,7 +185,7 @@ struct PropertyPath {
     ) throws -> PrintedValue {
         do {
             return .attribute(
-                try object.value(forKey: slot.name), slot.attribute?.type ?? .undefined)
+                try object.attributeValue(forKey: slot.name), slot.attribute?.type ?? .undefined)
         } catch let error as QuireError
             where slot.attribute?.allowsExternalBinaryDataStorage == true
             && error.subject.property == slot.name
@@ -204,7 +204,7 @@ struct PropertyPath {
             let slot = entity.slots.first { $0.name == name }
             tree.insert(
                 try slot.map { try attribute($0, of: object, unreadable) }
-                    ?? .attribute(object.value(forKey: name), .undefined),
+                    ?? .attribute(object.attributeValue(forKey: name), .undefined),
                 at: name.dropFirst(key.count + 1).split(separator: ".").map(String.init)[...])
         }
         return tree
@@ -239,7 +239,9 @@ extension PrintedValue {
 extension ManagedObject {
     /// The destination of a to-one relationship.
     func related(through relationship: ResolvedEntity.Relationship) throws -> ManagedObject? {
-        guard case .objectID(let id) = try value(forKey: relationship.name) else { return nil }
+        guard case .objectID(let id) = try attributeValue(forKey: relationship.name) else {
+            return nil
+        }
         return managedObjectContext?.object(with: id)
     }
 }

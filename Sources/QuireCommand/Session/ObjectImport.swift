@@ -134,7 +134,7 @@ final class ObjectImport {
             let present =
                 try target.values[name]
                 ?? target.objectID.map { try document.context.existingObject(with: $0) }?
-                .value(forKey: name) ?? .null
+                .attributeValue(forKey: name) ?? .null
             guard present.isNull || present == value else {
                 throw QuireError(
                     .invalidValue,

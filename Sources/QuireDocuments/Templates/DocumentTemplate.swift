@@ -244,7 +244,7 @@ struct TemplateSeed {
                 // Null says no more than that this side is silent: the inverse may name the object.
                 try entry.object.setObject(object, through: relationship)
             }
-        case .fetched, nil: _ = try entry.object.value(forKey: name)
+        case .fetched, nil: _ = try entry.object.attributeValue(forKey: name)
         }
     }
 

@@ -10,7 +10,7 @@ package struct PredicateEvaluator {
     var variables: [String: QueryValue] = [:]
 
     /// The value of an expression.
-    enum Operand {
+    package enum Operand {
         case one(QueryValue)
         /// A literal collection.
         case list([AttributeValue])
@@ -232,6 +232,16 @@ extension QueryPredicate {
 }
 
 // MARK: - Expressions
+
+extension QueryExpression {
+    /// The expression's value for an object, or its values.
+    ///
+    /// - Throws: As ``QueryPredicate/evaluate(with:)``.
+    package func operand(for subject: some QuerySubject) throws -> PredicateEvaluator.Operand {
+        try PredicateEvaluator(subject: subject).operand(
+            ResolutionCache.expression(self, for: subject))
+    }
+}
 
 extension PredicateEvaluator {
     /// The single value of an expression.

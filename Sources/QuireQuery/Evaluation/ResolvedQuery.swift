@@ -132,6 +132,7 @@ enum ResolutionCache {
 
     private static let predicates = Cache<QueryPredicate>(maximumCount: 32)
     private static let orderings = Cache<SortOrdering>(maximumCount: 32)
+    private static let expressions = Cache<QueryExpression>(maximumCount: 32)
 
     /// A predicate checked for an object's entity, as in a request.
     ///
@@ -152,6 +153,17 @@ enum ResolutionCache {
         var texts: [UInt8] = []
         try ordering.expression.appendTexts(to: &texts)
         return try resolved(ordering, texts, for: subject, in: orderings) { try $0.resolve($1) }
+    }
+
+    /// An expression, checked likewise.
+    static func expression(
+        _ expression: QueryExpression, for subject: some QuerySubject
+    ) throws -> QueryExpression {
+        var texts: [UInt8] = []
+        expression.appendTexts(to: &texts)
+        return try resolved(expression, texts, for: subject, in: expressions) {
+            try $0.side($1).expression
+        }
     }
 
     private static func resolved<Form>(

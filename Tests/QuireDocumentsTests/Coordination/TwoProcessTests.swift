@@ -119,7 +119,7 @@ import Testing
         }
         #expect(try reader.titles() == ["second"])
         #expect(try reader.additionalContent.data(at: "notes/a.txt") == Data("hello".utf8))
-        #expect(first.isFault || first.string("title") == nil)
+        #expect(first.isFault || first["title", as: String.self] == nil)
 
         try await writer.perform("add third")
         try await writer.perform("save")

@@ -32,7 +32,7 @@ import Testing
     private func add(_ title: String, in context: PrivateQueueContext) async throws {
         try await context.perform { context in
             let note = try context.insertObject(entityName: "Note")
-            note["title"] = .string(title)
+            note["title"] = title
             try context.save()
         }
     }
@@ -44,7 +44,7 @@ import Testing
         try await context.perform { context in
             let request = FetchRequest(
                 "Note", predicate: try QueryPredicate(format: "title == %@", old))
-            try #require(try context.fetch(request).first)["title"] = .string(new)
+            try #require(try context.fetch(request).first)["title"] = new
             try context.save()
         }
     }
@@ -103,7 +103,7 @@ import Testing
         }
         #expect(document.hasUnsavedChanges)
         try await merge(into: document)
-        #expect(list.fetchedObjects?.map { $0.string("title") } == ["b", "c"])
+        #expect(list.fetchedObjects?.map { $0["title", as: String.self] } == ["b", "c"])
         try await document.close()
         #expect(try await ManagedDocument.titles(at: path) == ["b", "c"])
     }
@@ -134,14 +134,15 @@ import Testing
         let list = try controller(document)
         let context = document.managedObjectContext
         let held = try #require(try context.fetch(FetchRequest("Note")).first)
-        let old = try #require(held.string("title"))
+        let old = try #require(held["title", as: String.self])
         let background = try background(document)
         try await rename(old, to: "renamed", in: background)
         try await add("new", in: background)
         try await merge(into: document)
-        #expect(held.string("title") == "renamed")
+        #expect(held["title", as: String.self] == "renamed")
         let other = old == "a" ? "b" : "a"
-        #expect(list.fetchedObjects?.map { $0.string("title") } == [other, "new", "renamed"])
+        #expect(
+            list.fetchedObjects?.map { $0["title", as: String.self] } == [other, "new", "renamed"])
         #expect(!context.hasChanges)
         try await document.close()
     }
@@ -165,9 +166,10 @@ import Testing
         document.managedObjectContext.processPendingChanges()
         try await rename("a", to: "theirs", in: background(document))
         try await merge(into: document)
-        #expect(note.string("title") == "theirs" && note.string("code") == "mine")
+        #expect(
+            note["title", as: String.self] == "theirs" && note["code", as: String.self] == "mine")
         document.undoManager?.undo()
-        #expect(note.string("title") == "theirs" && note.string("code") == nil)
+        #expect(note["title", as: String.self] == "theirs" && note["code", as: String.self] == nil)
         #expect(document.hasUnsavedChanges)
         try await document.save()
         #expect(!document.hasUnsavedChanges)
@@ -176,7 +178,8 @@ import Testing
         let again = ManagedDocument(path: path)
         try await again.open(readOnly: true)
         let saved = try #require(try again.managedObjectContext.fetch(FetchRequest("Note")).first)
-        #expect(saved.string("title") == "theirs" && saved.string("code") == "mine")
+        #expect(
+            saved["title", as: String.self] == "theirs" && saved["code", as: String.self] == "mine")
         try await again.close()
     }
 
@@ -192,7 +195,7 @@ import Testing
                     do {
                         try await background.perform { context in
                             let note = try context.insertObject(entityName: "Note")
-                            note["title"] = .string("\(number)")
+                            note["title"] = "\(number)"
                             try context.save()
                         }
                         saved.append("\(number)")
@@ -225,7 +228,7 @@ import Testing
         try await add("b", in: background)
         #expect(document.hasUnsavedChanges)
         try await merge(into: document)
-        #expect(list.fetchedObjects?.map { $0.string("title") } == ["a", "b"])
+        #expect(list.fetchedObjects?.map { $0["title", as: String.self] } == ["a", "b"])
         // And it follows what the document saves.
         let seen = try await background.perform { context in
             try context.fetch(FetchRequest("Note")).map(\.objectID)
@@ -234,7 +237,8 @@ import Testing
         try await document.save()
         #expect(!document.hasUnsavedChanges)
         let titles = try await background.perform(schedule: .enqueued) { context in
-            try seen.map { try context.existingObject(with: $0).string("title") ?? "" }.sorted()
+            try seen.map { try context.existingObject(with: $0)["title", as: String.self] ?? "" }
+                .sorted()
         }
         #expect(titles == ["b", "edited"])
         try await document.close()
@@ -246,14 +250,14 @@ import Testing
         let list = try controller(document)
         let count = try await document.performBackgroundTask { context in
             for title in ["b", "c"] {
-                try context.insertObject(entityName: "Note")["title"] = .string(title)
+                try context.insertObject(entityName: "Note")["title"] = title
             }
             try context.save()
             try context.insertObject(entityName: "Note")["title"] = "not saved"
             return try context.count(for: FetchRequest("Note"))
         }
         #expect(count == 4)
-        #expect(list.fetchedObjects?.map { $0.string("title") } == ["a", "b", "c"])
+        #expect(list.fetchedObjects?.map { $0["title", as: String.self] } == ["a", "b", "c"])
         #expect(document.hasUnsavedChanges)
         let error = await failure {
             try await document.performBackgroundTask { context in
@@ -336,13 +340,14 @@ import Testing
         let document = try await create(titles: ["a", "b"])
         let list = try controller(document)
         let held = try #require(list.fetchedObjects?.first)
-        #expect(held.string("title") == "a")
+        #expect(held["title", as: String.self] == "a")
         let background = PrivateQueueContext(coordinator: document.persistentStoreCoordinator)
         try await rename("a", to: "renamed", in: background)
         try await add("new", in: background)
         try await merge(into: document)
-        #expect(held.string("title") == "renamed")
-        #expect(list.fetchedObjects?.map { $0.string("title") } == ["b", "new", "renamed"])
+        #expect(held["title", as: String.self] == "renamed")
+        #expect(
+            list.fetchedObjects?.map { $0["title", as: String.self] } == ["b", "new", "renamed"])
         #expect(!document.hasUnsavedChanges)
         try await document.close()
         #expect(try await ManagedDocument.titles(at: path) == ["b", "new", "renamed"])
@@ -352,15 +357,15 @@ import Testing
         let document = try await create(titles: ["a"])
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note")).first)
-        #expect(note.string("title") == "a")
+        #expect(note["title", as: String.self] == "a")
         let background = PrivateQueueContext(coordinator: document.persistentStoreCoordinator)
         for number in 0..<10 {
-            let title = try #require(note.string("title"))
+            let title = try #require(note["title", as: String.self])
             try await rename(title, to: "from the store \(number)", in: background)
             // In the same turn, before the document's contexts had a chance to merge.
-            note["code"] = .string("\(number)")
+            note["code"] = "\(number)"
             try await document.save()
-            #expect(note.string("title") == "from the store \(number)")
+            #expect(note["title", as: String.self] == "from the store \(number)")
         }
         try await document.close()
         #expect(try await ManagedDocument.titles(at: path) == ["from the store 9"])

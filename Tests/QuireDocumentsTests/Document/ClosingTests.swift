@@ -210,7 +210,7 @@ import Testing
         var request = FetchRequest("Note")
         request.predicate = try QueryPredicate(format: "title == 'mine'")
         let mine = try #require(try document.managedObjectContext.fetch(request).first)
-        #expect(mine.binary("picture") == Data(repeating: 2, count: 300_000))
+        #expect(mine["picture", as: Data.self] == Data(repeating: 2, count: 300_000))
         try await document.close()
     }
 

@@ -123,7 +123,7 @@ import Testing
         let moved = ManagedDocument(path: folder.path("Moved.quire"))
         try await moved.open()
         let note = try moved.managedObjectContext.fetch(FetchRequest("Note")).first
-        #expect(note?.binary("picture")?.count == 200_000)
+        #expect(note?["picture", as: Data.self]?.count == 200_000)
         try await moved.close()
     }
 

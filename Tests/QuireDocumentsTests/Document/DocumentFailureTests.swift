@@ -40,7 +40,7 @@ import Testing
             #expect(try document.package.additionalContent().map(\.size) == [400_000])
             // Room for the next round.
             for note in try document.managedObjectContext.fetch(FetchRequest("Note")) {
-                note["picture"] = .null
+                note["picture"] = nil
             }
             try document.additionalContent.write(Data([1]), at: "file")
             try await document.close()
@@ -60,7 +60,7 @@ import Testing
         try await document.create(model: notesModel)
         let note = try document.addNote("valid")
         try await document.save()
-        note["title"] = .string(String(repeating: "too long", count: 50_000))
+        note["title"] = String(repeating: "too long", count: 50_000)
         let filler = disk.path("filler")
         try disk.fill(filler, leaving: 20_000)
         for attempt in ["save", "autosave", "close"] {
@@ -160,7 +160,7 @@ extension ManagedObjectContext {
     @MainActor
     fileprivate static func titles(in document: ManagedDocument) throws -> [String] {
         try mainQueue(coordinator: document.persistentStoreCoordinator)
-            .fetch(FetchRequest("Note")).compactMap { $0.string("title") }.sorted()
+            .fetch(FetchRequest("Note")).compactMap { $0["title", as: String.self] }.sorted()
     }
 }
 

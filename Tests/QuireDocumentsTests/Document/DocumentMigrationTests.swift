@@ -45,9 +45,9 @@ import Testing
         try await document.open(model: newer)
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note")).first)
-        #expect(note.string("title") == "first")
-        #expect(note.integer("rating") == 3)
-        #expect(note["picture"] == .binary(picture))
+        #expect(note["title", as: String.self] == "first")
+        #expect(note["rating", as: Int64.self] == 3)
+        #expect(note["picture", as: AttributeValue.self] == .binary(picture))
         #expect(try document.additionalContent.data(at: "pages/1") == Data("page".utf8))
         note["rating"] = 5
         try await document.close()

@@ -47,7 +47,7 @@ import Testing
         try await again.open()
         #expect(try again.titles() == ["Größe"])
         let note = try #require(try again.managedObjectContext.fetch(FetchRequest("Note")).first)
-        #expect(note.binary("picture") == picture)
+        #expect(note["picture", as: Data.self] == picture)
         #expect(again.additionalContent.paths == ["texts/a.txt"])
         #expect(try again.additionalContent.data(at: "texts/a.txt") == Data("words".utf8))
         #expect(try await again.check() == [])
@@ -119,7 +119,7 @@ import Testing
         document.managedObjectContext.processPendingChanges()
         #expect(document.hasUnsavedChanges)
         document.undoManager?.undo()
-        #expect(note.string("title") == "one")
+        #expect(note["title", as: String.self] == "one")
         #expect(!document.hasUnsavedChanges)
         document.undoManager?.undo()
         #expect(document.hasUnsavedChanges)
@@ -139,14 +139,14 @@ import Testing
         let undoManager = try #require(document.undoManager)
         undoManager.beginUndoGrouping()
         for title in ["two", "three"] {
-            note["title"] = .string(title)
+            note["title"] = title
             document.managedObjectContext.processPendingChanges()
             #expect(document.hasUnsavedChanges)
         }
         undoManager.endUndoGrouping()
         document.managedObjectContext.processPendingChanges()
         undoManager.undo()
-        #expect(note.string("title") == "one")
+        #expect(note["title", as: String.self] == "one")
         #expect(!document.hasUnsavedChanges)
         undoManager.redo()
         #expect(document.hasUnsavedChanges)
@@ -178,11 +178,11 @@ import Testing
         let undoManager = try #require(document.undoManager)
         undoManager.levelsOfUndo = 2
         for title in ["1", "2", "3"] {
-            note["title"] = .string(title)
+            note["title"] = title
             document.managedObjectContext.processPendingChanges()
         }
         while undoManager.canUndo { undoManager.undo() }
-        #expect(note.string("title") == "1")
+        #expect(note["title", as: String.self] == "1")
         #expect(document.hasUnsavedChanges)
         try await document.save()
         #expect(!document.hasUnsavedChanges)
@@ -504,7 +504,9 @@ extension ManagedDocument {
             guard let self, change.previous.contains(.progressAvailable) else { return }
             stateChangeHandler = nil
             let context = ManagedObjectContext.mainQueue(coordinator: persistentStoreCoordinator)
-            let titles = try? context.fetch(FetchRequest("Note")).compactMap { $0.string("title") }
+            let titles = try? context.fetch(FetchRequest("Note")).compactMap {
+                $0["title", as: String.self]
+            }
             let content = try? package.additionalContent().map(\.path)
             body((titles?.sorted() ?? [], content ?? [], hasUnsavedChanges))
         }

@@ -100,9 +100,9 @@ import Testing
         #expect(copy.additionalContent.paths == ["changed", "new"])
         #expect(try copy.additionalContent.data(at: "changed") == Data([2]))
         let unsaved = try copy.managedObjectContext.fetch(FetchRequest("Note")).first {
-            $0.string("title") == "unsaved"
+            $0["title", as: String.self] == "unsaved"
         }
-        #expect(unsaved?.binary("picture") == Data(repeating: 2, count: 200_000))
+        #expect(unsaved?["picture", as: Data.self] == Data(repeating: 2, count: 200_000))
         try await copy.close()
     }
 

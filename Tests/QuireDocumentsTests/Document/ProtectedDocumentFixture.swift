@@ -42,8 +42,9 @@ import Testing
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note")).first,
             sourceLocation: sourceLocation)
-        #expect(note.string("title") == Self.canary + "title", sourceLocation: sourceLocation)
-        #expect(note.binary("picture") == Self.picture, sourceLocation: sourceLocation)
+        #expect(
+            note["title", as: String.self] == Self.canary + "title", sourceLocation: sourceLocation)
+        #expect(note["picture", as: Data.self] == Self.picture, sourceLocation: sourceLocation)
         #expect(
             try document.additionalContent.data(at: "folder/attachment") == Self.attachment,
             sourceLocation: sourceLocation)

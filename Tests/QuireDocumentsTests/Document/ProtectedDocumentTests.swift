@@ -48,8 +48,8 @@ import Testing
             try document.titles().contains(Self.canary + "title"), sourceLocation: sourceLocation)
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note"))
-                .first { $0.string("title") == Self.canary + "title" })
-        #expect(note.binary("picture") == Self.picture, sourceLocation: sourceLocation)
+                .first { $0["title", as: String.self] == Self.canary + "title" })
+        #expect(note["picture", as: Data.self] == Self.picture, sourceLocation: sourceLocation)
         #expect(
             try document.additionalContent.data(at: "folder/attachment") == Self.attachment,
             sourceLocation: sourceLocation)
@@ -89,7 +89,7 @@ import Testing
         try await document.save()
         try requireNoCanary()
         #expect(try document.additionalContent.url(for: "film") == nil)
-        #expect(note.binary("picture") == film)
+        #expect(note["picture", as: Data.self] == film)
         try await document.close()
         try requireNoCanary()
         #expect(try DocumentPackage.fileProtection(at: path) == protection)
@@ -235,7 +235,7 @@ import Testing
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note")).first)
         document.managedObjectContext.refresh(note, mergeChanges: false)
-        #expect(note.string("title") == Self.canary + "title")
+        #expect(note["title", as: String.self] == Self.canary + "title")
         document.managedObjectContext.refresh(note, mergeChanges: false)
         try document.addNote("unsaved")
         await domain.lock(after: .zero)
@@ -247,13 +247,13 @@ import Testing
         let context = document.managedObjectContext
         // A fault is not fulfilled from the coordinator's row cache either.
         _ = context.takeFaultError()
-        _ = note.string("title")
+        _ = note["title", as: String.self]
         #expect(context.takeFaultError()?.code == .protectedDataUnavailable)
         #expect(note.isFault && note.isInaccessible)
         try await domain.unlock(keyFile: folder.path("key"))
         // The same document goes on, with the same objects and what was not saved.
         #expect(document.managedObjectContext === context)
-        #expect(note.string("title") == Self.canary + "title" && !note.isInaccessible)
+        #expect(note["title", as: String.self] == Self.canary + "title" && !note.isInaccessible)
         try requireWhole(document)
         try await document.save()
         #expect(!document.hasUnsavedChanges)

@@ -40,7 +40,7 @@ import Testing
         #expect(!document.hasUnsavedChanges)
         #expect(document.managedObjectContext === context)
         #expect(note.managedObjectContext === context)
-        #expect(note.string("title") == "new")
+        #expect(note["title", as: String.self] == "new")
         // The old one is what it was, and free.
         #expect(try await ManagedDocument.titles(at: path) == ["saved"])
         #expect(!FileSystem.exists(DocumentPackageLayout(path: path).lock))
@@ -64,13 +64,13 @@ import Testing
         let document = try await make()
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note")).first)
-        note["picture"] = .binary(Data(repeating: 3, count: 250_000))
+        note["picture"] = Data(repeating: 3, count: 250_000)
         document.managedObjectContext.processPendingChanges()
         try await document.save()
         try await document.saveAs(other)
         try FileSystem.removeTree(path)
         document.undoManager?.undo()
-        #expect(note.binary("picture") == Data(repeating: 1, count: 200_000))
+        #expect(note["picture", as: Data.self] == Data(repeating: 1, count: 200_000))
         try await document.close()
         #expect(try await ManagedDocument.titles(at: other) == ["saved"])
     }
@@ -83,7 +83,7 @@ import Testing
             try document.managedObjectContext.fetch(FetchRequest("Note")).first)
         try await document.saveAs(other)
         try FileSystem.removeTree(path)
-        #expect(note.binary("picture") == Data(repeating: 1, count: 200_000))
+        #expect(note["picture", as: Data.self] == Data(repeating: 1, count: 200_000))
         try await document.close()
     }
 
@@ -220,7 +220,7 @@ import Testing
         #expect(document.path == other)
         #expect(document.hasUnsavedChanges)
         #expect(!FileSystem.exists(path))
-        #expect(note.binary("picture") == Data(repeating: 1, count: 200_000))
+        #expect(note["picture", as: Data.self] == Data(repeating: 1, count: 200_000))
         try await document.close()
         #expect(try await ManagedDocument.titles(at: other) == ["changed"])
         #expect(!FileSystem.exists(DocumentPackageLayout(path: other).lock))

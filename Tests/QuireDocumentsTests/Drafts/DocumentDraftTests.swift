@@ -23,7 +23,7 @@ import Testing
     private func note(_ title: String, in document: ManagedDocument) throws -> ManagedObject {
         try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note"))
-                .first { $0.string("title") == title })
+                .first { $0["title", as: String.self] == title })
     }
 
     /// A document of the same package that is open beside one that is not closed, as if its process had died.
@@ -77,8 +77,8 @@ import Testing
 
         let mended = try #require(
             try other.managedObjectContext.fetch(FetchRequest("Note"))
-                .first { $0.string("title") == nil })
-        #expect(mended.string("code") == "1")
+                .first { $0["title", as: String.self] == nil })
+        #expect(mended["code", as: String.self] == "1")
         mended["title"] = "mended"
         try await other.save()
         #expect(try !other.package.hasDraft())
@@ -91,7 +91,7 @@ import Testing
         }
         #expect(!last.hasUnsavedChanges)
         #expect(try last.titles() == ["mended", "third"])
-        #expect(try note("third", in: last)["picture"] == .binary(picture))
+        #expect(try note("third", in: last)["picture", as: AttributeValue.self] == .binary(picture))
         #expect(try await last.check().isEmpty)
         try await last.close()
         try await document.close(discardingChanges: true)
@@ -268,8 +268,8 @@ import Testing
         try await document.open()
         #expect(omissions(document) == [])
         let notes = try document.managedObjectContext.fetch(FetchRequest("Note"))
-        #expect(notes.map { $0.string("title") } == [nil])
-        #expect(notes.first?.object("topic")?.integer("number") == 7)
+        #expect(notes.map { $0["title", as: String.self] } == [nil])
+        #expect(notes.first?.object("topic")?["number", as: Int64.self] == 7)
         #expect(document.additionalContent.paths == ["file"])
         notes.first?["title"] = "mended"
         try await document.close()

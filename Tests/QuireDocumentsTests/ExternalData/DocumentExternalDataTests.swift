@@ -38,7 +38,7 @@ import Testing
         let document = ManagedDocument(path: path)
         try await document.open(readOnly: true)
         let notes = try document.managedObjectContext.fetch(FetchRequest("Note"))
-        let pictures = notes.map { $0.binary("picture") }
+        let pictures = notes.map { $0["picture", as: Data.self] }
         try await document.close()
         return pictures
     }
@@ -75,9 +75,9 @@ import Testing
         try await note.setExternalData(contentsOf: source(), forKey: "picture")
         let other = folder.path("Moved.quire")
         try await document.move(to: other)
-        #expect(note.binary("picture") == bytes)
+        #expect(note["picture", as: Data.self] == bytes)
         try await document.save()
-        #expect(note.binary("picture") == bytes)
+        #expect(note["picture", as: Data.self] == bytes)
         try await document.close()
         #expect(try files(other).count == 1)
         #expect(try await stored(other) == [bytes])
@@ -94,7 +94,7 @@ import Testing
             try await document.saveAs(other)
             // Nothing of the value is needed of the document that it was made in.
             try FileSystem.removeTree(path)
-            #expect(note.binary("picture") == bytes)
+            #expect(note["picture", as: Data.self] == bytes)
             let second = try document.addNote("c")
             try second.setExternalData(note.externalData(forKey: "picture"), forKey: "picture")
             try await document.save()
@@ -117,7 +117,7 @@ import Testing
         let other = folder.path("Copy.quire")
         try await document.saveTo(other)
         #expect(try await stored(other) == [bytes])
-        #expect(note.binary("picture") == bytes)
+        #expect(note["picture", as: Data.self] == bytes)
         try await document.save()
         let archive = folder.path("Notes.zip")
         try await document.export(to: archive)
@@ -134,7 +134,7 @@ import Testing
         let note = try document.addNote("a")
         try await note.setExternalData(contentsOf: source(), forKey: "picture")
         try await document.autosave()
-        #expect(note.binary("picture") == bytes)
+        #expect(note["picture", as: Data.self] == bytes)
         try await document.close()
         #expect(try await stored(path) == [bytes])
     }
@@ -168,7 +168,7 @@ import Testing
             let store = try StoreFile(at: path).open(isReadOnly: true)
             let context = ManagedObjectContext.mainQueue(
                 coordinator: PersistentStoreCoordinator(store: store))
-            #expect(try context.fetch(FetchRequest("Note"))[0].binary("picture") == bytes)
+            #expect(try context.fetch(FetchRequest("Note"))[0]["picture", as: Data.self] == bytes)
             try store.close()
         }
     }

@@ -83,9 +83,9 @@ import Testing
         try await document.create(from: template)
         let posts = try document.managedObjectContext.fetch(FetchRequest("Post"))
         let post = try #require(posts.first)
-        #expect(Set(post.objects("tags").map { $0.string("name") }) == ["A", "B"])
-        #expect(post.objects("attachments").map { $0.string("name") } == ["X", "Y"])
-        #expect(post.objects("attachments").first?.binary("data") == Data("hi".utf8))
+        #expect(Set(post.objects("tags").map { $0["name", as: String.self] }) == ["A", "B"])
+        #expect(post.objects("attachments").map { $0["name", as: String.self] } == ["X", "Y"])
+        #expect(post.objects("attachments").first?["data", as: Data.self] == Data("hi".utf8))
         try await document.close()
     }
 
@@ -130,7 +130,7 @@ import Testing
         let document = ManagedDocument(path: folder.path("D.quire"))
         try await document.create(from: template)
         let tags = try document.managedObjectContext.fetch(FetchRequest("Tag"))
-        #expect(tags.first?.objects("posts").map { $0.string("title") } == ["P"])
+        #expect(tags.first?.objects("posts").map { $0["title", as: String.self] } == ["P"])
         try await document.close()
     }
 }

@@ -47,8 +47,8 @@ import Testing
         try await document.restore(version.id)
         #expect(try document.titles() == ["first"])
         #expect(try document.additionalContent.data(at: "a") == Data([1]))
-        let picture = try document.managedObjectContext.fetch(FetchRequest("Note"))[0]
-            .binary("picture")
+        let picture = try document.managedObjectContext.fetch(FetchRequest("Note"))[0][
+            "picture", as: Data.self]
         #expect(picture == Data(repeating: 3, count: 200_000))
         #expect(!document.hasUnsavedChanges && document.documentState == .normal)
         let versions = try await document.versions()

@@ -14,7 +14,7 @@ struct PackageContents: Equatable {
         let coordinator = PersistentStoreCoordinator(store: package.store)
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         notes = try context.fetch(FetchRequest("Note")).map {
-            "\($0.string("title") ?? "") \($0.binary("picture")?.count ?? -1)"
+            "\($0["title", as: String.self] ?? "") \($0["picture", as: Data.self]?.count ?? -1)"
         }.sorted()
         files = [:]
         for file in try package.additionalContent() {
@@ -54,7 +54,7 @@ extension DocumentPackage {
         let coordinator = PersistentStoreCoordinator(store: store)
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         for title in titles {
-            try context.insertObject(entityName: "Note")["title"] = .string(title)
+            try context.insertObject(entityName: "Note")["title"] = title
         }
         try context.save()
     }

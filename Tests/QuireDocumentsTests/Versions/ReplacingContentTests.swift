@@ -223,7 +223,9 @@ import Testing
         let context = ManagedObjectContext.mainQueue(
             coordinator: PersistentStoreCoordinator(store: new.store))
         let added = try #require(
-            try context.fetch(FetchRequest("Note")).first { $0.string("title") == "seventh" })
+            try context.fetch(FetchRequest("Note")).first {
+                $0["title", as: String.self] == "seventh"
+            })
         #expect(added.objectID.uriRepresentation.hasSuffix("/p7"))
         try old.close()
         try new.close()

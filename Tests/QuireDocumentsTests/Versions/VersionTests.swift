@@ -79,8 +79,8 @@ import Testing
             coordinator: PersistentStoreCoordinator(store: package.store))
         for number in 0..<8000 {
             let note = try context.insertObject(entityName: "Note")
-            note["title"] = .string("note \(number)")
-            note["code"] = .string(String(repeating: "x", count: 60) + "\(number)")
+            note["title"] = "note \(number)"
+            note["code"] = String(repeating: "x", count: 60) + "\(number)"
         }
         try context.save()
         let first = try package.keepVersion()
@@ -89,7 +89,7 @@ import Testing
         #expect(same.addedSize < 4000, "\(same.addedSize)")
         let notes = try context.fetch(FetchRequest("Note"))
         for number in stride(from: 0, to: notes.count, by: 800) {
-            notes[number]["title"] = .string("changed")
+            notes[number]["title"] = "changed"
         }
         try context.save()
         let before = try size(ofFolder: layout.versions)
@@ -448,8 +448,8 @@ import Testing
         func insert(_ count: Int) throws {
             for number in 0..<count {
                 let note = try context.insertObject(entityName: "Note")
-                note["title"] = .string("note")
-                note["code"] = .string(String(repeating: "y", count: 200) + "\(UUID()) \(number)")
+                note["title"] = "note"
+                note["code"] = String(repeating: "y", count: 200) + "\(UUID()) \(number)"
             }
             try context.save()
         }

@@ -17,7 +17,7 @@ import Testing
             let cover = try fixture.cover(context)
             for (size, isFile) in [(1000, false), (1001, true), (5, false), (2000, true)] {
                 let data = Fixture.bytes(size)
-                cover["image"] = .binary(data)
+                cover["image"] = data
                 try context.save()
                 let (other, stored) = try fixture.stored()
                 let value = try #require(try stored.externalData(forKey: "image"))
@@ -39,7 +39,7 @@ import Testing
         let again = try fixture.reopened()
         let last: ManagedObjectContext = .mainQueue(coordinator: again)
         #expect(
-            try last.fetch(FetchRequest("Cover"))[0].binary("image") == Fixture.bytes(999))
+            try last.fetch(FetchRequest("Cover"))[0]["image", as: Data.self] == Fixture.bytes(999))
         try again.close()
     }
 
@@ -52,8 +52,8 @@ import Testing
         let context = fixture.context()
         let bytes = Fixture.bytes(250_000)
         let covers = try (0..<3).map { _ in try fixture.cover(context) }
-        covers[0]["image"] = .binary(bytes)
-        covers[1]["image"] = .binary(bytes)
+        covers[0]["image"] = bytes
+        covers[1]["image"] = bytes
         try context.save()
         try covers[2].setExternalData(contentsOf: fixture.file(bytes), forKey: "image")
         try context.save()
@@ -90,13 +90,13 @@ import Testing
         let context = fixture.context()
         let bytes = Fixture.bytes(250_000)
         let one = try fixture.cover(context)
-        one["image"] = .binary(bytes)
+        one["image"] = bytes
         try context.save()
         let file = try OpenFile.open(fixture.onlyFile, for: .updating)
         try file.write([1, 2, 3], at: 100_000)
         file.close()
         let two = try fixture.cover(context)
-        two["image"] = .binary(bytes)
+        two["image"] = bytes
         try context.save()
         let other = fixture.context()
         let stored = try #require(other.registeredOrFetched(two.objectID))
@@ -107,7 +107,7 @@ import Testing
         let fixture = try Fixture()
         let context = fixture.context()
         let cover = try fixture.cover(context)
-        cover["image"] = .binary(Fixture.bytes(250_000))
+        cover["image"] = Fixture.bytes(250_000)
         try context.save()
         let path = try fixture.onlyFile
         let file = try OpenFile.open(path, for: .updating)
@@ -135,7 +135,7 @@ import Testing
         let again = try fixture.reopened { $0.verifiesExternalData = true }
         let last: ManagedObjectContext = .mainQueue(coordinator: again)
         let object = try last.fetch(FetchRequest("Cover"))[0]
-        #expect(throws: QuireError.self) { try object.value(forKey: "image") }
+        #expect(throws: QuireError.self) { try object.attributeValue(forKey: "image") }
         try again.close()
         withExtendedLifetime(other) {}
     }
@@ -145,7 +145,7 @@ import Testing
         let context = fixture.context()
         let cover = try fixture.cover(context)
         let bytes = Fixture.bytes(250_000)
-        cover["image"] = .binary(bytes)
+        cover["image"] = bytes
         try context.save()
         try fixture.store.executeOnWriter("DROP TABLE QUIRE_EXTERNAL_DATA")
         let (other, stored) = try fixture.stored()
@@ -165,7 +165,7 @@ import Testing
         let fixture = try Fixture()
         let context = fixture.context()
         let cover = try fixture.cover(context)
-        cover["image"] = .binary(Fixture.bytes(250_000))
+        cover["image"] = Fixture.bytes(250_000)
         try context.save()
         do {
             let spooled = try fixture.cover(context)
@@ -194,16 +194,16 @@ import Testing
         let context = fixture.context()
         let cover = try fixture.cover(context)
         let bytes = Fixture.bytes(250_000)
-        cover["image"] = .binary(bytes)
+        cover["image"] = bytes
         try context.save()
         let reader = try fixture.reopened { $0.isReadOnly = true }
         let seeing: ManagedObjectContext = .mainQueue(coordinator: reader)
         let seen = try seeing.fetch(FetchRequest("Cover"))[0]
-        #expect(seen.string("name") == nil)
+        #expect(seen["name", as: String.self] == nil)
         cover["image"] = nil
         try context.save()
         try fixture.coordinator.close()
-        #expect(seen.binary("image") == bytes)
+        #expect(seen["image", as: Data.self] == bytes)
         seeing.reset()
         try reader.close()
         // Whoever owns the store next removes it.

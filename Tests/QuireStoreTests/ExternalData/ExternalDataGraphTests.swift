@@ -31,7 +31,7 @@ import Testing
 
         let (other, stored) = try fixture.stored()
         other.undoManager = UndoManager()
-        stored["image"] = .binary(Data([1]))
+        stored["image"] = Data([1])
         other.processPendingChanges()
         try other.save()
         other.undo()
@@ -41,17 +41,17 @@ import Testing
         }
         #expect(data.size == bytes.count)
         try other.save()
-        #expect(stored.binary("image") == bytes)
+        #expect(stored["image", as: Data.self] == bytes)
         other.redo()
         try other.save()
-        #expect(stored.binary("image") == Data([1]))
+        #expect(stored["image", as: Data.self] == Data([1]))
         other.undo()
         try other.save()
         #expect(try StoreCheck.run(on: fixture.store).problems.isEmpty)
         try fixture.coordinator.close()
         let again = try fixture.reopened()
         let last: ManagedObjectContext = .mainQueue(coordinator: again)
-        #expect(try last.fetch(FetchRequest("Cover"))[0].binary("image") == bytes)
+        #expect(try last.fetch(FetchRequest("Cover"))[0]["image", as: Data.self] == bytes)
         // What nobody refers to is gone, what the others hold is there.
         #expect(try StoreCheck.run(on: again.store).notes.count <= 1)
         try again.close()
@@ -68,7 +68,7 @@ import Testing
 
         let (other, stored) = try fixture.stored()
         other.undoManager = UndoManager()
-        #expect(stored.string("name") == "a")
+        #expect(stored["name", as: String.self] == "a")
         stored["name"] = "b"
         try stored.validate()
         #expect(
@@ -83,9 +83,9 @@ import Testing
         _ = try stored.committedValues(forKeys: nil)
         try other.save()
         other.refresh(stored, mergeChanges: false)
-        #expect(stored.string("name") == "b")
+        #expect(stored["name", as: String.self] == "b")
         #expect(other.lastFaultError == nil)
-        let error = #expect(throws: QuireError.self) { try stored.value(forKey: "image") }
+        let error = #expect(throws: QuireError.self) { try stored.attributeValue(forKey: "image") }
         #expect(error?.code == .invalidFormat)
         #expect(error?.subject.property == "image")
         #expect(error?.subject.entity == "Cover")
@@ -129,14 +129,14 @@ import Testing
             Issue.record("The value was read.")
             return
         }
-        #expect(seen.binary("image") == bytes)
+        #expect(seen["image", as: Data.self] == bytes)
         seen["name"] = "b"
         try sibling.save()
         try await parent.perform { try $0.save() }
         #expect(try fixture.files.count == 1)
         let (other, stored) = try fixture.stored()
-        #expect(stored.binary("image") == bytes)
-        #expect(stored.string("name") == "b")
+        #expect(stored["image", as: Data.self] == bytes)
+        #expect(stored["name", as: String.self] == "b")
         withExtendedLifetime(other) {}
     }
 
@@ -162,7 +162,7 @@ import Testing
         let far = try second.cover(there)
         try far.setExternalData(cover.externalData(forKey: "image"), forKey: "image")
         try there.save()
-        #expect(far.binary("image") == bytes)
+        #expect(far["image", as: Data.self] == bytes)
         #expect(try second.files.count == 1)
 
         context.delete(cover)
@@ -181,12 +181,12 @@ import Testing
         let moved = try fixture.file(bytes)
         try cover.setExternalData(contentsOf: moved, forKey: "image", taking: .moving)
         let other = try fixture.cover(context)
-        other["image"] = .binary(ExternalDataFixture.bytes(200_000, seed: 9))
+        other["image"] = ExternalDataFixture.bytes(200_000, seed: 9)
         let error = #expect(throws: QuireError.self) { try context.save() }
         #expect(error?.code == .constraintConflict || error?.code == .validation)
         #expect(try fixture.files.count == 1)
         #expect(FileSystem.exists(moved))
-        #expect(cover.binary("image") == bytes)
+        #expect(cover["image", as: Data.self] == bytes)
         try context.fetch(FetchRequest("Book"))[0]["title"] = "Persuasion"
         try context.save()
         #expect(try fixture.files.count == 2)
@@ -209,15 +209,15 @@ import Testing
         cover["name"] = "mine"
         context.mergePolicy = .mergeByPropertyObjectTrump
         try context.save()
-        #expect(cover.binary("image") == new)
-        #expect(cover.string("name") == "mine")
+        #expect(cover["image", as: Data.self] == new)
+        #expect(cover["name", as: String.self] == "mine")
         try cover.setExternalData(contentsOf: fixture.file(bytes, "again"), forKey: "image")
         theirs["image"] = nil
         other.mergePolicy = .mergeByPropertyObjectTrump
         try other.save()
         try context.save()
         let (third, stored) = try fixture.stored()
-        #expect(stored.binary("image") == bytes)
+        #expect(stored["image", as: Data.self] == bytes)
         #expect(try StoreCheck.run(on: fixture.store).problems.isEmpty)
         withExtendedLifetime(third) {}
     }
@@ -229,9 +229,9 @@ import Testing
         try cover.setExternalData(contentsOf: fixture.file(bytes), forKey: "image")
         try context.save()
         let (other, stored) = try fixture.stored()
-        stored["image"] = .binary(bytes)
+        stored["image"] = bytes
         #expect(stored.changedValues().isEmpty)
-        stored["image"] = .binary(Data(count: bytes.count))
+        stored["image"] = Data(count: bytes.count)
         #expect(!stored.changedValues().isEmpty)
         withExtendedLifetime(other) {}
     }
@@ -256,7 +256,7 @@ import Testing
         try context.save()
         let other = ManagedObjectContext.mainQueue(
             coordinator: PersistentStoreCoordinator(store: store))
-        #expect(try other.fetch(FetchRequest("Cover"))[0].binary("image") == bytes)
+        #expect(try other.fetch(FetchRequest("Cover"))[0]["image", as: Data.self] == bytes)
     }
 
     @Test @MainActor func batchInsertsTakeValuesInFiles() async throws {
@@ -268,7 +268,7 @@ import Testing
         rows = []
         _ = try context.execute(request)
         for cover in try context.fetch(FetchRequest("Cover")) {
-            #expect(cover.binary("image") == bytes)
+            #expect(cover["image", as: Data.self] == bytes)
         }
         #expect(try fixture.files.count == 2)
         #expect(try StoreCheck.run(on: fixture.store).problems.isEmpty)

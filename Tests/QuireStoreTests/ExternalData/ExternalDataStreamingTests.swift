@@ -63,7 +63,7 @@ import Testing
         let source = try fixture.file(bytes)
         try await cover.setExternalData(contentsOf: source, forKey: "image")
         let inode = try FileSystem.information(at: fixture.onlyFile)?.inode
-        #expect(cover.binary("image") == bytes)
+        #expect(cover["image", as: Data.self] == bytes)
         try context.save()
         // The save had nothing to copy.
         #expect(try FileSystem.information(at: fixture.onlyFile)?.inode == inode)
@@ -106,20 +106,20 @@ import Testing
         try handle.seek(toOffset: 1000)
         try two.setExternalData(readingFrom: handle, forKey: "image")
         try context.save()
-        #expect(one.binary("image") == piece + piece + piece + piece + piece)
-        #expect(two.binary("image") == bytes.dropFirst(1000))
+        #expect(one["image", as: Data.self] == piece + piece + piece + piece + piece)
+        #expect(two["image", as: Data.self] == bytes.dropFirst(1000))
     }
 
     @Test @MainActor func aSequenceThatFailsChangesNothing() async throws {
         let fixture = try Fixture()
         let context = fixture.context()
         let cover = try fixture.cover(context)
-        cover["image"] = .binary(Data([1]))
+        cover["image"] = Data([1])
         await #expect(throws: Pieces.Broken.self) {
             try await cover.setExternalData(
                 from: Pieces(count: 3, piece: bytes, failsAtEnd: true), forKey: "image")
         }
-        #expect(cover.binary("image") == Data([1]))
+        #expect(cover["image", as: Data.self] == Data([1]))
         #expect(try fixture.files.isEmpty)
         let error = #expect(throws: QuireError.self) {
             try cover.setExternalData(contentsOf: "/nowhere/at/all", forKey: "image")
@@ -153,7 +153,7 @@ import Testing
         try await cover.setExternalData(
             contentsOf: fixture.file(small, "two"), forKey: "small")
         try context.save()
-        #expect(cover["small"] == .binary(small))
+        #expect(cover["small", as: AttributeValue.self] == .binary(small))
         let (other, stored) = try fixture.stored()
         let data = try #require(try stored.externalData(forKey: "image"))
         #expect(data.url == nil && data.size == 1000)
@@ -184,7 +184,7 @@ import Testing
         try context.save()
         #expect(!FileSystem.exists(source))
         #expect(try FileSystem.information(at: fixture.onlyFile)?.inode == inode)
-        #expect(again.binary("image") == bytes)
+        #expect(again["image", as: Data.self] == bytes)
     }
 
     @Test @MainActor func aPrivateContextSavesWhatWasMadeElsewhere() async throws {
@@ -200,7 +200,7 @@ import Testing
             try context.save()
         }
         let (other, stored) = try fixture.stored()
-        #expect(stored.binary("image") == bytes)
+        #expect(stored["image", as: Data.self] == bytes)
         #expect(try fixture.files.count == 1)
         withExtendedLifetime(other) {}
     }

@@ -34,8 +34,11 @@ import Testing
         let context = ManagedObjectContext.mainQueue(
             coordinator: PersistentStoreCoordinator(store: store))
         #expect(
-            try context.fetch(FetchRequest("Setting")).map { $0.string("key") } == ["colour"])
-        #expect(try context.fetch(FetchRequest("Note")).map { $0.string("text") } == ["blue"])
+            try context.fetch(FetchRequest("Setting")).map { $0["key", as: String.self] } == [
+                "colour"
+            ])
+        #expect(
+            try context.fetch(FetchRequest("Note")).map { $0["text", as: String.self] } == ["blue"])
         try store.close()
     }
 

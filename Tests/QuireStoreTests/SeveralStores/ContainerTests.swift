@@ -31,7 +31,9 @@ import Testing
                 PersistentStoreDescription(path: folder.path("a.sqlite"))
             ])
         #expect(
-            try second.viewContext.fetch(FetchRequest("Song")).map { $0["title"] } == ["Fidelio"])
+            try second.viewContext.fetch(FetchRequest("Song")).map {
+                $0["title", as: AttributeValue.self]
+            } == ["Fidelio"])
         try second.close()
     }
 
@@ -94,7 +96,7 @@ import Testing
         description.isReadOnly = false
         let container = try open()
         let names = try container.viewContext.fetch(FetchRequest("Author"))
-        #expect(names.map { $0.string("name") } == ["Austen"])
+        #expect(names.map { $0["name", as: String.self] } == ["Austen"])
         _ = try container.viewContext.insertObject(entityName: "Song")
         try container.viewContext.save()
         try container.close()
@@ -158,7 +160,9 @@ import Testing
         song["title"] = "Leonore"
         try context.save()
         context.reset()
-        #expect(try context.existingObject(with: song.objectID)["title"] == "Leonore")
+        #expect(
+            try context.existingObject(with: song.objectID)["title", as: AttributeValue.self]
+                == "Leonore")
         try container.close()
         #expect(!FileManager.default.fileExists(atPath: folder.path("a.sqlite")))
     }

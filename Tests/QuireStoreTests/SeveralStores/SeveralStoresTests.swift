@@ -115,7 +115,7 @@ import Testing
         #expect(note.objectID.storeUUID == user.identity.uuid)
         let again = try self.context().fetch(FetchRequest("Note"))
         #expect(again.map(\.objectID) == [note.objectID])
-        #expect(again.first?["text"] == "mine")
+        #expect(again.first?["text", as: AttributeValue.self] == "mine")
     }
 
     @Test func assigningIsRefusedWhereItMakesNoSense() throws {
@@ -172,10 +172,14 @@ import Testing
         let (context, _) = try fill()
         var request = FetchRequest("Note")
         request.sortOrderings = [SortOrdering("rank")]
-        #expect(try context.fetch(request).map { $0["rank"] } == (0..<20).map { .integer($0) })
+        #expect(
+            try context.fetch(request).map { $0["rank", as: AttributeValue.self] }
+                == (0..<20).map { .integer($0) })
         request.fetchOffset = 5
         request.fetchLimit = 4
-        #expect(try context.fetch(request).map { $0["rank"] } == (5..<9).map { .integer($0) })
+        #expect(
+            try context.fetch(request).map { $0["rank", as: AttributeValue.self] }
+                == (5..<9).map { .integer($0) })
         #expect(try context.fetchObjectIDs(request).count == 4)
         #expect(try context.count(for: request) == 4)
         request.sortOrderings = [SortOrdering("text", ascending: false), SortOrdering("rank")]
@@ -189,7 +193,9 @@ import Testing
                 "\(AttributeValue.string(text)) \(AttributeValue.integer(Int64($0)))"
             }
         }
-        let found = try context.fetch(request).map { "\($0["text"]) \($0["rank"])" }
+        let found = try context.fetch(request).map {
+            "\($0["text", as: AttributeValue.self]) \($0["rank", as: AttributeValue.self])"
+        }
         #expect(found == expected)
     }
 
@@ -231,11 +237,14 @@ import Testing
         let notes = try other.fetch(FetchRequest("Note"))
         #expect(notes.map(\.objectID.shortDescription) == ["Note/p1", "Note/p1"])
         #expect(notes[0].objectID != notes[1].objectID)
-        #expect(notes.map { $0["text"] } == ["one", "two"])
+        #expect(notes.map { $0["text", as: AttributeValue.self] } == ["one", "two"])
         notes[1]["text"] = "three"
         try other.save()
         other.reset()
-        #expect(try other.fetch(FetchRequest("Note")).map { $0["text"] } == ["one", "three"])
+        #expect(
+            try other.fetch(FetchRequest("Note")).map { $0["text", as: AttributeValue.self] } == [
+                "one", "three",
+            ])
         for note in notes {
             let id = try coordinator.objectID(for: note.objectID.uriRepresentation)
             #expect(id == note.objectID)
@@ -246,7 +255,7 @@ import Testing
     @Test func identifiersOfAnotherCoordinatorAreUnderstood() throws {
         let (context, _) = try fill()
         let ids = Set(try context.fetch(FetchRequest("Note")).map(\.objectID))
-        let values = try context.fetch(FetchRequest("Note")).map { $0["rank"] }
+        let values = try context.fetch(FetchRequest("Note")).map { $0["rank", as: Int64.self] }
         try coordinator.close()
         // The stores in another order have other numbers.
         let second = try PersistentStoreCoordinator(managedObjectModel: Self.model)
@@ -255,7 +264,7 @@ import Testing
         }
         let other = ManagedObjectContext.mainQueue(coordinator: second)
         #expect(Set(try other.fetch(FetchRequest("Note")).map(\.objectID)) == ids)
-        let again = try ids.map { try other.existingObject(with: $0)["rank"] }
+        let again = try ids.map { try other.existingObject(with: $0)["rank", as: Int64.self] }
         #expect(Set(again) == Set(values))
         try second.close()
     }
@@ -269,7 +278,7 @@ import Testing
         let author = try insert("Author", ["name": "Jane"], context)
         let book = try insert("Book", ["title": "Emma"], context)
         try context.assign(author, to: second)
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         let error = #expect(throws: QuireError.self) { try context.save() }
         #expect(error?.message.contains("is in another store") == true)
         for store in [first, second] {
@@ -281,7 +290,7 @@ import Testing
         #expect(book.objectID.storeUUID == second.identity.uuid)
         let other = self.context()
         let stored = try #require(try other.fetch(FetchRequest("Book")).first)
-        #expect(stored.object("author")?["name"] == "Jane")
+        #expect(stored.object("author")?["name", as: AttributeValue.self] == "Jane")
     }
 
     @Test func whatFailsInOneStoreIsSavedInNone() throws {
@@ -301,12 +310,16 @@ import Testing
         for note in notes { note["text"] = "mine" }
         let error = #expect(throws: QuireError.self) { try context.save() }
         #expect(error?.code == .mergeConflict)
-        let texts = try self.context().fetch(FetchRequest("Note")).map { $0["text"] }
+        let texts = try self.context().fetch(FetchRequest("Note")).map {
+            $0["text", as: String.self]
+        }
         #expect(texts == ["old", "theirs"])
         context.mergePolicy = .mergeByPropertyObjectTrump
         try context.save()
         #expect(
-            try self.context().fetch(FetchRequest("Note")).map { $0["text"] } == ["mine", "mine"])
+            try self.context().fetch(FetchRequest("Note")).map {
+                $0["text", as: AttributeValue.self]
+            } == ["mine", "mine"])
     }
 
     @Test func readOnlyStoresAreReadAndTakeNothing() throws {
@@ -383,15 +396,17 @@ import Testing
         request.sortOrderings = [SortOrdering("rank")]
         let other = self.context()
         let notes = try other.fetch(request)
-        #expect(notes.map { $0["rank"] } == [.integer(1), .integer(2), .integer(3), .integer(4)])
+        #expect(
+            notes.map { $0["rank", as: AttributeValue.self] } == [
+                .integer(1), .integer(2), .integer(3), .integer(4),
+            ])
         // A conflict in either store keeps both as they are.
         for clash in [0, 1] {
             for note in try context.fetch(request) { context.refresh(note, mergeChanges: false) }
             let mine = try context.fetch(request).map { $0 }
             for note in mine { note["text"] = "mine" }
             other.refreshAllObjects()
-            try other.existingObject(with: notes[clash].objectID)["text"] = .string(
-                "theirs \(clash)")
+            try other.existingObject(with: notes[clash].objectID)["text"] = "theirs \(clash)"
             try other.save()
             #expect(throws: QuireError.self) { try context.save() }
             context.rollback()

@@ -18,8 +18,8 @@ import Testing
         try context.save()
         let book = try context.insertObject(entityName: "Book")
         book["title"] = ""
-        book["price"] = .decimal(Decimal(string: "9.99")!)
-        book.setObject(author, forKey: "author")
+        book["price"] = Decimal(string: "9.99")!
+        book["author"] = author
         try context.save()
         let text = try String(contentsOfFile: folder.path("a.xml"), encoding: .utf8)
         let objects = try #require(text.range(of: "    <object"))

@@ -107,7 +107,7 @@ import Testing
         for index in 0..<3 {
             let book = try stack.insert(
                 "Book", ["title": "b"], ["author": index < 2 ? author : other])
-            book.setObject(try stack.insert("Cover"), forKey: "cover")
+            book["cover"] = try stack.insert("Cover")
         }
         try stack.context.save()
         let result = try delete("Author", where: "name == 'Jane'")
@@ -130,7 +130,7 @@ import Testing
             ]))
         let nodes = try (0..<200).map { try stack.insert("Node", ["name": .string("\($0)")]) }
         for index in nodes.indices {
-            nodes[index].setObject(nodes[(index + 1) % nodes.count], forKey: "next")
+            nodes[index]["next"] = nodes[(index + 1) % nodes.count]
         }
         try stack.insert("Node", ["name": "apart"])
         try stack.context.save()
@@ -173,11 +173,14 @@ import Testing
         _ = try delete("Song", where: "title == 's'")
         let fresh = ManagedObjectContext.mainQueue(coordinator: stack.coordinator)
         #expect(
-            fresh.object(with: book.objectID).objects("tags").map { $0.string("name") } == ["y"])
+            fresh.object(with: book.objectID).objects("tags").map { $0["name", as: String.self] }
+                == ["y"])
         #expect(fresh.object(with: book.objectID).objects("sequels").isEmpty)
         for playlist in playlists {
             #expect(
-                fresh.object(with: playlist.objectID).objects("songs").map { $0.string("title") }
+                fresh.object(with: playlist.objectID).objects("songs").map {
+                    $0["title", as: String.self]
+                }
                     == ["t", "r"])
         }
         try stack.checkWhole()
@@ -276,9 +279,8 @@ import Testing
     @Test func filesOfDeletedObjectsGoAfterTheRequest() throws {
         for number in 0..<3 {
             let book = try stack.insert("Book", ["title": .string("b\(number)")])
-            book.setObject(
-                try stack.insert("Cover", ["image": .binary(Data(repeating: 1, count: 150_000))]),
-                forKey: "cover")
+            book["cover"] = try stack.insert(
+                "Cover", ["image": .binary(Data(repeating: 1, count: 150_000))])
         }
         try stack.context.save()
         let files = try stack.store.externalFiles().map(\.path)

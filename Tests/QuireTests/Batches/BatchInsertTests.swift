@@ -137,7 +137,7 @@ import Testing
         ])
         let fresh = ManagedObjectContext.mainQueue(coordinator: stack.coordinator)
         let found = fresh.object(with: author.objectID)
-        #expect(found.objects("books").map { $0.string("title") } == ["Emma"])
+        #expect(found.objects("books").map { $0["title", as: String.self] } == ["Emma"])
         try stack.checkWhole()
     }
 
@@ -157,13 +157,15 @@ import Testing
         ])
         let fresh = ManagedObjectContext.mainQueue(coordinator: stack.coordinator)
         #expect(
-            fresh.object(with: shelf.objectID).objects("books").map { $0.string("title") } == [
-                "z", "y", "x", "v",
-            ])
+            fresh.object(with: shelf.objectID).objects("books").map { $0["title", as: String.self] }
+                == [
+                    "z", "y", "x", "v",
+                ])
         #expect(
-            fresh.object(with: empty.objectID).objects("books").map { $0.string("title") } == [
-                "w", "u",
-            ])
+            fresh.object(with: empty.objectID).objects("books").map { $0["title", as: String.self] }
+                == [
+                    "w", "u",
+                ])
         try stack.checkWhole()
     }
 

@@ -43,10 +43,10 @@ import Testing
         first.automaticallyMergesChangesFromParent = true
         theirs[1]["title"] = "unsaved"
         let result = try update(2)
-        #expect((mine + theirs).map { $0.integer("year") } == [1, 1, 1, 1])
+        #expect((mine + theirs).map { $0["year", as: Int64.self] } == [1, 1, 1, 1])
         merge(result, into: first, second)
-        #expect((mine + theirs).map { $0.integer("year") } == [2, 2, 2, 2])
-        #expect(theirs[1].string("title") == "unsaved")
+        #expect((mine + theirs).map { $0["year", as: Int64.self] } == [2, 2, 2, 2])
+        #expect(theirs[1]["title", as: String.self] == "unsaved")
         #expect(!first.hasChanges)
         try second.save()
         #expect(try stack.values("Book", "title") == ["Emma", "unsaved"])
@@ -56,13 +56,13 @@ import Testing
     @Test func faultsReadWhatTheRequestHasWritten() throws {
         // The coordinator keeps the rows of these.
         let kept = try books(first).map(\.objectID)
-        for id in kept { #expect(stack.context.object(with: id).integer("year") == 1) }
+        for id in kept { #expect(stack.context.object(with: id)["year", as: Int64.self] == 1) }
         _ = try stack.coordinator.rows(for: kept, maximumAge: -1)
         #expect(stack.coordinator.rowCache.count == 2)
         _ = try update(2)
         #expect(stack.coordinator.rowCache.count == 0)
         let fresh = ManagedObjectContext.mainQueue(coordinator: stack.coordinator)
-        #expect(kept.map { fresh.object(with: $0).integer("year") } == [2, 2])
+        #expect(kept.map { fresh.object(with: $0)["year", as: Int64.self] } == [2, 2])
     }
 
     @Test func requestThatFailsForgetsRowsToo() throws {
@@ -179,7 +179,7 @@ import Testing
             BatchUpdateRequest(entityName: "Book", propertiesToUpdate: ["year": .constant(7)]))
         #expect(result.count == 2)
         #expect(try stack.values("Book", "year") == [7, 7])
-        #expect(unsaved.integer("year") == nil)
+        #expect(unsaved["year", as: Int64.self] == nil)
         try parent.performAndWait { try $0.save() }
         #expect(try stack.count("Book") == 3)
     }

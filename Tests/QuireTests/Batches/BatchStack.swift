@@ -52,7 +52,7 @@ import Testing
             if object.entity.relationship(named: key)?.isToMany == true {
                 object.add(other, to: key)
             } else {
-                object.setObject(other, forKey: key)
+                object[key] = other
             }
         }
         return object
@@ -61,7 +61,7 @@ import Testing
     /// What a fresh context reads under a key of all objects of an entity, in the order of their identifiers.
     func values(_ entity: String, _ key: String) throws -> [AttributeValue] {
         try ManagedObjectContext.mainQueue(coordinator: coordinator)
-            .fetch(FetchRequest(entity)).map { $0[key] }
+            .fetch(FetchRequest(entity)).map { $0[key, as: AttributeValue.self] }
     }
 
     func count(_ entity: String) throws -> Int {

@@ -84,14 +84,13 @@ import Testing
             let person = try stack.insert(
                 "Manager", ["name": .string(name), "salary": .double(Double(index))])
             if let last {
-                (index == 2 ? person : last).setObject(
-                    index == 2 ? last : person, forKey: "manager")
+                (index == 2 ? person : last)["manager"] = index == 2 ? last : person
             }
             last = person
         }
         try stack.context.save()
         let expected = try stack.context.fetch(FetchRequest("Manager")).map {
-            $0.object("manager")?["salary"] ?? .null
+            $0.object("manager")?["salary", as: AttributeValue.self] ?? .null
         }
         let request = BatchUpdateRequest(
             entityName: "Manager", propertiesToUpdate: ["salary": .key("manager.salary")])

@@ -227,7 +227,7 @@ import Testing
             .mergeByPropertyObjectTrump)
         let fresh = ManagedObjectContext.mainQueue(coordinator: stack.coordinator)
         let contents = boxes.map {
-            fresh.object(with: $0.objectID).objects("items").map { $0.string("name") }
+            fresh.object(with: $0.objectID).objects("items").map { $0["name", as: String.self] }
         }
         #expect(contents == [["b", "c"], ["d", "a"]])
         try stack.checkWhole()

@@ -79,7 +79,9 @@ import Testing
                 case .keyPath(let keys):
                     var owner: ManagedObject? = object
                     for key in keys.dropLast() { owner = owner?.object(key) }
-                    return owner.flatMap { owner in keys.last.map { owner[$0] } } ?? .null
+                    return owner.flatMap { owner in
+                        keys.last.map { owner[$0, as: AttributeValue.self] }
+                    } ?? .null
                 default: return .null
                 }
             }
@@ -172,7 +174,7 @@ import Testing
             }
         }
         let authors = try objects("Author", 6, "name", "a")
-        for author in authors { author["born"] = .integer(Int64(random.next() % 10)) }
+        for author in authors { author["born"] = Int64(random.next() % 10) }
         let tags = try objects("Tag", 4, "name", "t")
         let shelves = try objects("Shelf", 4, "name", "s")
         let books = try objects("Book", 24, "title", "b")
@@ -183,12 +185,12 @@ import Testing
         let playlists = try objects("Playlist", 4, nil, "")
         let songs = try objects("Song", 8, "title", "g")
         for book in books {
-            book["year"] = .integer(Int64(random.next() % 60))
-            if random.next() % 4 > 0 { book.setObject(pick(authors, &random), forKey: "author") }
-            if random.next() % 3 == 0 { book.setObject(pick(covers, &random), forKey: "cover") }
+            book["year"] = Int64(random.next() % 60)
+            if random.next() % 4 > 0 { book["author"] = pick(authors, &random) }
+            if random.next() % 3 == 0 { book["cover"] = pick(covers, &random) }
             // One shelf stays empty, so that something can be deleted.
             if random.next() % 3 == 0 {
-                book.setObject(pick(Array(shelves.dropLast()), &random), forKey: "shelf")
+                book["shelf"] = pick(Array(shelves.dropLast()), &random)
             }
             for _ in 0..<random.next() % 3 { book.add(pick(tags, &random), to: "tags") }
             if random.next() % 3 == 0 { book.add(pick(books, &random), to: "sequels") }
@@ -196,11 +198,11 @@ import Testing
         shelves[0].add(pick(tags, &random), to: "favourites")
         for person in people {
             if person.entity.name != "Person" {
-                person["salary"] = .double(Double(random.next() % 9))
+                person["salary"] = Double(random.next() % 9)
             }
-            if random.next() % 2 == 0 { person.setObject(pick(people, &random), forKey: "spouse") }
+            if random.next() % 2 == 0 { person["spouse"] = pick(people, &random) }
             if random.next() % 2 == 0 {
-                person.setObject(pick(Array(people.suffix(4)), &random), forKey: "manager")
+                person["manager"] = pick(Array(people.suffix(4)), &random)
             }
         }
         for playlist in playlists {

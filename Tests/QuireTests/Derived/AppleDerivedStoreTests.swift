@@ -75,15 +75,15 @@ import Testing
         let first = try #require(books.first { !$0.objects("pages").isEmpty })
         let second = try #require(books.first { $0 !== first })
         let page = try #require(first.objects("pages").first)
-        page.setObject(second, forKey: "book")
+        page["book"] = second
         let new = try context.insertObject(entityName: "Page")
-        new.setObject(second, forKey: "book")
+        new["book"] = second
         let book = try context.insertObject(entityName: "GraphicNovel")
-        try context.insertObject(entityName: "Page").setObject(book, forKey: "book")
+        try context.insertObject(entityName: "Page")["book"] = book
         if let last = books.last, last !== first, last !== second { context.delete(last) }
         func check() throws {
             for book in try context.fetch(FetchRequest("Book")) {
-                #expect(book.integer("pagesCount") == Int64(book.objects("pages").count))
+                #expect(book["pagesCount", as: Int64.self] == Int64(book.objects("pages").count))
             }
         }
         try check()

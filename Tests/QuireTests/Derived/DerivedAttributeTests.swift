@@ -15,21 +15,21 @@ import Testing
         var objects: [String: ManagedObject] = [:]
         for name in ["Émile", "Jane"] {
             objects[name] = try context.insertObject(entityName: "Author")
-            objects[name]?["name"] = .string(name)
+            objects[name]?["name"] = name
         }
         for (index, title) in ["Emma", "Nana", "Persuasion"].enumerated() {
             let book = try context.insertObject(entityName: index == 1 ? "Novel" : "Book")
-            book["title"] = .string(title)
-            book["pages"] = .integer(Int64(100 * (index + 1)))
-            book["stars"] = .double(Double(index) + 0.5)
-            book["price"] = .decimal(Decimal(index) + Decimal(string: "0.1")!)
+            book["title"] = title
+            book["pages"] = Int64(100 * (index + 1))
+            book["stars"] = Double(index) + 0.5
+            book["price"] = Decimal(index) + Decimal(string: "0.1")!
             objects[title] = book
         }
         objects["tag"] = try context.insertObject(entityName: "Tag")
         objects["tag"]?["weight"] = 7
-        objects["Emma"]?.setObject(objects["Jane"], forKey: "author")
-        objects["Persuasion"]?.setObject(objects["Jane"], forKey: "author")
-        objects["Nana"]?.setObject(objects["Émile"], forKey: "author")
+        objects["Emma"]?["author"] = objects["Jane"]
+        objects["Persuasion"]?["author"] = objects["Jane"]
+        objects["Nana"]?["author"] = objects["Émile"]
         objects["Emma"]?.add(try #require(objects["tag"]), to: "tags")
         return (stack, context, objects)
     }
@@ -54,10 +54,10 @@ import Testing
     @Test(arguments: ContextArrangement.allCases)
     func newObjectsHaveDerivedValues(arrangement: ContextArrangement) throws {
         let (stack, context, objects) = try library(arrangement)
-        #expect(objects["Jane"]?.integer("bookCount") == 2)
-        #expect(objects["Jane"]?.decimal("income") == Decimal(string: "2.2"))
-        #expect(objects["Émile"]?.string("canonicalName") == "emile")
-        #expect(objects["Nana"]?.string("authorName") == "Émile")
+        #expect(objects["Jane"]?["bookCount", as: Int64.self] == 2)
+        #expect(objects["Jane"]?["income", as: Decimal.self] == Decimal(string: "2.2"))
+        #expect(objects["Émile"]?["canonicalName", as: String.self] == "emile")
+        #expect(objects["Nana"]?["authorName", as: String.self] == "Émile")
         try checkEverywhere(stack, context)
     }
 
@@ -67,10 +67,10 @@ import Testing
         try stack.save(context)
         objects["Jane"]?["name"] = "Ⓙane Åusten"
         objects["Emma"]?["pages"] = 1
-        objects["Emma"]?["price"] = .decimal(Decimal(string: "12.34")!)
-        objects["tag"]?["weight"] = .null
-        #expect(objects["Jane"]?.integer("pages") == 301)
-        #expect(objects["Emma"]?.string("authorUpper") == "Ⓙane Åusten".uppercased())
+        objects["Emma"]?["price"] = Decimal(string: "12.34")!
+        objects["tag"]?["weight"] = nil
+        #expect(objects["Jane"]?["pages", as: Int64.self] == 301)
+        #expect(objects["Emma"]?["authorUpper", as: String.self] == "Ⓙane Åusten".uppercased())
         try checkEverywhere(stack, context)
     }
 
@@ -78,11 +78,11 @@ import Testing
     func objectsMoveBetweenOwners(arrangement: ContextArrangement) throws {
         let (stack, context, objects) = try library(arrangement)
         try stack.save(context)
-        objects["Emma"]?.setObject(objects["Émile"], forKey: "author")
-        #expect(objects["Jane"]?.integer("bookCount") == 1)
-        #expect(objects["Émile"]?.integer("bookCount") == 2)
+        objects["Emma"]?["author"] = objects["Émile"]
+        #expect(objects["Jane"]?["bookCount", as: Int64.self] == 1)
+        #expect(objects["Émile"]?["bookCount", as: Int64.self] == 2)
         try checkEverywhere(stack, context)
-        objects["Emma"]?.setObject(nil, forKey: "author")
+        objects["Emma"]?["author"] = nil
         try checkEverywhere(stack, context)
     }
 
@@ -91,10 +91,10 @@ import Testing
         let (stack, context, objects) = try library(arrangement)
         try stack.save(context)
         context.delete(try #require(objects["Emma"]))
-        #expect(objects["Jane"]?.integer("bookCount") == 1)
+        #expect(objects["Jane"]?["bookCount", as: Int64.self] == 1)
         try checkEverywhere(stack, context)
         context.delete(try #require(objects["Jane"]))
-        #expect(objects["Persuasion"]?["authorName"] == .null)
+        #expect(objects["Persuasion"]?["authorName", as: AttributeValue.self] == .null)
         try checkEverywhere(stack, context)
     }
 
@@ -108,7 +108,7 @@ import Testing
         let other = try context.insertObject(entityName: "Tag")
         other["weight"] = 3
         nana.add(other, to: "tags")
-        #expect(nana.integer("tagWeight") == 10)
+        #expect(nana["tagWeight", as: Int64.self] == 10)
         try checkEverywhere(stack, context)
         nana.remove(tag, from: "tags")
         try checkEverywhere(stack, context)
@@ -123,11 +123,11 @@ import Testing
         let jane = try #require(objects["Jane"])
         nana.add(jane, to: "readers")
         try checkEverywhere(stack, context)
-        #expect(nana.integer("readerCount") == 1)
+        #expect(nana["readerCount", as: Int64.self] == 1)
         context.delete(jane)
         try DerivedWorld.check(context)
         try context.save()
-        #expect(nana.integer("readerCount") == 0)
+        #expect(nana["readerCount", as: Int64.self] == 0)
         // What was read of a relationship without inverse keeps what is deleted until it is read again.
         context.refreshAllObjects()
         try checkEverywhere(stack, context)
@@ -139,13 +139,13 @@ import Testing
         context.undoManager = UndoManager()
         objects["Emma"]?["pages"] = 1000
         context.processPendingChanges()
-        #expect(objects["Jane"]?.integer("pages") == 1300)
+        #expect(objects["Jane"]?["pages", as: Int64.self] == 1300)
         context.undo()
-        #expect(objects["Jane"]?.integer("pages") == 400)
+        #expect(objects["Jane"]?["pages", as: Int64.self] == 400)
         context.redo()
-        #expect(objects["Jane"]?.integer("pages") == 1300)
+        #expect(objects["Jane"]?["pages", as: Int64.self] == 1300)
         context.rollback()
-        #expect(objects["Jane"]?.integer("pages") == 400)
+        #expect(objects["Jane"]?["pages", as: Int64.self] == 400)
         try DerivedWorld.check(context)
     }
 
@@ -153,18 +153,18 @@ import Testing
         let (stack, context, objects) = try library(.direct)
         let jane = try #require(objects["Jane"])
         let emile = try #require(objects["Émile"])
-        #expect(jane["saved"] == .null)
+        #expect(jane["saved", as: AttributeValue.self] == .null)
         let start = Date()
         try context.save()
-        let first = try #require(jane.date("saved"))
+        let first = try #require(jane["saved", as: Date.self])
         #expect(first >= start && first <= Date())
-        #expect(emile.date("saved") == first)
+        #expect(emile["saved", as: Date.self] == first)
         jane["name"] = "J"
-        #expect(jane.date("saved") == first)
+        #expect(jane["saved", as: Date.self] == first)
         objects["Nana"]?["title"] = "N"
         try context.save()
-        #expect(try #require(jane.date("saved")) > first)
-        #expect(emile.date("saved") == first)
+        #expect(try #require(jane["saved", as: Date.self]) > first)
+        #expect(emile["saved", as: Date.self] == first)
         withExtendedLifetime(stack) {}
     }
 
@@ -172,13 +172,13 @@ import Testing
         let (stack, context, objects) = try library(.direct)
         try context.save()
         let jane = try #require(objects["Jane"])
-        let saved = jane.date("saved")
+        let saved = jane["saved", as: Date.self]
         let version = jane.version
         // The sum of her pages changes, she does not.
         objects["Emma"]?["pages"] = 5
         try context.save()
-        #expect(jane.integer("pages") == 305)
-        #expect(jane.date("saved") == saved)
+        #expect(jane["pages", as: Int64.self] == 305)
+        #expect(jane["saved", as: Date.self] == saved)
         #expect(jane.version == version)
         jane["name"] = "J"
         try context.save()
@@ -203,9 +203,9 @@ import Testing
         try stack.save(context)
         objects["Emma"]?["pages"] = 5000
         let request = try authors(where: "pages > 4000")
-        #expect(try context.fetch(request).map { $0.string("name") } == ["Jane"])
+        #expect(try context.fetch(request).map { $0["name", as: String.self] } == ["Jane"])
         #expect(try context.count(for: request) == 1)
-        objects["Emma"]?.setObject(nil, forKey: "author")
+        objects["Emma"]?["author"] = nil
         #expect(
             try context.fetch(authors(where: "bookCount == 1")).count == 2)
         try stack.save(context)
@@ -220,7 +220,7 @@ import Testing
         other.automaticallyMergesChangesFromParent = true
         let jane = try #require(
             other.fetch(authors(where: "name == 'Jane'")).first)
-        #expect(jane.integer("pages") == 400)
+        #expect(jane["pages", as: Int64.self] == 400)
         let told = Box()
         let token = NotificationCenter.default.addObserver(
             forName: ManagedObjectContext.didSaveObjectIDsNotification, object: context, queue: nil
@@ -232,7 +232,7 @@ import Testing
         try context.save()
         #expect(told.refreshed == [jane.objectID])
         other.mergeChanges(from: ObjectIDChanges(refreshed: told.refreshed))
-        #expect(jane.integer("pages") == 301)
+        #expect(jane["pages", as: Int64.self] == 301)
     }
 
     @Test func observersAreToldOfDerivedValues() throws {
@@ -242,16 +242,16 @@ import Testing
         let jane = try #require(objects["Jane"])
         let told = Box()
         withObservationTracking {
-            _ = jane.integer("pages")
+            _ = jane["pages", as: Int64.self]
         } onChange: {
             told.count += 1
         }
         objects["Emma"]?["pages"] = 1
         context.processPendingChanges()
         #expect(told.count == 1)
-        #expect(jane.integer("pages") == 301)
+        #expect(jane["pages", as: Int64.self] == 301)
         withObservationTracking {
-            _ = objects["Emma"]?.string("authorName")
+            _ = objects["Emma"]?["authorName", as: String.self]
         } onChange: {
             told.count += 1
         }
@@ -267,11 +267,11 @@ import Testing
         objects["Emma"]?["pages"] = 1
         try context.save()
         // The parent has not saved yet.
-        #expect(objects["Jane"]?.integer("pages") == 301)
+        #expect(objects["Jane"]?["pages", as: Int64.self] == 301)
         let sibling = ManagedObjectContext.mainQueue(parent: try #require(context.parent))
         try DerivedWorld.check(sibling)
         try context.parent?.performAndWait { try $0.save() }
-        #expect(objects["Jane"]?.integer("pages") == 301)
+        #expect(objects["Jane"]?["pages", as: Int64.self] == 301)
         try DerivedWorld.check(sibling)
         withExtendedLifetime(stack) {}
     }

@@ -28,14 +28,14 @@ import Testing
         let (stack, _) = try makeStack()
         try DerivedWorld.check(stack.mainContext())
         let author = try stack.mainContext().fetch(FetchRequest("Author"))[0]
-        #expect(author["saved"] != .null)
+        #expect(author["saved", as: AttributeValue.self] != .null)
     }
 
     @Test func updatedRowsDeriveAndSoDoThoseThatReferToThem() throws {
         let (stack, authors) = try makeStack()
         let context = stack.mainContext()
         let books = try context.fetch(FetchRequest("Book"))
-        #expect(books.map { $0.string("authorUpper") }.contains("ÉMILE"))
+        #expect(books.map { $0["authorUpper", as: String.self] }.contains("ÉMILE"))
         var request = BatchUpdateRequest(entityName: "Author")
         request.propertiesToUpdate = ["name": .function(.lowercase, [.key("name")])]
         request.resultType = .objectIDs
@@ -49,7 +49,7 @@ import Testing
         #expect(changes.refreshed.count == books.count)
         ManagedObjectContext.mergeChanges(
             fromRemoteContextSave: changes, into: [MainQueueContext(context)])
-        #expect(Set(books.map { $0.string("authorUpper") }) == ["ZOË"])
+        #expect(Set(books.map { $0["authorUpper", as: String.self] }) == ["ZOË"])
         try DerivedWorld.check(context)
     }
 
@@ -57,7 +57,7 @@ import Testing
         let (stack, _) = try makeStack()
         let context = stack.mainContext()
         let author = try context.fetch(FetchRequest("Author"))[0]
-        #expect(author.integer("bookCount") == 3)
+        #expect(author["bookCount", as: Int64.self] == 3)
         let fetch = FetchRequest(
             "Book", predicate: try QueryPredicate(format: "pages IN {0, 20, 30}"))
         var request = BatchDeleteRequest(fetchRequest: fetch)
@@ -66,8 +66,8 @@ import Testing
         #expect(changes.deleted.count == 3)
         ManagedObjectContext.mergeChanges(
             fromRemoteContextSave: changes, into: [MainQueueContext(context)])
-        #expect(author.integer("bookCount") == 1)
-        #expect(author["income"] == .decimal(Decimal(4) / 10))
+        #expect(author["bookCount", as: Int64.self] == 1)
+        #expect(author["income", as: AttributeValue.self] == .decimal(Decimal(4) / 10))
         try DerivedWorld.check(stack.mainContext())
     }
 }

@@ -52,7 +52,7 @@ enum DerivedWorld {
         }
         switch object.entity.name {
         case "Author":
-            let name = object.string("name")
+            let name = object["name", as: String.self]
             let books = live("books")
             return [
                 // A letter stays one letter, so that ß is not ss.
@@ -62,26 +62,27 @@ enum DerivedWorld {
                     ).replacing("\u{1}", with: "ß")),
                 "upperName": text(name?.uppercased()), "lowerName": text(name?.lowercased()),
                 "bookCount": .integer(Int64(books.count)),
-                "pages": .integer(books.reduce(0) { $0 + ($1.integer("pages") ?? 0) }),
-                "stars": .double(books.reduce(0) { $0 + ($1.double("stars") ?? 0) }),
-                "income": .decimal(books.reduce(0) { $0 + ($1.decimal("price") ?? 0) }),
+                "pages": .integer(books.reduce(0) { $0 + ($1["pages", as: Int64.self] ?? 0) }),
+                "stars": .double(books.reduce(0) { $0 + ($1["stars", as: Double.self] ?? 0) }),
+                "income": .decimal(books.reduce(0) { $0 + ($1["price", as: Decimal.self] ?? 0) }),
             ]
         case "Tag":
             return [
-                "prices": .decimal(live("books").reduce(0) { $0 + ($1.decimal("price") ?? 0) })
+                "prices": .decimal(
+                    live("books").reduce(0) { $0 + ($1["price", as: Decimal.self] ?? 0) })
             ]
         default:
             let author = object.object("author").flatMap { $0.isDeleted ? nil : $0 }
             let tags = live("tags")
             var values: [String: AttributeValue] = [
-                "titleCopy": text(object.string("title")),
-                "authorName": text(author?.string("name")),
-                "authorUpper": text(author?.string("name")?.uppercased()),
+                "titleCopy": text(object["title", as: String.self]),
+                "authorName": text(author?["name", as: String.self]),
+                "authorUpper": text(author?["name", as: String.self]?.uppercased()),
                 "tagCount": .integer(Int64(tags.count)),
-                "tagWeight": .integer(tags.reduce(0) { $0 + ($1.integer("weight") ?? 0) }),
+                "tagWeight": .integer(tags.reduce(0) { $0 + ($1["weight", as: Int64.self] ?? 0) }),
             ]
             if object.entity.name == "Novel" {
-                values["chapterCopy"] = object["chapters"]
+                values["chapterCopy"] = object["chapters", as: AttributeValue.self]
                 values["readerCount"] = .integer(Int64(live("readers").count))
             }
             return values
@@ -98,7 +99,7 @@ enum DerivedWorld {
             for object in try context.fetch(FetchRequest(entity)) {
                 // Before anything else is read, which could bring it up to date.
                 let names = expectedNames(object)
-                let found = names.map { object[$0] }
+                let found = names.map { object[$0, as: AttributeValue.self] }
                 let wanted = expected(object)
                 for (name, value) in zip(names, found) {
                     let want = wanted[name] ?? .null
@@ -124,10 +125,11 @@ enum DerivedWorld {
         let all = Array(try context.fetch(FetchRequest(entity)))
         guard let first = all.first(where: { $0.entity.name == entity }) else { return }
         for name in expectedNames(first) where name != "stars" {
-            let value = first[name]
+            let value = first[name, as: AttributeValue.self]
             // Nothing is equal to what is not there, and texts are compared as SQLite does only if they are ASCII.
             guard value != .null else { continue }
-            let wanted = Set(all.filter { $0[name] == value }.map(\.objectID))
+            let wanted = Set(
+                all.filter { $0[name, as: AttributeValue.self] == value }.map(\.objectID))
             var request = FetchRequest(
                 entity,
                 predicate: .comparison(QueryComparison(.key(name), .equal, .constant(value))))
@@ -141,7 +143,7 @@ enum DerivedWorld {
             request.predicate = nil
             request.sortOrderings = [SortOrdering(name)]
             if case .integer = value {
-                let numbers = try context.fetch(request).map { $0.integer(name) ?? .min }
+                let numbers = try context.fetch(request).map { $0[name, as: Int64.self] ?? .min }
                 #expect(numbers == numbers.sorted(), remark, sourceLocation: sourceLocation)
             }
         }

@@ -38,25 +38,24 @@ import Testing
         }
         switch random.next() % 12 {
         case 0:
-            try context.insertObject(entityName: "Author")["name"] = .string(name(&random))
+            try context.insertObject(entityName: "Author")["name"] = name(&random)
         case 1, 2:
             let book = try context.insertObject(
                 entityName: random.next() % 3 == 0 ? "Novel" : "Book")
-            book["pages"] = .integer(Int64(random.next() % 100))
-            book["price"] = .decimal(Decimal(Int(random.next() % 10_000)) / 100)
-            book.setObject(try any("Author"), forKey: "author")
-        case 3: try context.insertObject(entityName: "Tag")["weight"] = .integer(3)
-        case 4: try any("Author")?["name"] = .string(name(&random))
+            book["pages"] = Int64(random.next() % 100)
+            book["price"] = Decimal(Int(random.next() % 10_000)) / 100
+            book["author"] = try any("Author")
+        case 3: try context.insertObject(entityName: "Tag")["weight"] = 3
+        case 4: try any("Author")?["name"] = name(&random)
         case 5:
             let book = try any("Book")
-            book?["pages"] = random.next() % 4 == 0 ? .null : .integer(Int64(random.next() % 100))
-            book?["stars"] = .double(Double(random.next() % 100) / 8)
-            book?["title"] = .string(name(&random))
-        case 6: try any("Book")?["price"] = .decimal(Decimal(Int(random.next() % 10_000)) / 100)
-        case 7: try any("Tag")?["weight"] = .integer(Int64(random.next() % 10))
+            book?["pages"] = random.next() % 4 == 0 ? nil : Int64(random.next() % 100)
+            book?["stars"] = Double(random.next() % 100) / 8
+            book?["title"] = name(&random)
+        case 6: try any("Book")?["price"] = Decimal(Int(random.next() % 10_000)) / 100
+        case 7: try any("Tag")?["weight"] = Int64(random.next() % 10)
         case 8:
-            try any("Book")?.setObject(
-                random.next() % 4 == 0 ? nil : any("Author"), forKey: "author")
+            try any("Book")?["author"] = random.next() % 4 == 0 ? nil : any("Author")
         case 9:
             if let book = try any("Book"), let tag = try any("Tag") {
                 if book.objects("tags").contains(tag) {
@@ -69,7 +68,7 @@ import Testing
             if let object = try any(["Author", "Book", "Tag"].randomElement(using: &random) ?? "") {
                 context.delete(object)
             }
-        default: try any("Author")?.setObjects([any("Book")].compactMap { $0 }, forKey: "books")
+        default: try any("Author")?["books"] = [any("Book")].compactMap { $0 }
         }
     }
 

@@ -42,15 +42,15 @@ import Testing
         let price = try #require(Decimal(string: "12.34"))
         let large = Data(repeating: 7, count: 200_000)
         let object = try context.insertObject(entityName: "Everything")
-        object["date"] = .date(date)
-        object["uuid"] = .uuid(uuid)
-        object["uri"] = .uri(link)
-        object["decimal"] = .decimal(price)
+        object["date"] = date
+        object["uuid"] = uuid
+        object["uri"] = link
+        object["decimal"] = price
         object["boolean"] = true
         object["double"] = 2
         object["int16"] = 3
-        object["external"] = .binary(large)
-        object["transformable"] = .binary(Data([1, 2]))
+        object["external"] = large
+        object["transformable"] = Data([1, 2])
         try context.save()
         var request = FetchRequest("Everything")
         let row = try #require(try context.fetchDictionaries(request).first)
@@ -98,7 +98,7 @@ import Testing
         let book = try #require(
             try context.fetch(FetchRequest("Book", predicate: request.predicate)).first)
         #expect(row["objectID"] == .objectID(book.objectID))
-        #expect(row["author"] == book["author"])
+        #expect(row["author"] == book["author", as: AttributeValue.self])
     }
 
     @Test func whatSQLCannotSayIsFoundFirst() throws {

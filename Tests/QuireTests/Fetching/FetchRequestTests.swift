@@ -44,22 +44,24 @@ import Testing
         request.sortOrderings = [
             SortOrdering("books.@count"), SortOrdering("name", ascending: false),
         ]
-        #expect(try context.fetch(request).map { $0.string("name") } == ["a2", "a1", "a0"])
+        #expect(
+            try context.fetch(request).map { $0["name", as: String.self] } == ["a2", "a1", "a0"])
         let authors = Array(try context.fetch(request))
         let book = try context.insertObject(entityName: "Book")
         book["title"] = "x"
-        book.setObject(authors[0], forKey: "author")
-        #expect(try context.fetch(request).map { $0.string("name") } == ["a1", "a2", "a0"])
+        book["author"] = authors[0]
+        #expect(
+            try context.fetch(request).map { $0["name", as: String.self] } == ["a1", "a2", "a0"])
         for title in ["y", "z"] {
             let book = try context.insertObject(entityName: "Book")
-            book["title"] = .string(title)
-            book.setObject(authors[1], forKey: "author")
+            book["title"] = title
+            book["author"] = authors[1]
         }
-        #expect(try context.fetch(request).last?.string("name") == "a1")
+        #expect(try context.fetch(request).last?["name", as: String.self] == "a1")
         try stack.save(context)
-        #expect(try stack.mainContext().fetch(request).last?.string("name") == "a1")
+        #expect(try stack.mainContext().fetch(request).last?["name", as: String.self] == "a1")
         request.sortOrderings = [SortOrdering("length(name)"), SortOrdering("uppercase(name)")]
-        #expect(try context.fetch(request).first?.string("name") == "a0")
+        #expect(try context.fetch(request).first?["name", as: String.self] == "a0")
     }
 
     @Test func ordersThatSQLCannotSayAreMadeInMemory() throws {
@@ -71,11 +73,12 @@ import Testing
         request.fetchOffset = 1
         request.fetchLimit = 3
         #expect(try context.explain(request).sortsInMemory)
-        #expect(try context.fetch(request).map { $0.string("title") } == ["b4", "b5", "b9"])
+        #expect(
+            try context.fetch(request).map { $0["title", as: String.self] } == ["b4", "b5", "b9"])
         #expect(try context.fetchObjectIDs(request) == context.fetch(request).map(\.objectID))
         request.fetchOffset = 0
         request.fetchLimit = 0
-        let all = try context.fetch(request).map { $0.string("title") }
+        let all = try context.fetch(request).map { $0["title", as: String.self] }
         #expect(all.count == 10 && all[1...3] == ["b4", "b5", "b9"])
     }
 
@@ -104,14 +107,14 @@ import Testing
             try other.save()
         }
         _ = try context.fetch(byTitle)
-        #expect(books.map { $0["year"] } == [0, 7])
+        #expect(books.map { $0["year", as: AttributeValue.self] } == [0, 7])
         var request = byTitle
         request.shouldRefreshRefetchedObjects = true
         if arrangement == .nested { context.parent?.performAndWait { $0.refreshAllObjects() } }
         let found = try context.fetch(request)
-        #expect(found.map { $0["year"] } == [2000, 2000])
+        #expect(found.map { $0["year", as: AttributeValue.self] } == [2000, 2000])
         #expect(found[0] === books[0])
-        #expect(books[1]["isbn"] == "mine")
+        #expect(books[1]["isbn", as: AttributeValue.self] == "mine")
     }
 
     @Test func explanationsShowStatementValuesAndPlan() throws {

@@ -27,7 +27,7 @@ import Testing
         try stack.fill(books: 10, authors: 3)
         #expect(
             try stack.mainContext().fetch(FetchRequest<ManagedObject>(request)).map {
-                $0.string("title")
+                $0["title", as: String.self]
             } == ["b1", "b4"])
     }
 

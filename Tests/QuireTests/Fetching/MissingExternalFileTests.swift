@@ -59,11 +59,11 @@ import Testing
                 try context.assign(cover, to: other)
                 try context.assign(tag, to: other)
             }
-            cover["name"] = .string("cover \(rank)")
-            cover["rank"] = .integer(Int64(rank))
-            cover["image"] = image.map { .binary($0) } ?? .null
-            tag["name"] = .string("tag \(rank)")
-            tag.setObject(cover, forKey: "cover")
+            cover["name"] = "cover \(rank)"
+            cover["rank"] = Int64(rank)
+            cover["image"] = image
+            tag["name"] = "tag \(rank)"
+            tag["cover"] = cover
         }
         try context.save()
         context.reset()
@@ -93,7 +93,8 @@ import Testing
                 found["name"] = "changed"
                 try context.insertObject(entityName: "Cover")["rank"] = 9
             }
-            #expect(try context.fetch(request).map { $0["rank"] } == [0, 1])
+            #expect(
+                try context.fetch(request).map { $0["rank", as: AttributeValue.self] } == [0, 1])
             #expect(try context.count(for: request) == 2)
             #expect(try context.fetchObjectIDs(request).count == 2)
         }

@@ -17,7 +17,7 @@ import Testing
         let author = try #require(try context.fetch(FetchRequest("Author")).first)
         let book = try context.insertObject(entityName: "Book")
         book["title"] = "x"
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         #expect(try context.fetch(request).map(\.objectID) == [author.objectID])
         context.delete(book)
         #expect(try context.count(for: request) == 0)
@@ -49,7 +49,7 @@ import Testing
         let book = try child.insertObject(entityName: "Book")
         book["title"] = "Emma"
         let damaged = child.object(with: try coordinator.objectID(for: id))
-        book.setObject(damaged, forKey: "author")
+        book["author"] = damaged
         let request = FetchRequest("Author", predicate: try QueryPredicate(format: "born == 1775"))
         try child.save()
         let other = ManagedObjectContext.mainQueue(parent: parent)

@@ -21,7 +21,7 @@ import Testing
     private func titles(_ request: FetchRequest<ManagedObject>, _ context: ManagedObjectContext)
         throws -> [String]
     {
-        try context.fetch(request).map { $0.string("title") ?? "none" }
+        try context.fetch(request).map { $0["title", as: String.self] ?? "none" }
     }
 
     @Test(arguments: ContextArrangement.allCases)
@@ -47,9 +47,13 @@ import Testing
         let (fetching, books) = try stack.statements { try context.fetch(try request(20)) }
         #expect(fetching == 1)
         #expect(books.count == 100)
-        #expect(stack.statements { _ = books[50].string("title") }.count == 1)
-        #expect(stack.statements { for i in 40..<60 { _ = books[i].string("title") } }.count == 0)
-        #expect(stack.statements { for i in 0..<20 { _ = books[i].string("title") } }.count == 1)
+        #expect(stack.statements { _ = books[50]["title", as: String.self] }.count == 1)
+        #expect(
+            stack.statements { for i in 40..<60 { _ = books[i]["title", as: String.self] } }.count
+                == 0)
+        #expect(
+            stack.statements { for i in 0..<20 { _ = books[i]["title", as: String.self] } }.count
+                == 1)
     }
 
     @Test func keepsFewBatches() throws {
@@ -131,8 +135,8 @@ import Testing
         other.delete(other.object(with: books.objectIDs[12]))
         try other.save()
         #expect(books.count == 20)
-        #expect(books[11].string("title") != nil)
-        #expect(books[12].string("title") == nil)
+        #expect(books[11]["title", as: String.self] != nil)
+        #expect(books[12]["title", as: String.self] == nil)
         #expect(books[12].isInaccessible || books[12].isFault)
         #expect(context.lastFaultError?.code == .notFound)
     }
@@ -145,7 +149,7 @@ import Testing
         new?["title"] = "new"
         let books = try context.fetch(request(size))
         try context.save()
-        let position = try #require(books.firstIndex { $0.string("title") == "new" })
+        let position = try #require(books.firstIndex { $0["title", as: String.self] == "new" })
         #expect(books[position] === new)
         let id = try #require(new?.objectID)
         #expect(books.objectIDs[position] == id)
@@ -161,8 +165,8 @@ import Testing
         books[2]["title"] = "changed"
         context.delete(books[3])
         try context.save()
-        #expect(books[2].string("title") == "changed")
-        #expect(books[3].string("title") == nil)
+        #expect(books[2]["title", as: String.self] == "changed")
+        #expect(books[3]["title", as: String.self] == nil)
         books[2]["title"] = "again"
         try context.save()
         #expect(try stack.stored("Book", "title").contains("string(\"again\")"))
@@ -183,7 +187,7 @@ import Testing
         }
         context.rollback()
         #expect(released == nil)
-        #expect(books[1].string("title") == "b1")
+        #expect(books[1]["title", as: String.self] == "b1")
     }
 
     @Test(arguments: [0, 4])
@@ -196,7 +200,7 @@ import Testing
         let other = stack.mainContext()
         other.object(with: books.objectIDs[1])["title"] = "changed"
         try other.save()
-        #expect(books[1].string("title") == "changed")
+        #expect(books[1]["title", as: String.self] == "changed")
         #expect(books[1].managedObjectContext === context)
     }
 
@@ -207,7 +211,7 @@ import Testing
         let books = try stack.mainContext().fetch(request)
         let first = books[0]
         #expect(first.isFault)
-        #expect(first.string("title") == "b0")
+        #expect(first["title", as: String.self] == "b0")
     }
 
     @Test(arguments: ContextArrangement.allCases)
@@ -233,7 +237,7 @@ import Testing
         #expect(stack.statements { _ = author.objects("books") }.count == 1)
         let books = author.objects("books")
         #expect(books.allSatisfy { $0.isFault })
-        let (count, titles) = stack.statements { books.map { $0.string("title") } }
+        let (count, titles) = stack.statements { books.map { $0["title", as: String.self] } }
         #expect(count == 1)
         #expect(titles == (0..<100).map { "b\($0)" })
     }

@@ -69,9 +69,9 @@ import Testing
             let object = try context.existingObject(with: id)
             for relationship in object.entity.relationships {
                 var names = object.objectIDs(forRelationshipNamed: relationship.name)
-                    .map { context.object(with: $0).string("name") ?? "?" }
+                    .map { context.object(with: $0)["name", as: String.self] ?? "?" }
                 if !relationship.isOrdered { names.sort() }
-                dump["\(object.string("name") ?? "?").\(relationship.name)"] = names
+                dump["\(object["name", as: String.self] ?? "?").\(relationship.name)"] = names
             }
         }
         return dump
@@ -103,16 +103,16 @@ import Testing
     private static func edits(_ key: String, _ kind: Kind) -> [Edit] {
         if kind == .one {
             return [
-                Edit(name: "set") { $0[0].setObject($1[0], forKey: key) },
-                Edit(name: "set same again") { $0[0].setObject($1[0], forKey: key) },
-                Edit(name: "take") { $0[1].setObject($1[0], forKey: key) },
-                Edit(name: "other") { $0[1].setObject($1[1], forKey: key) },
-                Edit(name: "set third") { $0[2].setObject($1[2], forKey: key) },
+                Edit(name: "set") { $0[0][key] = $1[0] },
+                Edit(name: "set same again") { $0[0][key] = $1[0] },
+                Edit(name: "take") { $0[1][key] = $1[0] },
+                Edit(name: "other") { $0[1][key] = $1[1] },
+                Edit(name: "set third") { $0[2][key] = $1[2] },
                 Edit(name: "cross") {
-                    $0[2].setObject($1[1], forKey: key)
-                    $0[1].setObject($1[2], forKey: key)
+                    $0[2][key] = $1[1]
+                    $0[1][key] = $1[2]
                 },
-                Edit(name: "clear") { from, _ in from[2].setObject(nil, forKey: key) },
+                Edit(name: "clear") { from, _ in from[2][key] = nil },
             ]
         }
         var edits = [
@@ -123,11 +123,11 @@ import Testing
                 $0[0].add($1[2], to: key)
             },
             Edit(name: "take") { $0[1].add($1[1], to: key) },
-            Edit(name: "set all") { $0[0].setObjects([$1[2], $1[3], $1[0]], forKey: key) },
-            Edit(name: "set all of another") { $0[2].setObjects([$1[3], $1[1]], forKey: key) },
+            Edit(name: "set all") { $0[0][key] = [$1[2], $1[3], $1[0]] },
+            Edit(name: "set all of another") { $0[2][key] = [$1[3], $1[1]] },
             Edit(name: "remove") { $0[0].remove($1[2], from: key) },
             Edit(name: "remove what is not there") { $0[0].remove($1[2], from: key) },
-            Edit(name: "fill") { $0[0].setObjects($1, forKey: key) },
+            Edit(name: "fill") { $0[0][key] = $1 },
         ]
         if kind == .ordered {
             edits += [
@@ -150,11 +150,11 @@ import Testing
                 Edit(name: "insert into another") { $0[1].insert($1[2], into: key, at: 0) },
                 Edit(name: "insert where it is") { $0[1].insert($1[2], into: key, at: 0) },
                 Edit(name: "reverse") { from, _ in
-                    from[0].setObjects(from[0].objects(key).reversed(), forKey: key)
+                    from[0][key] = from[0].objects(key).reversed()
                 },
             ]
         }
-        return edits + [Edit(name: "empty") { from, _ in from[0].setObjects([], forKey: key) }]
+        return edits + [Edit(name: "empty") { from, _ in from[0][key] = [ManagedObject]() }]
     }
 
     @Test(arguments: Pair.all, ContextArrangement.allCases)
@@ -166,7 +166,7 @@ import Testing
         func make(_ entity: String) throws -> [ManagedObject] {
             try (0..<4).map {
                 let object = try context.insertObject(entityName: entity)
-                object["name"] = .string("\(entity)\($0)")
+                object["name"] = "\(entity)\($0)"
                 return object
             }
         }
@@ -258,7 +258,7 @@ import Testing
         }
         let (shelf, author) = (try new("Shelf"), try new("Author"))
         let books = try (0..<3).map { _ in try new("Book") }
-        shelf.setObjects(books, forKey: "books")
+        shelf["books"] = books
         let ordered = try #require(shelf.entity.relationship(named: "books"))
         let unordered = try #require(author.entity.relationship(named: "books"))
         let before = shelf.objects("books")
@@ -287,7 +287,7 @@ import Testing
         let ofDeleted = try #require(deleted.entity.relationship(named: "shelf"))
         refused(.notFound) { try deleted.setObject(shelf, through: ofDeleted) }
         refused(.unknownKey) { try shelf.setValue(1, forKey: "nothing") }
-        refused { try books[0].setValue(.double(.nan), forKey: "year") }
+        refused { try books[0].setAttributeValue(.double(.nan), forKey: "year") }
         refused { try books[0].setValue("x", forKey: "author") }
     }
 
@@ -303,7 +303,7 @@ import Testing
         }
         #expect(error?.message.contains("temporary identifier of another context") == true)
         let missing = #expect(throws: QuireError.self) {
-            try book.setValue(.objectID(foreign.objectID), forKey: "author")
+            try book.setAttributeValue(.objectID(foreign.objectID), forKey: "author")
         }
         #expect(missing?.code == .notFound)
         #expect(book.object("author") == nil)
@@ -320,12 +320,12 @@ import Testing
         let context = ManagedObjectContext.mainQueue(parent: parent)
         let book = try context.insertObject(entityName: "Book")
         book["title"] = "B"
-        book.setObject(context.object(with: id), forKey: "author")
+        book["author"] = context.object(with: id)
         try context.save()
         try parent.performAndWait { try $0.save() }
         let fresh = stack.mainContext()
         let read = try #require(try fresh.fetch(FetchRequest("Book")).first)
-        #expect(read.object("author")?.string("name") == "A")
+        #expect(read.object("author")?["name", as: String.self] == "A")
     }
 
     @Test(arguments: ContextArrangement.allCases)

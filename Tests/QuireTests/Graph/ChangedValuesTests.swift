@@ -19,7 +19,7 @@ import Testing
 
     private func new(_ title: String) throws -> ManagedObject {
         let book = try context.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
@@ -116,13 +116,13 @@ import Testing
         #expect(object.changedValues().isEmpty)
         try context.save()
         #expect(!context.hasChanges)
-        #expect(object.string("note") == "a")
+        #expect(object["note", as: String.self] == "a")
         try other.save()  // No conflict: the row has the version it had.
         context.undo()
-        #expect(object.string("note") == nil)
+        #expect(object["note", as: String.self] == nil)
         context.redo()
-        #expect(object.string("note") == "a")
-        #expect(stack.mainContext().object(with: object.objectID).string("note") == nil)
+        #expect(object["note", as: String.self] == "a")
+        #expect(stack.mainContext().object(with: object.objectID)["note", as: String.self] == nil)
     }
 
     @Test func transientValuesDoNotGoToTheParent() throws {
@@ -133,14 +133,14 @@ import Testing
         try context.save()
         object["note"] = "b"
         try context.save()
-        #expect(object.string("note") == "b")
+        #expect(object["note", as: String.self] == "b")
         let id = object.objectID
         let note = try #require(context.parent).performAndWait { parent in
-            parent.object(with: id).string("note")
+            parent.object(with: id)["note", as: String.self]
         }
         #expect(note == nil)
         try stack.save(context)
-        #expect(object.string("note") == "b")
+        #expect(object["note", as: String.self] == "b")
     }
 
     @Test func faultsAreKnownWithoutReading() throws {
@@ -167,7 +167,7 @@ import Testing
     @Test func primitiveValuesAreSavedButNotUndone() throws {
         context.undoManager = UndoManager()
         try book.setPrimitiveValue("primitive", forKey: "title")
-        #expect(try book.primitiveValue(forKey: "title") == "primitive")
+        #expect(try book.primitiveValue(forKey: "title") as? String == "primitive")
         context.processPendingChanges()
         #expect(context.undoManager?.canUndo == false)
         #expect(book.isUpdated)
@@ -178,7 +178,7 @@ import Testing
         book.didChangeValue(forKey: "title")
         #expect(book.changedValuesForCurrentEvent() == ["title": .value("primitive")])
         context.undo()
-        #expect(book.string("title") == "primitive")
+        #expect(book["title", as: String.self] == "primitive")
         #expect(!book.hasChanges)
         #expect(throws: QuireError.self) { try book.setPrimitiveValue(nil, forKey: "shelf") }
         #expect(throws: QuireError.self) { try book.setPrimitiveValue(1, forKey: "title") }

@@ -10,7 +10,7 @@ import Testing
 
     private func book(_ title: String, _ context: ManagedObjectContext) throws -> ManagedObject {
         let book = try context.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
@@ -35,18 +35,18 @@ import Testing
         let emma = try book("Emma", context)
         let author = try context.insertObject(entityName: "Author")
         author["name"] = "Jane Austen"
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         try stack.save(context)
         emma["year"] = 1815
         try stack.save(context)
         emma["year"] = 1816
-        emma["price"] = .decimal(Decimal(string: "12.50")!)
+        emma["price"] = Decimal(string: "12.50")!
         try stack.save(context)
         let other = stack.mainContext()
         let read = try #require(try other.fetch(FetchRequest("Book")).first)
-        #expect(read.integer("year") == 1816)
-        #expect(read.decimal("price") == Decimal(string: "12.5"))
-        #expect(read.object("author")?.string("name") == "Jane Austen")
+        #expect(read["year", as: Int64.self] == 1816)
+        #expect(read["price", as: Decimal.self] == Decimal(string: "12.5"))
+        #expect(read.object("author")?["name", as: String.self] == "Jane Austen")
         context.delete(emma)
         try stack.save(context)
         #expect(try stack.mainContext().fetch(FetchRequest("Book")).isEmpty)
@@ -71,7 +71,7 @@ import Testing
             return emma.objectID
         }()
         #expect(context.registeredObject(for: id) == nil)
-        #expect(context.object(with: id).string("title") == "Emma")
+        #expect(context.object(with: id)["title", as: String.self] == "Emma")
         #expect(context.registeredObject(for: id) == nil)
     }
 
@@ -84,7 +84,7 @@ import Testing
         }()
         let fault = context.object(with: id)
         #expect(fault.isFault)
-        #expect(fault.string("title") == "Emma")
+        #expect(fault["title", as: String.self] == "Emma")
         #expect(!fault.isFault)
     }
 
@@ -99,7 +99,7 @@ import Testing
         let other = stack.mainContext()
         other.delete(other.object(with: id))
         try other.save()
-        #expect(fault.string("title") == nil)
+        #expect(fault["title", as: String.self] == nil)
         #expect(fault.isInaccessible)
         #expect(context.lastFaultError?.code == .notFound)
         let error = #expect(throws: QuireError.self) { try context.existingObject(with: id) }
@@ -112,16 +112,16 @@ import Testing
         let emma = try book("Emma", context)
         let author = try context.insertObject(entityName: "Author")
         author["name"] = "A"
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         try stack.save(context)
         let added = try book("New", context)
         emma["title"] = "Changed"
-        emma.setObject(nil, forKey: "author")
+        emma["author"] = nil
         context.delete(author)
         context.rollback()
         #expect(!context.hasChanges)
         #expect(added.managedObjectContext == nil)
-        #expect(emma.string("title") == "Emma")
+        #expect(emma["title", as: String.self] == "Emma")
         #expect(emma.object("author") === author)
         #expect(author.objects("books") == [emma])
         #expect(!author.isDeleted)
@@ -162,7 +162,7 @@ import Testing
         let error = #expect(throws: QuireError.self) { try other.save() }
         #expect(error?.code == .mergeConflict)
         #expect(theirs.isUpdated)
-        #expect(theirs.integer("year") == 1)
+        #expect(theirs["year", as: Int64.self] == 1)
         #expect(try stack.stored("Book", "year") == ["integer(2)"])
     }
 
@@ -173,8 +173,8 @@ import Testing
         try context.save()
         let other = stack.mainContext()
         let theirs = try book("two", other)
-        theirs.setObject(other.object(with: author.objectID), forKey: "author")
-        try book("one", context).setObject(author, forKey: "author")
+        theirs["author"] = other.object(with: author.objectID)
+        try book("one", context)["author"] = author
         try context.save()
         try other.save()
         let third = stack.mainContext()
@@ -184,9 +184,11 @@ import Testing
     @Test func unknownKeysAndWrongTypesThrow() throws {
         let context = stack.mainContext()
         let emma = try book("Emma", context)
-        #expect(throws: QuireError.self) { try emma.value(forKey: "nonsense") }
+        #expect(throws: QuireError.self) { try emma.attributeValue(forKey: "nonsense") }
         #expect(throws: QuireError.self) { try emma.setValue("text", forKey: "year") }
-        #expect(throws: QuireError.self) { try emma.setValue(.integer(70_000), forKey: "year") }
+        #expect(throws: QuireError.self) {
+            try emma.setAttributeValue(.integer(70_000), forKey: "year")
+        }
         #expect(throws: QuireError.self) { try context.insertObject(entityName: "Nonsense") }
         #expect(throws: QuireError.self) { try stack.coordinator.objectID(for: "Book") }
         #expect(throws: QuireError.self) { try stack.coordinator.objectID(for: "Book/p-1") }

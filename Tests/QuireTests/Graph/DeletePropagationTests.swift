@@ -15,7 +15,7 @@ import Testing
         -> ManagedObject
     {
         let object = try context.insertObject(entityName: entity)
-        object[key] = .string(value)
+        object[key] = value
         return object
     }
 
@@ -34,7 +34,7 @@ import Testing
         let author = try new("Author")
         for index in 0..<3 {
             let book = try new("Book", "title", "\(index)")
-            book.setObject(try context.insertObject(entityName: "Cover"), forKey: "cover")
+            book["cover"] = try context.insertObject(entityName: "Cover")
             author.add(book, to: "books")
         }
         try stack.save(context)
@@ -54,7 +54,7 @@ import Testing
         let error = #expect(throws: QuireError.self) { try context.save() }
         #expect(error?.code == .deleteDenied)
         #expect(error?.message.contains("Book/p1") == true)
-        book.setObject(nil, forKey: "shelf")
+        book["shelf"] = nil
         try stack.save(context)
         #expect(try stack.mainContext().count(for: FetchRequest("Shelf")) == 0)
         #expect(try stack.mainContext().count(for: FetchRequest("Book")) == 1)

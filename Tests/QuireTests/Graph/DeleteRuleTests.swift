@@ -82,7 +82,7 @@ import Testing
     @Test func cascadesInACircleEnd() throws {
         let rival = try new("Team")
         rival.add(room, to: "rooms")
-        team.setObject(rival, forKey: "rival")
+        team["rival"] = rival
         try stack.save(context)
         context.delete(rival)
         #expect(team.isDeleted && rival.isDeleted)

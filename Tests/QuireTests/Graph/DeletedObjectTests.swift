@@ -13,7 +13,7 @@ import Testing
         _ entity: String, _ key: String, _ text: String, in context: ManagedObjectContext
     ) throws -> ManagedObject {
         let object = try context.insertObject(entityName: entity)
-        object[key] = .string(text)
+        object[key] = text
         return object
     }
 
@@ -38,7 +38,7 @@ import Testing
         let fault = context.object(with: id)
         #expect(fault !== emma)
         #expect(fault.isFault)
-        #expect(fault.string("title") == nil)
+        #expect(fault["title", as: String.self] == nil)
         #expect(fault.isInaccessible)
         #expect(context.takeFaultError()?.code == .notFound)
     }
@@ -48,14 +48,14 @@ import Testing
         let context = stack.mainContext()
         let emma = try new("Book", "title", "Emma", in: context)
         let author = try new("Author", "name", "A", in: context)
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         try context.save()
         context.delete(emma)
         try context.save()
-        if isReplaced { _ = context.object(with: emma.objectID).string("title") }
+        if isReplaced { _ = context.object(with: emma.objectID)["title", as: String.self] }
         emma["title"] = "x"
-        emma.setObject(nil, forKey: "author")
-        emma.setObject(author, forKey: "author")
+        emma["author"] = nil
+        emma["author"] = author
         emma.add(try new("Tag", "name", "t", in: context), to: "tags")
         let error = #expect(throws: QuireError.self) { try emma.setValue("y", forKey: "title") }
         #expect(error?.code == .notFound)
@@ -75,7 +75,7 @@ import Testing
         context.undoManager = UndoManager()
         let emma = try new("Book", "title", "Emma", in: context)
         let author = try new("Author", "name", "A", in: context)
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         try stack.save(context)
         let id = emma.objectID
         emma["year"] = 1815
@@ -84,17 +84,17 @@ import Testing
         try stack.save(context)
         if isReplaced {
             // Another object of the identifier takes its place.
-            #expect(context.object(with: id).string("title") == nil)
+            #expect(context.object(with: id)["title", as: String.self] == nil)
         }
         let other = isReplaced ? context.object(with: id) : emma
         context.undo()
         let back = try context.existingObject(with: id)
         #expect(other === back)
         #expect(back.managedObjectContext === context)
-        #expect(back.string("title") == "Emma" && back.integer("year") == 1815)
+        #expect(back["title", as: String.self] == "Emma" && back["year", as: Int64.self] == 1815)
         #expect(author.objects("books") == [back])
         context.undo()
-        #expect(back.integer("year") == nil)
+        #expect(back["year", as: Int64.self] == nil)
         context.redo()
         context.redo()
         #expect(!back.isInserted)
@@ -120,7 +120,7 @@ import Testing
         parent.undo()
         let author = try new("Author", "name", "A", in: child)
         author.add(child.object(with: emma.objectID), to: "books")
-        #expect(author.objects("books").map { $0.string("title") } == ["Emma"])
+        #expect(author.objects("books").map { $0["title", as: String.self] } == ["Emma"])
         let found = try child.existingObject(with: emma.objectID)
         #expect(found === author.objects("books").first && found.managedObjectContext === child)
         try child.save()
@@ -161,7 +161,7 @@ import Testing
         other.delete(other.object(with: books[2].objectID))
         try other.save()
         context.refresh(books[2], mergeChanges: false)
-        #expect(books[2].string("title") == nil)
+        #expect(books[2]["title", as: String.self] == nil)
         context.delete(books[0])
         for book in books {
             _ = context.takeFaultError()
@@ -169,14 +169,14 @@ import Testing
             #expect(context.takeFaultError()?.code == .notFound)
             shelf.insert(book, into: "books", at: 0)
             #expect(context.takeFaultError()?.code == .notFound)
-            author.setObjects([book], forKey: "books")
+            author["books"] = [book]
             #expect(context.takeFaultError()?.code == .notFound)
             let cover = try context.insertObject(entityName: "Cover")
-            cover.setObject(book, forKey: "book")
+            cover["book"] = book
             #expect(context.takeFaultError()?.code == .notFound)
             #expect(cover.object("book") == nil)
             let error = #expect(throws: QuireError.self) {
-                try cover.setValue(.objectID(book.objectID), forKey: "book")
+                try cover.setAttributeValue(.objectID(book.objectID), forKey: "book")
             }
             #expect(error?.code == .notFound)
             context.delete(cover)
@@ -187,7 +187,7 @@ import Testing
         let kept = try new("Book", "title", "d", in: context)
         shelf.add(kept, to: "books")
         #expect(context.takeFaultError()?.code == .notFound)
-        kept.setObject(shelf, forKey: "shelf")
+        kept["shelf"] = shelf
         #expect(kept.object("shelf") == nil)
         try context.save()
         #expect(try stack.stored("Book", "title") == ["string(\"d\")"])
@@ -204,7 +204,7 @@ import Testing
         other.delete(other.object(with: emma.objectID))
         try other.save()
         #expect(context.deletedObjects.isEmpty)
-        #expect(emma.string("title") == nil)
+        #expect(emma["title", as: String.self] == nil)
         #expect(emma.isDeleted && emma.isInaccessible)
         #expect(context.deletedObjects == [emma])
         #expect(!context.hasChanges)
@@ -223,7 +223,7 @@ import Testing
         let other = stack.mainContext()
         other.delete(other.object(with: emma.objectID))
         try other.save()
-        #expect(emma.string("title") == nil)
+        #expect(emma["title", as: String.self] == nil)
         #expect(!emma.isDeleted && context.deletedObjects.isEmpty)
         try context.save()
         #expect(emma.managedObjectContext === context)
@@ -243,7 +243,7 @@ import Testing
             #expect(child.registeredObject(for: temporary) === emma)
             let pushed = parent.object(with: temporary)
             #expect(pushed.objectID == emma.objectID)
-            #expect(pushed.string("title") == "Emma")
+            #expect(pushed["title", as: String.self] == "Emma")
             #expect(try parent.existingObject(with: temporary) === pushed)
             #expect(parent.registeredObject(for: temporary) === pushed)
         }
@@ -252,7 +252,7 @@ import Testing
         try parent.save()
         try check()
         let sibling = ManagedObjectContext.mainQueue(parent: parent)
-        #expect(try sibling.existingObject(with: temporary).string("title") == "Emma")
+        #expect(try sibling.existingObject(with: temporary)["title", as: String.self] == "Emma")
     }
 
     @Test func aTemporaryIdentifierOfAFailedSaveIsTheObjectsOwnAgain() throws {

@@ -52,8 +52,8 @@ import Testing
         mary["born"] = 1775
         for (title, author) in [("Emma", jane), ("Persuasion", jane), ("Emma", mary)] {
             let book = try context.insertObject(entityName: "Book")
-            book["title"] = .string(title)
-            book.setObject(author, forKey: "author")
+            book["title"] = title
+            book["author"] = author
         }
     }
 
@@ -62,7 +62,9 @@ import Testing
         if isSaved { try context.save() }
         #expect(try jane.fetchedObjects("contemporaries") == [mary])
         #expect(
-            try jane.fetchedObjects("own").map { $0.string("title") } == ["Emma", "Persuasion"])
+            try jane.fetchedObjects("own").map { $0["title", as: String.self] } == [
+                "Emma", "Persuasion",
+            ])
         #expect(try jane.fetchedObjects("all").count == 2)
         #expect(try mary.fetchedObjects("named") == [jane])
         #expect(try jane.fetchedObjects("likeMine").count == 3)
@@ -76,7 +78,7 @@ import Testing
         try context.save()
         #expect(try jane.fetchedObjects("own") == found)
         let book = try context.insertObject(entityName: "Book")
-        book.setObject(jane, forKey: "author")
+        book["author"] = jane
         #expect(try stack.statements { try jane.fetchedObjects("own") }.count == 0)
         #expect(try jane.fetchedObjects("own").count == 2)
         try context.save()
@@ -103,7 +105,7 @@ import Testing
         let wrong = #expect(throws: QuireError.self) { try jane.fetchedObjects("wrong") }
         #expect(wrong?.code == .invalidQuery)
         #expect(wrong?.message.contains("$OTHER") == true)
-        let value = #expect(throws: QuireError.self) { try jane.value(forKey: "own") }
+        let value = #expect(throws: QuireError.self) { try jane.attributeValue(forKey: "own") }
         #expect(value?.message.contains("fetchedObjects(“own”)") == true)
         let predicate = #expect(throws: QuireError.self) {
             try context.fetch(

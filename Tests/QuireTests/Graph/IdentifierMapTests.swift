@@ -86,7 +86,7 @@ import Testing
         for round in 0..<20 {
             for number in 0..<50 {
                 let book = try context.insertObject(entityName: "Book")
-                book["title"] = .string("\(round) \(number)")
+                book["title"] = "\(round) \(number)"
             }
             try context.save()
             context.undoManager?.removeAllActions()

@@ -7,7 +7,7 @@ import Testing
     @MainActor static var calls: [String] = []
 
     class Noted: ManagedObject {
-        var title: String { string("title") ?? "" }
+        var title: String { self["title", as: String.self] ?? "" }
 
         func note(_ call: String) {
             let title = isFault ? "fault" : self.title
@@ -17,16 +17,16 @@ import Testing
         override func awakeFromInsert() { note("insert") }
         override func awakeFromFetch() {
             note("fetch")
-            self["cache"] = .string(title.uppercased())
+            self["cache"] = title.uppercased()
         }
         override func awake(fromSnapshotEvents events: SnapshotEvents) {
             note("snapshot \(events.rawValue)")
-            self["cache"] = .string(title.uppercased())
+            self["cache"] = title.uppercased()
         }
         override func willSave() { note("willSave") }
         override func didSave() { note("didSave") }
         override func prepareForDeletion() {
-            note("prepareForDeletion \(object("parent")?.string("title") ?? "-")")
+            note("prepareForDeletion \(object("parent")?["title", as: String.self] ?? "-")")
         }
         override func willTurnIntoFault() { note("willTurnIntoFault") }
         override func didTurnIntoFault() { note("didTurnIntoFault") }
@@ -37,12 +37,12 @@ import Testing
         var step: Int64 = 1
         var isPrimitive = false
         override func willSave() {
-            let saves = (integer("saves") ?? 0) + step
+            let saves = (self["saves", as: Int64.self] ?? 0) + step
             if step == 0 { return }
             if isPrimitive {
-                try? setPrimitiveValue(.integer(saves), forKey: "saves")
+                try? setPrimitiveValue(saves, forKey: "saves")
             } else {
-                self["saves"] = .integer(saves)
+                self["saves"] = saves
                 if step > 0 && step < 100 { step = 0 }
             }
         }
@@ -76,7 +76,7 @@ import Testing
 
     private func node(_ title: String, in context: ManagedObjectContext) -> Noted {
         let node = Noted(in: context)
-        node["title"] = .string(title)
+        node["title"] = title
         return node
     }
 
@@ -105,20 +105,20 @@ import Testing
         _ = calls()
         let read = try #require(try context.fetch(FetchRequest("Node")).first)
         #expect(calls() == ["a.fetch"])
-        #expect(read.string("cache") == "A")
+        #expect(read["cache", as: String.self] == "A")
         #expect(!read.hasChanges && !context.hasChanges)
         context.processPendingChanges()
         #expect(context.undoManager?.canUndo == false)
         read["title"] = "b"
         context.undo()
         #expect(calls() == ["a.snapshot 8"])
-        #expect(read.string("cache") == "A")
+        #expect(read["cache", as: String.self] == "A")
         #expect(!read.hasPersistentChangedValues)
         // A fault that fires wakes too.
         let other = stack.mainContext()
         let fault = other.object(with: read.objectID)
         #expect(calls().isEmpty)
-        #expect(fault.string("title") == "a")
+        #expect(fault["title", as: String.self] == "a")
         #expect(calls() == ["a.fetch"])
     }
 
@@ -153,7 +153,7 @@ import Testing
         #expect(calls() == ["a.willSave", "a.fetch", "a.didSave"])
         try #require(context.parent).performAndWait { try $0.save() }
         #expect(calls() == ["a.willSave", "a.didSave"])
-        #expect(node.string("cache") == nil)
+        #expect(node["cache", as: String.self] == nil)
     }
 
     @Test func changesOfWillSaveArePartOfTheSave() throws {
@@ -177,7 +177,7 @@ import Testing
         let error = #expect(throws: QuireError.self) { try context.save() }
         #expect(error?.code == .invalidState)
         #expect(error?.subject.entity == "Counter")
-        #expect(counter.integer("saves") == 100_000)
+        #expect(counter["saves", as: Int64.self] == 100_000)
         #expect(context.hasChanges)
     }
 
@@ -187,7 +187,7 @@ import Testing
         ) {
             try await MainActor.run {
                 final class Linking: ManagedObject {
-                    override func awakeFromFetch() { setObject(nil, forKey: "parent") }
+                    override func awakeFromFetch() { self["parent"] = nil }
                 }
                 var model = ManagedObjectModel(entities: [
                     FixtureModels.entity("Node", FixtureModels.toOne("parent", "Node", nil))

@@ -47,13 +47,13 @@ import Testing
         context.redo()
         try stack.save(context)
         #expect(flags(book).isEmpty)
-        #expect(book.string("title") == "one")
+        #expect(book["title", as: String.self] == "one")
         context.undo()
         #expect(flags(book).starts(with: ["inserted", "changes"]))
         try stack.save(context)
         context.refresh(book, mergeChanges: false)
         #expect(flags(book) == ["fault"])
-        #expect(book.string("title") == "one")
+        #expect(book["title", as: String.self] == "one")
         #expect(flags(book).isEmpty)
 
         book["year"] = 1
@@ -82,7 +82,7 @@ import Testing
         let other = stack.mainContext()
         let read = other.object(with: book.objectID)
         #expect(flags(read) == ["fault"])
-        read.setObject(other.object(with: author.objectID), forKey: "author")
+        read["author"] = other.object(with: author.objectID)
         #expect(read.changedValues() == ["author": .value(.objectID(author.objectID))])
         #expect(try read.committedValues(forKeys: ["author"]) == ["author": .value(.null)])
     }
@@ -99,7 +99,7 @@ import Testing
         #expect(try book.committedValues(forKeys: ["year"]) == ["year": .value(1)])
         context.delete(book)
         #expect(try book.committedValues(forKeys: ["title"]) == ["title": .value("B")])
-        #expect(book.string("title") == "B")
+        #expect(book["title", as: String.self] == "B")
     }
 
     // MARK: Classes
@@ -117,7 +117,9 @@ import Testing
             if events.contains(.refresh) { note("refresh") }
             if events.contains(.mergePolicy) { note("mergePolicy") }
         }
-        override func willTurnIntoFault() { note("will turn, \(string("sound") ?? "-")") }
+        override func willTurnIntoFault() {
+            note("will turn, \(self["sound", as: String.self] ?? "-")")
+        }
         override func didTurnIntoFault() { note("did turn, \(isFault)") }
     }
 
@@ -155,14 +157,16 @@ import Testing
         try context.save()
         let other = stack.mainContext()
         let animals = try other.fetch(FetchRequest("Animal"))
-        #expect(Set(animals.map { "\(type(of: $0)) \($0["sound"])" }).count == 2)
-        #expect(animals.filter { $0 is Dog }.map { $0.string("sound") } == ["woof"])
+        #expect(
+            Set(animals.map { "\(type(of: $0)) \($0["sound", as: AttributeValue.self])" }).count
+                == 2)
+        #expect(animals.filter { $0 is Dog }.map { $0["sound", as: String.self] } == ["woof"])
         let fault = stack.mainContext().object(
             with: try #require(animals.first { $0 is Dog }).objectID)
         #expect(fault is Dog)
         let stones = try other.fetch(FetchRequest("Stone"))
         #expect(stones.allSatisfy { type(of: $0) == ManagedObject.self })
-        #expect(stones.map { $0.string("sound") } == [nil])
+        #expect(stones.map { $0["sound", as: String.self] } == [nil])
     }
 
     @Test func turningIntoAFaultIsToldBeforeAndAfter() throws {
@@ -175,12 +179,12 @@ import Testing
         #expect(calls() == ["Dog.will turn, woof", "Dog.did turn, true"])
         context.refresh(dog, mergeChanges: false)
         #expect(calls().isEmpty)
-        #expect(dog.string("sound") == "woof")
+        #expect(dog["sound", as: String.self] == "woof")
         #expect(calls() == ["Dog.fetch"])
         dog["age"] = 1
         context.refresh(dog, mergeChanges: true)
         #expect(calls() == ["Dog.refresh"])
-        #expect(dog.integer("age") == 1)
+        #expect(dog["age", as: Int64.self] == 1)
     }
 
     @Test func aMergePolicyIsASnapshotEvent() throws {
@@ -196,7 +200,7 @@ import Testing
         _ = calls()
         try context.save()
         #expect(calls() == ["Dog.mergePolicy"])
-        #expect(dog.string("sound") == "wuff" && dog.integer("age") == 2)
+        #expect(dog["sound", as: String.self] == "wuff" && dog["age", as: Int64.self] == 2)
     }
 
     @Test func whatAChildSavesIsARefreshInItsParent() throws {
@@ -210,6 +214,6 @@ import Testing
         _ = calls()
         try child.save()
         #expect(calls() == ["Dog.refresh"])
-        #expect(dog.string("sound") == "wuff")
+        #expect(dog["sound", as: String.self] == "wuff")
     }
 }

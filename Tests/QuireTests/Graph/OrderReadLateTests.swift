@@ -45,14 +45,14 @@ import Testing
         let members = try (0..<3).map { _ in
             try context.insertObject(entityName: order.member)
         }
-        owner.setObjects(members, forKey: order.rawValue)
+        owner[order.rawValue] = members
         try context.save()
         return (owner.objectID, members.map(\.objectID))
     }
 
     private func leave(_ member: ManagedObject, _ owner: ManagedObject, _ order: Order) {
         if order == .list {
-            member.setObject(nil, forKey: order.inverse)
+            member[order.inverse] = nil
         } else {
             member.remove(owner, from: order.inverse)
         }
@@ -60,7 +60,7 @@ import Testing
 
     private func enter(_ member: ManagedObject, _ owner: ManagedObject, _ order: Order) {
         if order == .list {
-            member.setObject(owner, forKey: order.inverse)
+            member[order.inverse] = owner
         } else {
             member.add(owner, to: order.inverse)
         }
@@ -166,7 +166,7 @@ import Testing
             #expect(expected != old)
             try stack.save(context)
             #expect(stored(id, order) == expected)
-            owner.setObjects(ids.map { context.object(with: $0) }, forKey: order.rawValue)
+            owner[order.rawValue] = ids.map { context.object(with: $0) }
             try stack.save(context)
         }
     }

@@ -17,7 +17,7 @@ import Testing
         if isTouched { #expect(authors[0].objects("books").count == 10) }
         let others = try writer.fetch(FetchRequest("Author"))
         let book = others[0].objects("books")[0]
-        book.setObject(others[1], forKey: "author")
+        book["author"] = others[1]
         try writer.save()
         // Another process's save names the rows that were written; a context's, also the owners.
         let owners = namesOwners ? others.map(\.objectID) : []

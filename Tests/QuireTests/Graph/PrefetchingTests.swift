@@ -22,9 +22,9 @@ import Testing
     /// What a reader sees of books: titles, the author, the tags.
     private func description(of books: some Sequence<ManagedObject>) -> [String] {
         books.map { book in
-            let author = book.object("author")?.string("name") ?? "-"
-            let tags = book.objects("tags").map { $0.string("name") ?? "-" }
-            return "\(book.string("title") ?? "-") \(author) \(tags)"
+            let author = book.object("author")?["name", as: String.self] ?? "-"
+            let tags = book.objects("tags").map { $0["name", as: String.self] ?? "-" }
+            return "\(book["title", as: String.self] ?? "-") \(author) \(tags)"
         }
     }
 
@@ -55,7 +55,7 @@ import Testing
         }
         #expect(fetching == 2)
         let (reading, titles) = stack.statements {
-            authors.map { $0.objects("books").map { $0.string("title") ?? "" } }
+            authors.map { $0.objects("books").map { $0["title", as: String.self] ?? "" } }
         }
         #expect(reading == 0)
         #expect(titles.count == 20)
@@ -73,7 +73,9 @@ import Testing
         #expect(fetching <= 7)
         let (reading, names) = stack.statements {
             authors.flatMap { $0.objects("books") }.flatMap { $0.objects("tags") }
-                .flatMap { $0.objects("books") }.map { $0.object("author")?.string("name") }
+                .flatMap { $0.objects("books") }.map {
+                    $0.object("author")?["name", as: String.self]
+                }
         }
         #expect(reading == 0)
         #expect(Set(names).count == 5)
@@ -83,16 +85,16 @@ import Testing
         let context = stack.mainContext()
         let songs = try (0..<6).map { number in
             let song = try context.insertObject(entityName: "Song")
-            song["title"] = .string("s\(number)")
+            song["title"] = "s\(number)"
             return song
         }
         for order in [[5, 0, 3], [1, 2], [4, 5, 0, 1, 2, 3], []] {
             let list = try context.insertObject(entityName: "Playlist")
-            list.setObjects(order.map { songs[$0] }, forKey: "songs")
+            list["songs"] = order.map { songs[$0] }
             let shelf = try context.insertObject(entityName: "Shelf")
             for number in order.reversed() {
                 let book = try context.insertObject(entityName: "Book")
-                book["title"] = .string("b\(number)")
+                book["title"] = "b\(number)"
                 shelf.add(book, to: "books")
             }
         }
@@ -100,11 +102,11 @@ import Testing
         let fresh = stack.mainContext()
         let lists = try fetch("Playlist", "songs", in: fresh)
         #expect(
-            lists.map { $0.objects("songs").compactMap { $0.string("title") } }
+            lists.map { $0.objects("songs").compactMap { $0["title", as: String.self] } }
                 == [["s5", "s0", "s3"], ["s1", "s2"], ["s4", "s5", "s0", "s1", "s2", "s3"], []])
         let shelves = try fetch("Shelf", "books", in: fresh)
         #expect(
-            shelves.map { $0.objects("books").compactMap { $0.string("title") } }
+            shelves.map { $0.objects("books").compactMap { $0["title", as: String.self] } }
                 == [["b3", "b0", "b5"], ["b2", "b1"], ["b3", "b2", "b1", "b0", "b5", "b4"], []])
     }
 
@@ -115,9 +117,9 @@ import Testing
         for number in 0..<4 {
             let person = try context.insertObject(
                 entityName: number % 2 == 0 ? "Employee" : "Manager")
-            person["name"] = .string("p\(number)")
-            person.setObject(boss, forKey: "manager")
-            if number == 3 { person.setObject(boss, forKey: "spouse") }
+            person["name"] = "p\(number)"
+            person["manager"] = boss
+            if number == 3 { person["spouse"] = boss }
         }
         try context.save()
         let fresh = stack.mainContext()
@@ -126,8 +128,8 @@ import Testing
         let (reading, names) = stack.statements {
             people.map { person in
                 (person.object("manager")?.objects("reports") ?? []).compactMap {
-                    $0.string("name")
-                }.sorted() + [person.object("spouse")?.string("name") ?? "-"]
+                    $0["name", as: String.self]
+                }.sorted() + [person.object("spouse")?["name", as: String.self] ?? "-"]
             }
         }
         #expect(reading == 0)
@@ -155,7 +157,7 @@ import Testing
         second.add(new, to: "tags")
         let author = try context.insertObject(entityName: "Author")
         author["name"] = "new"
-        books[2].setObject(author, forKey: "author")
+        books[2]["author"] = author
         context.delete(tags[3])
         let expected = description(of: try context.fetch(FetchRequest("Book")))
         #expect(description(of: try fetch("Book", "tags", "author", in: context)) == expected)
@@ -179,7 +181,7 @@ import Testing
         books[1].remove(tags[1], from: "tags")
         try context.save()
         #expect(books[0].objects("tags").count == 3)
-        #expect(books[1].objects("tags").compactMap { $0.string("name") } == ["t2"])
+        #expect(books[1].objects("tags").compactMap { $0["name", as: String.self] } == ["t2"])
         context.rollback()
         #expect(books[1].objects("tags").count == 1)
     }
@@ -191,7 +193,7 @@ import Testing
         let other = stack.mainContext()
         for author in try other.fetch(FetchRequest("Author")) { author["name"] = "changed" }
         try other.save()
-        #expect(books[0].object("author")?.string("name") == "a0")
+        #expect(books[0].object("author")?["name", as: String.self] == "a0")
     }
 
     @Test func aReferenceWithoutAnObjectLeadsNowhere() throws {

@@ -58,7 +58,7 @@ import Testing
             case 0, 1:
                 let book = try new("Book")
                 let title = "title \(next)"
-                try object(book)["title"] = .string(title)
+                try object(book)["title"] = title
                 state.titles[book] = title
             case 2:
                 let author = try new("Author")
@@ -66,7 +66,7 @@ import Testing
                 state.authors.insert(author)
             case 3:
                 let tag = try new("Tag")
-                try object(tag)["name"] = .string("tag \(next)")
+                try object(tag)["name"] = "tag \(next)"
                 state.tags.insert(tag)
             case 4:
                 let shelf = try new("Shelf")
@@ -75,13 +75,13 @@ import Testing
                 guard let book = pick(state.titles.keys) else { return false }
                 let title = "title \(Int.random(in: 0..<1000, using: &random))"
                 if state.titles[book] == title { return false }
-                try object(book)["title"] = .string(title)
+                try object(book)["title"] = title
                 state.titles[book] = title
             case 6:
                 guard let book = pick(state.titles.keys) else { return false }
                 let author = Bool.random(using: &random) ? pick(state.authors) : nil
                 if state.authorOf[book] == author { return false }
-                try object(book).setObject(author.map { try object($0) }, forKey: "author")
+                try object(book)["author"] = author.map { try object($0) }
                 state.authorOf[book] = author
             case 7:
                 guard let book = pick(state.titles.keys), let tag = pick(state.tags) else {
@@ -165,7 +165,7 @@ import Testing
             func number(_ id: ManagedObjectID) throws -> Int { try #require(numbers[id]) }
             for book in state.titles.keys {
                 let read = try object(book)
-                seen.titles[book] = read.string("title")
+                seen.titles[book] = read["title", as: String.self]
                 seen.authorOf[book] = try read.object("author").map { try number($0.objectID) }
                 let tags = try Set(read.objectIDs("tags").map(number))
                 if state.tagsOf[book] != nil || !tags.isEmpty { seen.tagsOf[book] = tags }

@@ -17,9 +17,9 @@ import Testing
 
     @Test func settingToOneFillsToManyInverse() throws {
         let (book, author) = (try new("Book"), try new("Author"))
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         #expect(author.objects("books") == [book])
-        book.setObject(nil, forKey: "author")
+        book["author"] = nil
         #expect(author.objects("books").isEmpty)
     }
 
@@ -34,17 +34,17 @@ import Testing
 
     @Test func oneToOneStealsThePartner() throws {
         let (one, two, cover) = (try new("Book"), try new("Book"), try new("Cover"))
-        one.setObject(cover, forKey: "cover")
-        two.setObject(cover, forKey: "cover")
+        one["cover"] = cover
+        two["cover"] = cover
         #expect(one.object("cover") == nil)
         #expect(cover.object("book") === two)
     }
 
     @Test func reflexiveToOneIsSymmetric() throws {
         let (anna, ben, cleo) = (try new("Person"), try new("Person"), try new("Person"))
-        anna.setObject(ben, forKey: "spouse")
+        anna["spouse"] = ben
         #expect(ben.object("spouse") === anna)
-        ben.setObject(cleo, forKey: "spouse")
+        ben["spouse"] = cleo
         #expect(anna.object("spouse") == nil)
         #expect(cleo.object("spouse") === ben)
     }
@@ -68,8 +68,8 @@ import Testing
     @Test func setObjectsReplacesAll() throws {
         let author = try new("Author")
         let books = [try new("Book"), try new("Book"), try new("Book")]
-        author.setObjects([books[0], books[1]], forKey: "books")
-        author.setObjects([books[1], books[2]], forKey: "books")
+        author["books"] = [books[0], books[1]]
+        author["books"] = [books[1], books[2]]
         #expect(books[0].object("author") == nil)
         #expect(Set(author.objects("books")) == [books[1], books[2]])
     }
@@ -81,14 +81,16 @@ import Testing
         let shelf = try new(owner)
         let books = try (0..<5).map { index in
             let book = try new(member)
-            book["title"] = .string("\(index)")
+            book["title"] = "\(index)"
             return book
         }
         for book in books { shelf.add(book, to: key) }
         try context.save()
         func storedTitles() throws -> [String] {
             let other = stack.mainContext()
-            return other.object(with: shelf.objectID).objects(key).map { $0.string("title") ?? "" }
+            return other.object(with: shelf.objectID).objects(key).map {
+                $0["title", as: String.self] ?? ""
+            }
         }
         #expect(try storedTitles() == ["0", "1", "2", "3", "4"])
         shelf.insert(books[4], into: key, at: 0)
@@ -114,7 +116,7 @@ import Testing
         let other = stack.mainContext()
         let book = try other.insertObject(entityName: "Book")
         book["title"] = "two"
-        book.setObject(other.object(with: id), forKey: "author")
+        book["author"] = other.object(with: id)
         #expect(other.object(with: id).isFault)
         try other.save()
         #expect(other.object(with: id).objects("books").count == 2)
@@ -145,8 +147,8 @@ import Testing
 
     @Test func polymorphicReferencesKeepTheirEntity() throws {
         let (boss, worker) = (try new("Manager"), try new("Employee"))
-        worker.setObject(boss, forKey: "manager")
-        worker.setObject(boss, forKey: "spouse")
+        worker["manager"] = boss
+        worker["spouse"] = boss
         try context.save()
         let other = stack.mainContext()
         let read = other.object(with: worker.objectID)
@@ -156,7 +158,7 @@ import Testing
 
     private func titled(_ title: String) throws -> ManagedObject {
         let book = try new("Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 }

@@ -33,7 +33,7 @@ import Testing
             let book = try #require(try context.fetch(FetchRequest("Book")).first)
             let author = try context.insertObject(entityName: "Author")
             author["name"] = "new"
-            book.setObject(author, forKey: "author")
+            book["author"] = author
             book.objects("tags").forEach { context.delete($0) }
         }
         // The book, both authors, two tags, and the other books of these tags.
@@ -62,7 +62,7 @@ import Testing
         let books = try context.fetch(request)
         var count = 0
         for book in books {
-            count += book.string("title")?.count ?? 0
+            count += book["title", as: String.self]?.count ?? 0
             #expect(books.results.batchByteCount < 1 << 20)
             #expect(context.identityMap.count <= 2)
         }
@@ -76,7 +76,7 @@ import Testing
         for round in 0..<20 {
             for number in 0..<200 {
                 let book = try context.insertObject(entityName: "Book")
-                book["title"] = .string("b\(round * 200 + number)")
+                book["title"] = "b\(round * 200 + number)"
             }
             #expect(context.identityMap.count == 200)
             try context.save()

@@ -17,7 +17,7 @@ import Testing
 
     private func book(_ title: String) throws -> ManagedObject {
         let book = try context.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
@@ -28,24 +28,24 @@ import Testing
         )
         let (first, gone) = (try book("first"), try book("gone"))
         author["name"] = "A"
-        shelf.setObjects([first, gone], forKey: "books")
+        shelf["books"] = [first, gone]
         try context.save()
         let count = undoManager.undoCount
         first["title"] = "changed"
-        first.setObject(author, forKey: "author")
+        first["author"] = author
         context.delete(gone)
         let new = try book("new")
         shelf.insert(new, into: "books", at: 0)
         context.processPendingChanges()
         #expect(undoManager.undoCount == count + 1)
         context.undo()
-        #expect(first.string("title") == "first")
+        #expect(first["title", as: String.self] == "first")
         #expect(first.object("author") == nil && author.objects("books").isEmpty)
         #expect(!gone.isDeleted && !new.isInserted)
         #expect(shelf.objects("books") == [first, gone])
         #expect(!context.hasChanges)
         context.redo()
-        #expect(first.string("title") == "changed")
+        #expect(first["title", as: String.self] == "changed")
         #expect(author.objects("books") == [first])
         #expect(gone.isDeleted && new.isInserted)
         #expect(shelf.objects("books") == [new, first])
@@ -54,40 +54,40 @@ import Testing
     @Test func aLongEventCostsWhatItChanges() throws {
         let shelf = try context.insertObject(entityName: "Shelf")
         let books = try (0..<4).map { try book("\($0)") }
-        shelf.setObjects(books, forKey: "books")
+        shelf["books"] = books
         context.processPendingChanges()
         for index in 0..<20_000 {
-            books[index % 2]["year"] = .integer(Int64(index % 1000))
-            books[index % 2]["title"] = .string("\(index)")
+            books[index % 2]["year"] = Int64(index % 1000)
+            books[index % 2]["title"] = "\(index)"
             shelf.moveObject(in: "books", from: index % 4, to: (index + 1) % 4)
         }
         #expect(context.event.log.count < 4096)
         let order = shelf.objects("books")
         context.undo()
-        #expect(books.map { $0.string("title") } == ["0", "1", "2", "3"])
-        #expect(books.allSatisfy { $0.integer("year") == nil })
+        #expect(books.map { $0["title", as: String.self] } == ["0", "1", "2", "3"])
+        #expect(books.allSatisfy { $0["year", as: Int64.self] == nil })
         #expect(shelf.objects("books") == books)
         context.redo()
-        #expect(books.map { $0.string("title") } == ["19998", "19999", "2", "3"])
+        #expect(books.map { $0["title", as: String.self] } == ["19998", "19999", "2", "3"])
         #expect(shelf.objects("books") == order)
     }
 
     @Test func stepsWithOtherChangesBetweenThemAreKept() throws {
         let shelf = try context.insertObject(entityName: "Shelf")
         let books = try (0..<6).map { try book("\($0)") }
-        shelf.setObjects(books, forKey: "books")
+        shelf["books"] = books
         context.processPendingChanges()
         for index in 0..<2000 {
             let moved = shelf.objects("books")[index % 6]
             shelf.remove(moved, from: "books")
             shelf.insert(moved, into: "books", at: (index * 5) % 6)
-            books[index % 3]["year"] = .integer(Int64(index))
+            books[index % 3]["year"] = Int64(index)
         }
         let order = shelf.objects("books")
         #expect(order != books)
         context.undo()
         #expect(shelf.objects("books") == books)
-        #expect(books.allSatisfy { $0.integer("year") == nil })
+        #expect(books.allSatisfy { $0["year", as: Int64.self] == nil })
         context.redo()
         #expect(shelf.objects("books") == order)
     }
@@ -114,8 +114,8 @@ import Testing
         book["title"] = "two"
         #expect(undoManager.isUndoRegistrationEnabled)
         context.undo()
-        #expect(book.string("title") == "one")
-        #expect(book.string("isbn") == "i")
+        #expect(book["title", as: String.self] == "one")
+        #expect(book["isbn", as: String.self] == "i")
         #expect(undoManager.redoCount == 1)
     }
 
@@ -127,9 +127,9 @@ import Testing
         book["year"] = 2
         undoManager.endUndoGrouping()
         undoManager.undoNestedGroup()
-        #expect(book.integer("year") == 1)
+        #expect(book["year", as: Int64.self] == 1)
         context.undo()
-        #expect(book.integer("year") == nil)
+        #expect(book["year", as: Int64.self] == nil)
     }
 
     @Test func groupsNestWithinAContextsEvents() throws {
@@ -142,16 +142,16 @@ import Testing
         book["year"] = 2
         undoManager.endUndoGrouping()
         undoManager.undoNestedGroup()
-        #expect(book.integer("year") == 1)
+        #expect(book["year", as: Int64.self] == 1)
         book["isbn"] = "i"
         undoManager.endUndoGrouping()
         context.processPendingChanges()
         #expect(undoManager.undoMenuItemTitle == "Undo Edit")
         context.undo()
-        #expect(book.integer("year") == nil && book.string("isbn") == nil)
+        #expect(book["year", as: Int64.self] == nil && book["isbn", as: String.self] == nil)
         #expect(undoManager.redoMenuItemTitle == "Redo Edit")
         context.redo()
-        #expect(book.integer("year") == 1 && book.string("isbn") == "i")
+        #expect(book["year", as: Int64.self] == 1 && book["isbn", as: String.self] == "i")
     }
 
     @Test(arguments: ContextArrangement.allCases, [false, true])
@@ -169,14 +169,14 @@ import Testing
             try (0..<5).map { _ in try new("Book") }, try (0..<3).map { _ in try new("Song") }
         )
         for (index, book) in books.enumerated() {
-            book["title"] = .string("\(index)")
-            book.setObject(try new("Cover"), forKey: "cover")
+            book["title"] = "\(index)"
+            book["cover"] = try new("Cover")
         }
-        author.setObjects([books[1], books[3]], forKey: "books")
-        shelf.setObjects(books, forKey: "books")
+        author["books"] = [books[1], books[3]]
+        shelf["books"] = books
         books[1].add(books[0], to: "sequels")
         books[1].add(books[1], to: "sequels")
-        list.setObjects(songs, forKey: "songs")
+        list["songs"] = songs
         try stack.save(context)
         let all = context.registeredObjects
         let ids = Set(all.map(\.objectID))

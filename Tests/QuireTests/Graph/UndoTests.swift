@@ -24,15 +24,15 @@ import Testing
         context.processPendingChanges()
         book["title"] = "three"
         context.undo()
-        #expect(book.string("title") == "two")
+        #expect(book["title", as: String.self] == "two")
         context.undo()
-        #expect(book.string("title") == "one")
-        #expect(book.integer("year") == nil)
+        #expect(book["title", as: String.self] == "one")
+        #expect(book["year", as: Int64.self] == nil)
         #expect(!context.hasChanges)
         context.redo()
         context.redo()
-        #expect(book.string("title") == "three")
-        #expect(book.integer("year") == 2)
+        #expect(book["title", as: String.self] == "three")
+        #expect(book["year", as: Int64.self] == 2)
         try stack.save(context)
         #expect(try stack.stored("Book", "title") == ["string(\"three\")"])
     }
@@ -44,13 +44,13 @@ import Testing
         context.processPendingChanges()
         let book = try context.insertObject(entityName: "Book")
         book["title"] = "B"
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         context.undo()
         #expect(author.objects("books").isEmpty)
         #expect(context.insertedObjects == [author])
         context.redo()
         #expect(author.objects("books") == [book])
-        #expect(book.string("title") == "B")
+        #expect(book["title", as: String.self] == "B")
     }
 
     @Test(arguments: ContextArrangement.allCases, [false, true])
@@ -62,7 +62,7 @@ import Testing
         tag["name"] = "T"
         let books = try ["x", "y", "z"].map { title in
             let book = try context.insertObject(entityName: "Book")
-            book["title"] = .string(title)
+            book["title"] = title
             author.add(book, to: "books")
             book.add(tag, to: "tags")
             return book
@@ -80,7 +80,7 @@ import Testing
         try stack.save(context)
         let other = stack.mainContext()
         let read = other.object(with: author.objectID)
-        #expect(read.string("name") == "A")
+        #expect(read["name", as: String.self] == "A")
         #expect(Set(read.objectIDs("books")) == Set(ids))
         #expect(Set(other.object(with: tag.objectID).objectIDs("books")) == Set(ids))
         context.redo()
@@ -107,7 +107,7 @@ import Testing
         let shelf = try context.insertObject(entityName: "Shelf")
         let books = try ["a", "b", "c"].map { title in
             let book = try context.insertObject(entityName: "Book")
-            book["title"] = .string(title)
+            book["title"] = title
             shelf.add(book, to: "books")
             return book
         }
@@ -128,11 +128,11 @@ import Testing
         undoManager.levelsOfUndo = 2
         let book = try context.insertObject(entityName: "Book")
         for year in 1...4 {
-            book["year"] = .integer(Int64(year))
+            book["year"] = Int64(year)
             context.processPendingChanges()
         }
         for _ in 0..<4 { context.undo() }
-        #expect(book.integer("year") == 2)
+        #expect(book["year", as: Int64.self] == 2)
         #expect(!undoManager.canUndo)
     }
 
@@ -143,16 +143,16 @@ import Testing
         context.processPendingChanges()
         undoManager.beginUndoGrouping()
         for year in 1...3 {
-            book["year"] = .integer(Int64(year))
+            book["year"] = Int64(year)
             context.processPendingChanges()
         }
         undoManager.setActionName("Set Year")
         undoManager.endUndoGrouping()
         context.processPendingChanges()
         context.undo()
-        #expect(book.integer("year") == nil)
+        #expect(book["year", as: Int64.self] == nil)
         context.redo()
-        #expect(book.integer("year") == 3)
+        #expect(book["year", as: Int64.self] == 3)
     }
 
     @Test func aNewChangeForgetsWhatCouldBeRedone() throws {
@@ -164,7 +164,7 @@ import Testing
         book["year"] = 2
         context.processPendingChanges()
         context.redo()
-        #expect(book.integer("year") == 2)
+        #expect(book["year", as: Int64.self] == 2)
     }
 
     @Test func theEventEndsAtTheNextTurnOfTheMainQueue() async throws {

@@ -26,13 +26,13 @@ import Testing
 
         override func validateForDelete() throws {
             try super.validateForDelete()
-            if string("isbn") == "keep" {
+            if self["isbn", as: String.self] == "keep" {
                 throw QuireError(.deleteDenied, "It must be kept.")
             }
         }
 
         private func validateDates() throws {
-            if let pages = integer("pages"), pages == 13 {
+            if let pages = self["pages", as: Int64.self], pages == 13 {
                 throw QuireError(.invalidValue, "Thirteen is no number of pages.")
             }
         }
@@ -133,7 +133,7 @@ import Testing
 
     @Test func longValuesAreShortened() throws {
         let item = try item()
-        item["code"] = .string(String(repeating: "A", count: 5000))
+        item["code"] = String(repeating: "A", count: 5000)
         let failure = try #require(failures().first)
         #expect(failure.message.count < 300)
         #expect(failure.subject.value?.hasSuffix("…”") == true)
@@ -199,7 +199,7 @@ import Testing
     @Test func denialListsAllThatBlocks() throws {
         let box = try context.insertObject(entityName: "Box")
         let items = try (0..<3).map { _ in try item() }
-        box.setObjects(items, forKey: "items")
+        box["items"] = items
         try context.save()
         context.delete(box)
         let error = try #require(#expect(throws: QuireError.self) { try context.save() })
@@ -262,7 +262,7 @@ import Testing
             try item.validateValue(&value, forKey: "count")
         }
         #expect(high?.subject.rule == .maximum)
-        #expect(item.integer("count") == nil)
+        #expect(item["count", as: Int64.self] == nil)
         #expect(throws: QuireError.self) { try item.validateValue(&value, forKey: "nothing") }
         item["count"] = 50
         #expect(throws: QuireError.self) { try item.validate() }

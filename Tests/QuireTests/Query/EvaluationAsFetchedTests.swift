@@ -51,13 +51,13 @@ import Testing
         ann["price"] = try AttributeValue(parsing: "10.1", as: .decimal)
         ann["active"] = true
         ann["code"] = try AttributeValue(parsing: Self.code, as: .uuid)
-        ann["seal"] = .binary(Data([1, 2]))
+        ann["seal"] = Data([1, 2])
         ann["place.city"] = "Bath"
         let book = try context.insertObject(entityName: "Book")
         book["year"] = 1950
-        book.setObject(ann, forKey: "author")
+        book["author"] = ann
         let bob = try context.insertObject(entityName: "Poet")
-        bob.setObject(ann, forKey: "friend")
+        bob["friend"] = ann
         try context.save()
         return (context, [ann, bob], folder)
     }
@@ -159,7 +159,7 @@ import Testing
         defer { withExtendedLifetime(folder) {} }
         let eve = try context.insertObject(entityName: "Poet")
         eve["since"] = try AttributeValue(parsing: "1900-01-01", as: .date)
-        eve.setObject(people[0], forKey: "friend")
+        eve["friend"] = people[0]
         for format in [
             "since == '1900-01-01'", "friend == 'ANN'", "entity.name == 'Poet'",
             "entity.name == 'Person'", "friend.entity.name == 'Person'",
@@ -176,10 +176,10 @@ import Testing
         defer { withExtendedLifetime((context, folder)) {} }
         let predicate = try QueryPredicate(format: "since <= now()")
         for _ in 0..<3 {
-            people[1]["since"] = .date(Date())
+            people[1]["since"] = Date()
             #expect(try predicate.evaluate(with: people[1]))
         }
-        people[1]["since"] = .date(Date(timeIntervalSinceNow: 60))
+        people[1]["since"] = Date(timeIntervalSinceNow: 60)
         #expect(try !predicate.evaluate(with: people[1]))
     }
 

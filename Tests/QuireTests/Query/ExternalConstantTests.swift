@@ -30,7 +30,7 @@ import Testing
         try origin.addPersistentStore(description)
         let context = ManagedObjectContext.mainQueue(coordinator: origin)
         let cover = try context.insertObject(entityName: "Cover")
-        cover["image"] = .binary(Self.bytes)
+        cover["image"] = Self.bytes
         try context.save()
         owner = cover.objectID.uriRepresentation
         context.reset()
@@ -52,8 +52,8 @@ import Testing
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         for rank in 1...2 {
             let cover = try context.insertObject(entityName: "Cover")
-            cover["rank"] = .integer(Int64(rank))
-            cover["small"] = rank == 1 ? .binary(Self.bytes) : .null
+            cover["rank"] = Int64(rank)
+            cover["small"] = rank == 1 ? Self.bytes : nil
             try context.save()
         }
         return context
@@ -72,10 +72,14 @@ import Testing
                 format: format,
                 arguments: Array(repeating: value, count: format.split(separator: "%").count - 1))
             let request = FetchSpecification("Cover", predicate: predicate)
-            let found = try context.fetch(FetchRequest<ManagedObject>(request)).map { $0["rank"] }
-            #expect(found == expected.map { .integer(Int64($0)) }, "\(format)")
+            let found = try context.fetch(FetchRequest<ManagedObject>(request)).map {
+                $0["rank", as: Int.self]
+            }
+            #expect(found == expected, "\(format)")
             let all = try context.fetch(FetchRequest("Cover"))
-            let evaluated = try all.filter { try predicate.evaluate(with: $0) }.map { $0["rank"] }
+            let evaluated = try all.filter { try predicate.evaluate(with: $0) }.map {
+                $0["rank", as: Int.self]
+            }
             #expect(evaluated == found, "\(format)")
         }
     }
@@ -120,8 +124,8 @@ import Testing
             }
         }
         context.reset()
-        let small = try context.fetch(FetchRequest("Cover")).map { $0["small"] }
-        #expect(small == [.binary(Self.bytes), .null])
+        let small = try context.fetch(FetchRequest("Cover")).map { $0["small", as: Data.self] }
+        #expect(small == [Self.bytes, nil])
     }
 
     /// Values in files of the objects tested are not compared, and are not read to see whether they are there.
@@ -129,7 +133,7 @@ import Testing
     func thoseOfTheObjectsTestedAreRefused(_ kind: StoreType) throws {
         let context = try covers(kind)
         let first = try context.fetch(FetchRequest("Cover"))[0]
-        first["image"] = .binary(Self.bytes)
+        first["image"] = Self.bytes
         try context.save()
         for format in [
             "image == small", "small IN {image}", "small BETWEEN {image, image}",

@@ -25,25 +25,27 @@ import Testing
     @Test func aSumIsFollowedWhereItsValuesChange() throws {
         let authors = try ["a", "b"].map {
             let author = try context.insertObject(entityName: "Author")
-            author["name"] = .string($0)
+            author["name"] = $0
             return author
         }
         let books = try authors.map {
             let book = try context.insertObject(entityName: "Book")
             book["pages"] = 1
-            book.setObject($0, forKey: "author")
+            book["author"] = $0
             return book
         }
         let controller = try controller(
             FetchRequest("Author", sortOrderings: [SortOrdering("pages"), SortOrdering("name")]))
-        func names() -> [String?]? { controller.fetchedObjects?.map { $0.string("name") } }
+        func names() -> [String?]? {
+            controller.fetchedObjects?.map { $0["name", as: String.self] }
+        }
         #expect(names() == ["a", "b"])
         books[0]["pages"] = 2
         context.processPendingChanges()
         #expect(names() == ["b", "a"])
         try context.save()
         #expect(names() == ["b", "a"])
-        books[0].setObject(authors[1], forKey: "author")
+        books[0]["author"] = authors[1]
         context.processPendingChanges()
         #expect(names() == ["a", "b"])
         context.rollback()
@@ -54,7 +56,7 @@ import Testing
         let author = try context.insertObject(entityName: "Author")
         author["name"] = "a"
         let book = try context.insertObject(entityName: "Book")
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         try context.save()
         let controller = try controller(
             FetchRequest(

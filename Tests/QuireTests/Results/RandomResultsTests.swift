@@ -111,7 +111,7 @@ import Testing
                 let book = try context.insertObject(entityName: "Book")
                 book["title"] = text()
                 book["year"] = number()
-                book.setObject(try pick("Author", in: context), forKey: "author")
+                book["author"] = try pick("Author", in: context)
                 if let tag = try pick("Tag", in: context) { book.add(tag, to: "tags") }
             case 5:
                 let author = try context.insertObject(entityName: "Author")
@@ -120,13 +120,13 @@ import Testing
             case 6:
                 count += 1
                 let tag = try context.insertObject(entityName: "Tag")
-                tag["name"] = .string("\(Bool.random(using: &random) ? "a" : "b")\(count)")
+                tag["name"] = "\(Bool.random(using: &random) ? "a" : "b")\(count)"
             case 7: try pick("Book", in: context)?["title"] = text()
             case 8, 9: try pick("Book", in: context)?["year"] = number()
             case 10, 11:
                 let author =
                     Bool.random(using: &random) ? try pick("Author", in: context) : nil
-                try pick("Book", in: context)?.setObject(author, forKey: "author")
+                try pick("Book", in: context)?["author"] = author
             case 12: try pick("Author", in: context)?["name"] = text()
             case 13: try pick("Author", in: context)?["born"] = number()
             case 14:
@@ -140,8 +140,8 @@ import Testing
                 }
             case 15:
                 count += 1
-                try pick("Tag", in: context)?["name"] = .string(
-                    "\(Bool.random(using: &random) ? "a" : "b")\(count)")
+                try pick("Tag", in: context)?["name"] =
+                    "\(Bool.random(using: &random) ? "a" : "b")\(count)"
             case 16: if let book = try pick("Book", in: context) { context.delete(book) }
             case 17:
                 guard Int.random(in: 0..<4, using: &random) == 0 else { return }
@@ -284,7 +284,7 @@ import Testing
             guard let section = question.section else { return "" }
             let keys = section.split(separator: ".").map(String.init)
             let owner = keys.count == 1 ? object : object.object(keys[0])
-            return owner?[keys[keys.count - 1]].text(as: .string) ?? ""
+            return owner?[keys[keys.count - 1], as: AttributeValue.self].text(as: .string) ?? ""
         }
     }
 

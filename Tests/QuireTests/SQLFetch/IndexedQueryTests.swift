@@ -52,12 +52,12 @@ import Testing
             place["name"] = Self.text(&random)
             place["latitude"] = Self.coordinate(&random)
             place["longitude"] = Self.coordinate(&random)
-            place["height"] = .integer(Int64(number))
+            place["height"] = Int64(number)
             for _ in 0..<(number % 4) {
                 let review = try context.insertObject(entityName: "Review")
                 review["text"] = Self.text(&random)
                 review["title"] = Self.text(&random)
-                review.setObject(place, forKey: "place")
+                review["place"] = place
             }
         }
         try context.save()

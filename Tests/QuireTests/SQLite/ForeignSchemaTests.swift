@@ -75,10 +75,10 @@ import Testing
         let context = ManagedObjectContext.mainQueue(
             coordinator: PersistentStoreCoordinator(store: store))
         let place = try context.insertObject(entityName: "Place")
-        place["name"] = .string(name)
-        place["latitude"] = .double(47)
-        place["longitude"] = .double(8)
-        try context.insertObject(entityName: "Stop").setObject(place, forKey: "place")
+        place["name"] = name
+        place["latitude"] = 47
+        place["longitude"] = 8
+        try context.insertObject(entityName: "Stop")["place"] = place
         try context.save()
     }
 
@@ -106,8 +106,8 @@ import Testing
             let context = ManagedObjectContext.mainQueue(
                 coordinator: PersistentStoreCoordinator(store: store))
             let places = try context.fetch(FetchRequest("Place"))
-            places[0]["latitude"] = .double(50)
-            places[0]["kind"] = .integer(2)
+            places[0]["latitude"] = 50
+            places[0]["kind"] = 2
             if places.count > 2 { context.delete(places[1]) }
             try context.save()
             #expect(try store.integrityProblems() == [])
@@ -299,7 +299,7 @@ import Testing
         expectRefusal { try store.setMetadata(.string("x"), forKey: "x") }
         let context = ManagedObjectContext.mainQueue(
             coordinator: PersistentStoreCoordinator(store: store))
-        try context.fetch(FetchRequest("Place"))[0]["kind"] = .integer(3)
+        try context.fetch(FetchRequest("Place"))[0]["kind"] = 3
         expectRefusal { try context.save() }
         let report = try StoreCheck.run(store)
         #expect(report.problems.count == 1)

@@ -56,7 +56,7 @@ import Testing
                 let search = try TextSearch(query)
                 let expected = try Set(
                     context.fetch(FetchRequest("Letter"))
-                        .filter { search.matches($0.string("text") ?? "") }
+                        .filter { search.matches($0["text", as: String.self] ?? "") }
                         .map(\.objectID.primaryKey))
                 let expression = try #require(search.matchExpression(in: [column]))
                 let found = try store.read { connection in

@@ -43,7 +43,7 @@ import Testing
     private func context() -> ManagedObjectContext { .mainQueue(coordinator: coordinator) }
 
     private func stored(_ key: String) throws -> [AttributeValue] {
-        try context().fetch(FetchRequest("Item")).map { $0[key] }
+        try context().fetch(FetchRequest("Item")).map { $0[key, as: AttributeValue.self] }
     }
 
     private func decimal(_ text: String) throws -> AttributeValue {
@@ -57,7 +57,9 @@ import Testing
         item["price"] = try decimal(text)
         try context.save()
         context.reset()
-        #expect(try context.fetch(FetchRequest("Item"))[0]["price"] == decimal(text))
+        #expect(
+            try context.fetch(FetchRequest("Item"))[0]["price", as: AttributeValue.self]
+                == decimal(text))
     }
 
     @Test(arguments: inexact)
@@ -109,7 +111,9 @@ import Testing
         item["price"] = try decimal(Self.inexact[0])
         try context.save()
         context.reset()
-        #expect(try context.fetch(FetchRequest("Item"))[0]["price"] == decimal(Self.inexact[0]))
+        #expect(
+            try context.fetch(FetchRequest("Item"))[0]["price", as: AttributeValue.self]
+                == decimal(Self.inexact[0]))
         var target = PersistentStoreDescription(path: folder.path("b.sqlite"))
         target.sqliteOptions.refusesInexactDecimals = true
         let error = #expect(throws: QuireError.self) {
@@ -134,7 +138,9 @@ import Testing
         item["price"] = try decimal(text)
         try context.save()
         context.reset()
-        #expect(try context.fetch(FetchRequest("Item"))[0]["price"] == decimal(rounded))
+        #expect(
+            try context.fetch(FetchRequest("Item"))[0]["price", as: AttributeValue.self]
+                == decimal(rounded))
     }
 
     /// What a store computes has the digits that it keeps.
@@ -144,12 +150,13 @@ import Testing
         for price in ["123456789012345", "0.0000123456789"] {
             let item = try context.insertObject(entityName: "Item")
             item["price"] = try decimal(price)
-            item.setObject(box, forKey: "box")
+            item["box"] = box
         }
         try context.save()
         context.reset()
         #expect(
-            try context.fetch(FetchRequest("Box"))[0]["total"] == decimal("123456789012345"))
+            try context.fetch(FetchRequest("Box"))[0]["total", as: AttributeValue.self]
+                == decimal("123456789012345"))
     }
 
     private func expectRefused(_ error: QuireError?, _ id: ManagedObjectID?) throws {

@@ -39,7 +39,7 @@ struct ProtectedStoreTests {
             coordinator: PersistentStoreCoordinator(store: store))
         for name in names {
             let author = try context.insertObject(entityName: "Author")
-            author["name"] = .string(Self.canary + name)
+            author["name"] = Self.canary + name
         }
         try context.save()
     }
@@ -120,7 +120,7 @@ struct ProtectedStoreTests {
         #expect(try openCount == (protection == .complete ? 1 : before))
         try await domain.unlock(keyFile: folder.path("key"))
         context.refresh(author, mergeChanges: false)
-        #expect("\(author["name"])".contains(Self.canary))
+        #expect("\(author["name", as: AttributeValue.self])".contains(Self.canary))
         try coordinator.close()
     }
 
@@ -258,7 +258,7 @@ struct ProtectedAtomicStoreTests {
         #expect(spooled.range(of: Data(Self.canary.utf8)) == nil)
         try film.setExternalData(value, forKey: "video")
         try context.save()
-        #expect(film.binary("video") == video)
+        #expect(film["video", as: Data.self] == video)
         try coordinator.close()
     }
 
@@ -272,7 +272,7 @@ struct ProtectedAtomicStoreTests {
                 managedObjectModel: FixtureModels.library)
             try coordinator.addPersistentStore(description)
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
-            try context.insertObject(entityName: "Author")["name"] = .string(Self.canary)
+            try context.insertObject(entityName: "Author")["name"] = Self.canary
             try context.save()
             try coordinator.close()
             return try StoreFile(at: folder.path(name))
@@ -327,11 +327,12 @@ struct ProtectedAtomicStoreTests {
             return (coordinator, .mainQueue(coordinator: coordinator))
         }
         func use(_ context: ManagedObjectContext) throws {
-            try context.insertObject(entityName: "Author")["name"] = .string(Self.canary)
+            try context.insertObject(entityName: "Author")["name"] = Self.canary
             try context.save()
             context.reset()
             #expect(
-                try context.fetch(FetchRequest("Author")).first?["name"] == .string(Self.canary))
+                try context.fetch(FetchRequest("Author")).first?["name", as: AttributeValue.self]
+                    == .string(Self.canary))
         }
         let (kept, context) = try open("kept", domain)
         try use(context)
@@ -379,7 +380,7 @@ struct ProtectedAtomicStoreTests {
         }
         let (coordinator, context) = try open()
         for name in ["one", "two"] {
-            try context.insertObject(entityName: "Author")["name"] = .string(Self.canary + name)
+            try context.insertObject(entityName: "Author")["name"] = Self.canary + name
             try context.save()
             let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
             #expect(bytes.range(of: Data(Self.canary.utf8)) == nil)

@@ -25,7 +25,7 @@ import Testing
         let context = PrivateQueueContext(
             coordinator: PersistentStoreCoordinator(store: store))
         try context.performAndWait {
-            try $0.insertObject(entityName: "Place")["name"] = .string(name)
+            try $0.insertObject(entityName: "Place")["name"] = name
             try $0.save()
         }
         try store.close()

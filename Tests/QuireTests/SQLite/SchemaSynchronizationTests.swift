@@ -50,9 +50,9 @@ import Testing
             coordinator: PersistentStoreCoordinator(store: store))
         for index in 0..<20 {
             let place = try context.insertObject(entityName: index % 3 == 0 ? "Town" : "Place")
-            place["name"] = .string("place \(index)")
-            place["latitude"] = index == 7 ? .null : .double(Double(index))
-            place["longitude"] = .double(Double(-index))
+            place["name"] = "place \(index)"
+            place["latitude"] = index == 7 ? nil : Double(index)
+            place["longitude"] = Double(-index)
         }
         try context.save()
         try store.close()

@@ -7,7 +7,7 @@ internal import Dispatch
 ///
 /// ```swift
 /// let titles = try await background.perform { context in
-///     try context.fetch(FetchRequest("Book")).map { $0.string("title") ?? "" }
+///     try context.fetch(FetchRequest("Book")).map { $0["title", as: String.self] ?? "" }
 /// }
 /// ```
 ///

@@ -18,11 +18,6 @@ extension ManagedObject {
     }
 
     /// Sets the destination of a to-one relationship, and its inverse.
-    public final func setObject(_ object: ManagedObject?, forKey key: String) {
-        trapping { try setObject(object, through: relationship(key, toMany: false)) }
-    }
-
-    /// Sets the destination of a to-one relationship, and its inverse.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or `notFound` if it, or
     ///   this one, does not exist.
@@ -93,11 +88,6 @@ extension ManagedObject {
     /// Removes an object from a to-many relationship, and clears the inverse.
     public final func remove(_ object: ManagedObject, from key: String) {
         trapping { try remove(object, through: relationship(key, toMany: true)) }
-    }
-
-    /// Sets the objects of a to-many relationship, in this order if it is ordered.
-    public final func setObjects(_ objects: [ManagedObject], forKey key: String) {
-        trapping { try setObjects(objects, through: relationship(key, toMany: true)) }
     }
 
     /// Adds an object to a to-many relationship, at a position if it is ordered, else last.

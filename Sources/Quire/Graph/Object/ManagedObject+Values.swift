@@ -1,32 +1,11 @@
-public import Foundation
 internal import OrderedCollections
 
 extension ManagedObject {
     /// The value of an attribute, or the destination's identifier of a to-one relationship.
     ///
-    /// Traps if the key names neither, or the new value is of the wrong type. A change refused because an object does not exist
-    /// is reported as the context's ``ManagedObjectContext/lastFaultError``.
-    public final subscript(key: String) -> AttributeValue {
-        get {
-            do {
-                return try value(forKey: key)
-            } catch let error as QuireError where error.code == .unknownKey {
-                preconditionFailure(error.message)
-            } catch {
-                context?.reportFault(error)
-                return .null
-            }
-        }
-        set {
-            trapping { try setValue(newValue, forKey: key) }
-        }
-    }
-
-    /// The value of an attribute, or the destination's identifier of a to-one relationship.
-    ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, or errors of reading the store or the value's
     ///   file.
-    public final func value(forKey key: String) throws -> AttributeValue {
+    public final func attributeValue(forKey key: String) throws -> AttributeValue {
         switch try entity.requireProperty(key) {
         case .attribute(let slot): return try readValue(at: slot)
         case .composite(let slots):
@@ -56,7 +35,7 @@ extension ManagedObject {
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, `invalidValue` if the value is of the wrong
     ///   type, or `notFound` if there is no such object or it, or this one, was deleted.
-    public final func setValue(_ value: AttributeValue, forKey key: String) throws {
+    public final func setAttributeValue(_ value: AttributeValue, forKey key: String) throws {
         switch try entity.requireProperty(key) {
         case .attribute(let slot): try setValue(value, at: slot)
         case .composite(let slots):
@@ -97,65 +76,6 @@ extension ManagedObject {
         if case .composite(let existing)? = elements[first] { inner = existing }
         set(value, at: path.dropFirst(), in: &inner)
         elements[first] = .composite(inner)
-    }
-}
-
-// MARK: - Typed getters
-
-/// Each returns `nil` if there is no value or the attribute is of another type, and traps if the key names no attribute.
-extension ManagedObject {
-    /// The text of an attribute.
-    public final func string(_ key: String) -> String? {
-        if case .string(let string) = self[key] { return string }
-        return nil
-    }
-
-    /// The integer of an attribute.
-    public final func integer(_ key: String) -> Int64? {
-        if case .integer(let integer) = self[key] { return integer }
-        return nil
-    }
-
-    /// The floating-point number of an attribute.
-    public final func double(_ key: String) -> Double? {
-        if case .double(let double) = self[key] { return double }
-        return nil
-    }
-
-    /// The truth value of an attribute.
-    public final func boolean(_ key: String) -> Bool? {
-        if case .boolean(let boolean) = self[key] { return boolean }
-        return nil
-    }
-
-    /// The decimal number of an attribute.
-    public final func decimal(_ key: String) -> Decimal? {
-        if case .decimal(let decimal) = self[key] { return decimal }
-        return nil
-    }
-
-    /// The date of an attribute.
-    public final func date(_ key: String) -> Date? {
-        if case .date(let date) = self[key] { return date }
-        return nil
-    }
-
-    /// The bytes of an attribute, read from their file if they are kept in one.
-    public final func binary(_ key: String) -> Data? {
-        if case .binary(let data) = self[key] { return data }
-        return nil
-    }
-
-    /// The UUID of an attribute.
-    public final func uuid(_ key: String) -> UUID? {
-        if case .uuid(let uuid) = self[key] { return uuid }
-        return nil
-    }
-
-    /// The URI of an attribute.
-    public final func uri(_ key: String) -> URL? {
-        if case .uri(let uri) = self[key] { return uri }
-        return nil
     }
 }
 
@@ -335,12 +255,10 @@ extension ManagedObject {
 
 /// Primitive accessors for subclasses' own accessors and life-cycle methods, and the state of faults.
 extension ManagedObject {
-    /// The value of an attribute, or the destination's identifier of a to-one relationship.
+    /// The value of a property.
     ///
     /// - Throws: As ``value(forKey:)``, to which it is equal: there is no accessor in between.
-    public final func primitiveValue(forKey key: String) throws -> AttributeValue {
-        try value(forKey: key)
-    }
+    public final func primitiveValue(forKey key: String) throws -> Any? { try value(forKey: key) }
 
     /// Sets an attribute so that it is saved, without undo and without notifying observers; ``willSave()`` is not called again
     /// for it.
@@ -350,14 +268,15 @@ extension ManagedObject {
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, or `invalidValue` if the value is of the
     ///   wrong type. A relationship is refused, because its inverse would not be maintained.
-    public final func setPrimitiveValue(_ value: AttributeValue, forKey key: String) throws {
+    public final func setPrimitiveValue(_ value: Any?, forKey key: String) throws {
         guard case .attribute(let index) = try entity.requireProperty(key) else {
             throw QuireError(
                 .unknownKey,
                 "“\(key)” of \(entity.name) is no single attribute and has no primitive value to set.",
                 subject: .init(entity: entity.name, property: key))
         }
-        let value = try entity.slots[index].coerce(value, in: entity)
+        let value = try entity.slots[index].coerce(
+            attributeValue(value, forKey: key), in: entity)
         if state.contains(.discarded) { throw goneError(key) }
         let context = requireContext()
         context.willChange(self)

@@ -3,8 +3,8 @@
 /// ```swift
 /// let book = try context.insertObject(entityName: "Book")
 /// book["title"] = "Emma"
-/// book.setObject(austen, forKey: "author")        // austen.objects("books") now has it too
-/// print(book.string("title") ?? "untitled")
+/// book["author"] = austen        // austen.objects("books") now has it too
+/// print(book["title", as: String.self] ?? "untitled")
 /// ```
 ///
 /// An object belongs to one context and is used on that context's queue only; pass its ``objectID`` to other queues. An object
@@ -366,7 +366,7 @@ extension ManagedObject: QuerySubject {
         case .relationship(let found): index = found
         // Of a value in a file only its presence matters.
         case .attribute(let slot): return .value(try readNotedValue(at: slot))
-        default: return .value(try value(forKey: key))
+        default: return .value(try attributeValue(forKey: key))
         }
         let relationship = entity.relationships[index]
         let context = requireContext()

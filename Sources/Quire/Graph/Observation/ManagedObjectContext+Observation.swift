@@ -6,7 +6,7 @@ extension ManagedObjectContext: Observable {
     ///
     /// ```swift
     /// withObservationTracking {
-    ///     label.text = book.string("title") ?? ""
+    ///     label.text = book["title", as: String.self] ?? ""
     /// } onChange: {
     ///     Task { @MainActor in redraw() }
     /// }

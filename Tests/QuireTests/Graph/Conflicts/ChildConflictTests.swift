@@ -40,18 +40,18 @@ import Testing
         try second.save()
         try saveAll(first)
         let read = fresh.object(with: book.objectID)
-        #expect(read.string("title") == "first")
-        #expect(read.integer("year") == 2)
+        #expect(read["title", as: String.self] == "first")
+        #expect(read["year", as: Int64.self] == 2)
     }
 
     @Test func aToOneChangedInBothChildrenStaysSymmetricInTheParent() throws {
         let authors = try ["a", "b", "c"].map { try new("Author", ["name": .string($0)]) }
         let book = try new("Book", ["title": "x"])
-        book.setObject(authors[0], forKey: "author")
+        book["author"] = authors[0]
         try saveAll(first)
         let theirs = second.object(with: book.objectID)
-        theirs.setObject(second.object(with: authors[1].objectID), forKey: "author")
-        book.setObject(authors[2], forKey: "author")
+        theirs["author"] = second.object(with: authors[1].objectID)
+        book["author"] = authors[2]
         try second.save()
         try first.save()
         let ids = authors.map(\.objectID)

@@ -66,11 +66,11 @@ import Testing
         stored["age"] = 40
         stored["note"] = "stored"
         let theirPet = try rivals.there.insertObject(entityName: "Pet")
-        theirPet.setObject(stored, forKey: "owner")
+        theirPet["owner"] = stored
         try rivals.there.save()
         let person = try rivals.new("Person", ["email": "a@b", "age": 41, "first": "F"])
         let pet = try rivals.new("Pet", ["name": "P"])
-        pet.setObject(person, forKey: "owner")
+        pet["owner"] = person
         let club = try rivals.new("Club", ["name": "C"])
         club.add(person, to: "members")
         try rivals.save()
@@ -79,15 +79,18 @@ import Testing
         #expect(people.map(\.objectID) == [stored.objectID])
         let read = try #require(people.first)
         if policy === MergePolicy.rollback {
-            #expect(read.integer("age") == 40)
-            #expect(read.string("first") == nil)
+            #expect(read["age", as: Int64.self] == 40)
+            #expect(read["first", as: String.self] == nil)
             #expect(read.objectIDs("pets") == [theirPet.objectID])
             #expect(fresh.object(with: club.objectID).objectIDs("members").isEmpty)
         } else {
             #expect(
-                read.integer("age") == (policy === MergePolicy.mergeByPropertyStoreTrump ? 40 : 41))
-            #expect(read.string("first") == "F")
-            #expect(read.string("note") == (policy === MergePolicy.overwrite ? nil : "stored"))
+                read["age", as: Int64.self]
+                    == (policy === MergePolicy.mergeByPropertyStoreTrump ? 40 : 41))
+            #expect(read["first", as: String.self] == "F")
+            #expect(
+                read["note", as: String.self] == (policy === MergePolicy.overwrite ? nil : "stored")
+            )
             #expect(Set(read.objectIDs("pets")) == [theirPet.objectID, pet.objectID])
             #expect(
                 fresh.object(with: club.objectID).objectIDs("members") == [stored.objectID])
@@ -107,14 +110,14 @@ import Testing
         let stored = try rivals.there.insertObject(entityName: "Person")
         stored["email"] = "a@b"
         let theirPet = try rivals.there.insertObject(entityName: "Pet")
-        theirPet.setObject(stored, forKey: "owner")
+        theirPet["owner"] = stored
         try rivals.there.save()
         person["email"] = "a@b"
         person["age"] = 2
         try rivals.save()
         let read = try #require(try rivals.stored(person))
-        #expect(read.string("email") == (policy.prefersStore ? "old" : "a@b"))
-        #expect(read.integer("age") == 2)
+        #expect(read["email", as: String.self] == (policy.prefersStore ? "old" : "a@b"))
+        #expect(read["age", as: Int64.self] == 2)
         #expect((try rivals.stored(stored) != nil) == policy.prefersStore)
         let owner = try rivals.stored(theirPet)?.object("owner")?.objectID
         #expect(owner == (policy.prefersStore ? stored.objectID : person.objectID))
@@ -132,7 +135,7 @@ import Testing
         try rivals.save()
         let people = try rivals.stack.mainContext().fetch(FetchRequest("Person"))
         #expect(people.count == 1)
-        #expect(people.first?.integer("age") == (policy.prefersStore ? 1 : 3))
+        #expect(people.first?["age", as: Int64.self] == (policy.prefersStore ? 1 : 3))
         if !rivals.isNested { try rivals.expectWhole(rivals.here) }
     }
 
@@ -157,7 +160,7 @@ import Testing
         try rivals.expectWhole(rivals.stack.mainContext())
         let fresh = rivals.stack.mainContext()
         let people = try fresh.fetch(FetchRequest("Person"))
-        let found = try #require(people.first { $0.string("email") == "a@b" })
+        let found = try #require(people.first { $0["email", as: String.self] == "a@b" })
         if policy.prefersStore {
             #expect(people.count == 2 && found.objectID == stored.objectID)
         } else {
@@ -174,9 +177,10 @@ import Testing
         let rivals = try rivals(.context)
         let people = try ["a", "b", "c"].map { try rivals.new("Person", ["email": .string($0)]) }
         try rivals.save()
-        for (person, email) in zip(people, ["b", "c", "a"]) { person["email"] = .string(email) }
+        for (person, email) in zip(people, ["b", "c", "a"]) { person["email"] = email }
         try rivals.save()
-        #expect(try people.map { try rivals.stored($0)?.string("email") } == ["b", "c", "a"])
+        #expect(
+            try people.map { try rivals.stored($0)?["email", as: String.self] } == ["b", "c", "a"])
         people[0]["email"] = "d"
         _ = try rivals.new("Person", ["email": "b"])
         try rivals.save()
@@ -224,7 +228,8 @@ import Testing
             #expect(rivals.here.insertedObjects == [person])
         } else {
             try rivals.save()
-            #expect(try rivals.stored(stored)?.integer("age") == (kind == .overwrite ? 41 : 40))
+            #expect(
+                try rivals.stored(stored)?["age", as: Int64.self] == (kind == .overwrite ? 41 : 40))
         }
     }
 }

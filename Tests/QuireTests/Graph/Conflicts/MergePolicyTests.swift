@@ -13,12 +13,12 @@ import Testing
         book["title"] = "ours"
         try rivals.save()
         let expected = policy.prefersStore ? "theirs" : "ours"
-        #expect(try rivals.stored(book)?.string("title") == expected)
-        if !rivals.isNested { #expect(book.string("title") == expected) }
+        #expect(try rivals.stored(book)?["title", as: String.self] == expected)
+        if !rivals.isNested { #expect(book["title", as: String.self] == expected) }
         #expect(!rivals.here.hasChanges)
         book["title"] = "again"
         try rivals.save()
-        #expect(try rivals.stored(book)?.string("title") == "again")
+        #expect(try rivals.stored(book)?["title", as: String.self] == "again")
     }
 
     @Test(arguments: RivalKind.allCases, MergePolicy.resolving)
@@ -31,8 +31,9 @@ import Testing
         book["title"] = "ours"
         try rivals.save()
         let stored = try #require(try rivals.stored(book))
-        #expect(stored.string("title") == (policy === MergePolicy.rollback ? "old" : "ours"))
-        #expect(stored.integer("year") == (policy === MergePolicy.overwrite ? 1 : 2))
+        #expect(
+            stored["title", as: String.self] == (policy === MergePolicy.rollback ? "old" : "ours"))
+        #expect(stored["year", as: Int64.self] == (policy === MergePolicy.overwrite ? 1 : 2))
         if !rivals.isNested { try rivals.expectWhole(rivals.here) }
     }
 
@@ -41,7 +42,7 @@ import Testing
         let rivals = try Rivals(kind, policy: policy)
         let author = try rivals.new("Author", ["name": "A"])
         let book = try rivals.new("Book", ["title": "old", "year": 1])
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         try rivals.save()
         rivals.there.delete(rivals.theirs(book))
         try rivals.there.save()
@@ -58,8 +59,8 @@ import Testing
                 #expect(author.objects("books").isEmpty)
             }
         } else {
-            #expect(stored?.string("title") == "ours")
-            #expect(stored?.integer("year") == 1)
+            #expect(stored?["title", as: String.self] == "ours")
+            #expect(stored?["year", as: Int64.self] == 1)
             #expect(stored?.object("author")?.objectID == author.objectID)
             #expect(author.objects("books") == [book])
         }
@@ -71,7 +72,7 @@ import Testing
         let rivals = try Rivals(kind, policy: policy)
         let author = try rivals.new("Author", ["name": "A"])
         let books = try ["x", "y"].map { try rivals.new("Book", ["title": .string($0)]) }
-        for book in books { book.setObject(author, forKey: "author") }
+        for book in books { book["author"] = author }
         let tag = try rivals.new("Tag", ["name": "T"])
         tag.add(books[0], to: "books")
         try rivals.save()
@@ -81,12 +82,12 @@ import Testing
         try rivals.save()
         let stored = try rivals.stored(author)
         if policy.prefersStore {
-            #expect(stored?.string("name") == "B")
+            #expect(stored?["name", as: String.self] == "B")
             #expect(stored?.objectIDs("books").count == 2)
             #expect(try rivals.stored(tag)?.objectIDs("books") == [books[0].objectID])
             if !rivals.isNested {
                 #expect(!author.isDeleted)
-                #expect(author.string("name") == "B")
+                #expect(author["name", as: String.self] == "B")
                 #expect(books[0].object("author") === author)
                 #expect(tag.objects("books") == [books[0]])
             }
@@ -102,7 +103,7 @@ import Testing
         let rivals = try Rivals(kind, policy: policy)
         let author = try rivals.new("Author", ["name": "A"])
         let book = try rivals.new("Book", ["title": "x"])
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         try rivals.save()
         rivals.there.delete(rivals.theirs(author))
         try rivals.there.save()
@@ -132,7 +133,7 @@ import Testing
         shelf.add(mine, to: "books")  // b a c e
         try rivals.save()
         let stored = try #require(try rivals.stored(shelf))
-        let titles = stored.objects("books").compactMap { $0.string("title") }.joined()
+        let titles = stored.objects("books").compactMap { $0["title", as: String.self] }.joined()
         #expect(titles == (policy.prefersStore ? "cdabe" : "bacde"))
         if !rivals.isNested { try rivals.expectWhole(rivals.here) }
     }
@@ -142,12 +143,12 @@ import Testing
         let rivals = try Rivals(kind, policy: policy)
         let authors = try ["a", "b", "c"].map { try rivals.new("Author", ["name": .string($0)]) }
         let book = try rivals.new("Book", ["title": "x"])
-        book.setObject(authors[0], forKey: "author")
+        book["author"] = authors[0]
         try rivals.save()
         for author in authors { #expect(author.objects("books").count < 2) }
-        rivals.theirs(book).setObject(rivals.theirs(authors[1]), forKey: "author")
+        rivals.theirs(book)["author"] = rivals.theirs(authors[1])
         try rivals.there.save()
-        book.setObject(authors[2], forKey: "author")
+        book["author"] = authors[2]
         try rivals.save()
         let expected = policy.prefersStore ? authors[1] : authors[2]
         #expect(try rivals.stored(book)?.object("author")?.objectID == expected.objectID)
@@ -164,11 +165,11 @@ import Testing
     func oneToOneChangedOnBothSidesStaysSymmetric(kind: RivalKind, policy: MergePolicy) throws {
         let rivals = try Rivals(kind, policy: policy)
         let people = try ["a", "b", "c"].map { try rivals.new("Person", ["name": .string($0)]) }
-        people[0].setObject(people[1], forKey: "spouse")
+        people[0]["spouse"] = people[1]
         try rivals.save()
-        rivals.theirs(people[0]).setObject(rivals.theirs(people[2]), forKey: "spouse")
+        rivals.theirs(people[0])["spouse"] = rivals.theirs(people[2])
         try rivals.there.save()
-        people[0].setObject(nil, forKey: "spouse")
+        people[0]["spouse"] = nil
         try rivals.save()
         if !rivals.isNested { try rivals.expectWhole(rivals.here) }
         let stored = try rivals.stored(people[0])?.object("spouse")
@@ -185,7 +186,7 @@ import Testing
         rivals.there.delete(rivals.theirs(author))
         try rivals.there.save()
         let book = try rivals.new("Book", ["title": "x"])
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         try rivals.save()
         let stored = try #require(try rivals.stored(book))
         #expect(
@@ -201,7 +202,7 @@ import Testing
         _ = author.objects("books")
         let theirBook = try rivals.there.insertObject(entityName: "Book")
         theirBook["title"] = "x"
-        theirBook.setObject(rivals.theirs(author), forKey: "author")
+        theirBook["author"] = rivals.theirs(author)
         try rivals.there.save()
         rivals.here.delete(author)
         try rivals.save()
@@ -255,13 +256,13 @@ import Testing
             $0.subject.object == books[0].objectID.uriRepresentation
         }
         #expect(failure?.subject.property == "title")
-        #expect(books[0].string("title") == "ours")
+        #expect(books[0]["title", as: String.self] == "ours")
         #expect(Set(rivals.here.updatedObjects) == Set(books))
         #expect(rivals.here.deletedObjects == [author])
-        #expect(try rivals.stored(books[2])?.string("title") == "old 3")
+        #expect(try rivals.stored(books[2])?["title", as: String.self] == "old 3")
         rivals.set(.mergeByPropertyObjectTrump)
         try rivals.save()
-        #expect(try rivals.stored(books[2])?.string("title") == "ours")
+        #expect(try rivals.stored(books[2])?["title", as: String.self] == "ours")
         try rivals.expectWhole(rivals.here)
     }
 
@@ -305,8 +306,8 @@ import Testing
             book["year"] = 5
             book["title"] = "ours"
             try rivals.save()
-            #expect(try rivals.stored(book)?.integer("year") == 7)
-            #expect(try rivals.stored(book)?.string("title") == "ours")
+            #expect(try rivals.stored(book)?["year", as: Int64.self] == 7)
+            #expect(try rivals.stored(book)?["title", as: String.self] == "ours")
             rivals.theirs(author)["name"] = "theirs"
             try rivals.there.save()
             author["name"] = "ours"
@@ -326,14 +327,14 @@ import Testing
         try rivals.there.save()
         book["title"] = "ours"
         try rivals.save()
-        #expect(book.integer("year") == 2)
+        #expect(book["year", as: Int64.self] == 2)
         rivals.here.undo()
-        #expect(book.string("title") == "old")
-        #expect(book.integer("year") == 2)
+        #expect(book["title", as: String.self] == "old")
+        #expect(book["year", as: Int64.self] == 2)
         try rivals.save()
-        rivals.theirs(book).setObject(rivals.theirs(authors[0]), forKey: "author")
+        rivals.theirs(book)["author"] = rivals.theirs(authors[0])
         try rivals.there.save()
-        book.setObject(authors[1], forKey: "author")
+        book["author"] = authors[1]
         try rivals.save()
         #expect(!manager.canUndo)
         try rivals.expectWhole(rivals.here)
@@ -352,7 +353,7 @@ import Testing
         rivals.there.delete(rivals.theirs(owner))
         try rivals.there.save()
         let thing = try rivals.new("Thing")
-        thing.setObject(owner, forKey: "owner")
+        thing["owner"] = owner
         let error = #expect(throws: QuireError.self) { try rivals.save() }
         #expect(error?.code == .validation)
         #expect(rivals.here.insertedObjects == [thing])
@@ -379,10 +380,10 @@ import Testing
         try rivals.there.save()
         let ours = try rivals.new("Author", ["name": "ours"])
         let book = try rivals.new("Book", ["title": "x"])
-        book.setObject(ours, forKey: "author")
+        book["author"] = ours
         try rivals.save()
         #expect(ours.objectID != theirs.objectID)
-        #expect(try rivals.stored(ours)?.string("name") == "ours")
+        #expect(try rivals.stored(ours)?["name", as: String.self] == "ours")
         #expect(try rivals.stored(book)?.object("author")?.objectID == ours.objectID)
         #expect(ours.objects("books") == [book])
         try rivals.expectWhole(rivals.here)

@@ -42,16 +42,16 @@ import Testing
                 try context.insertObject(entityName: "Author")["name"] = "new"
             case 1:
                 let book = try context.insertObject(entityName: "Book")
-                book["title"] = .string("new \(number)")
-                book.setObject(try pick("Author", context), forKey: "author")
-            case 2: try context.insertObject(entityName: "Tag")["name"] = .string("tag \(number)")
-            case 3: try pick("Author", context)?["name"] = .string("name \(number)")
-            case 4: try pick("Book", context)?["title"] = .string("title \(number)")
-            case 5: try pick("Book", context)?["year"] = .integer(Int64(number))
-            case 6: try pick("Tag", context)?["name"] = .string("tag \(number)")
+                book["title"] = "new \(number)"
+                book["author"] = try pick("Author", context)
+            case 2: try context.insertObject(entityName: "Tag")["name"] = "tag \(number)"
+            case 3: try pick("Author", context)?["name"] = "name \(number)"
+            case 4: try pick("Book", context)?["title"] = "title \(number)"
+            case 5: try pick("Book", context)?["year"] = Int64(number)
+            case 6: try pick("Tag", context)?["name"] = "tag \(number)"
             case 7:
                 let author = number == 0 ? nil : try pick("Author", context)
-                try pick("Book", context)?.setObject(author, forKey: "author")
+                try pick("Book", context)?["author"] = author
             case 8:
                 guard let book = try pick("Book", context), let tag = try pick("Tag", context)
                 else { return }
@@ -67,7 +67,7 @@ import Testing
                 list.insert(song, into: "songs", at: Int.random(in: 0...count, using: &random))
             case 11:
                 let spouse = number == 0 ? nil : try pick("Person", context)
-                try pick("Person", context)?.setObject(spouse, forKey: "spouse")
+                try pick("Person", context)?["spouse"] = spouse
             case 12:
                 guard let shelf = try pick("Shelf", context), let book = try pick("Book", context)
                 else { return }
@@ -189,9 +189,9 @@ extension RandomConflictTests.Run {
             $0 != theirs.object("author") && $0.objectID != known
         }
         guard !theirs.isDeleted, let author = others.first else { return rivals.there.reset() }
-        theirs.setObject(author, forKey: "author")
+        theirs["author"] = author
         for _ in 0..<3 { try edit(rivals.here) }
-        book["year"] = .integer(Int64.random(in: 0..<1000, using: &random))
+        book["year"] = Int64.random(in: 0..<1000, using: &random)
         do {
             try rivals.there.save()
         } catch {

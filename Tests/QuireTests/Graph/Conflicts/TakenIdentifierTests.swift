@@ -12,7 +12,7 @@ import Testing
         try rivals.save()
         for title in ["theirs 1", "theirs 2"] {
             let book = try rivals.there.insertObject(entityName: "Book")
-            book["title"] = .string(title)
+            book["title"] = title
         }
         try rivals.there.save()
         let read = try rivals.here.fetch(FetchRequest("Book")).map { $0 }
@@ -26,7 +26,9 @@ import Testing
         }
         #expect(rivals.here.registeredObjects.count <= 6)
         #expect(
-            read.map { $0.string("title") ?? "" }.sorted() == ["first", "theirs 1", "theirs 2"])
+            read.map { $0["title", as: String.self] ?? "" }.sorted() == [
+                "first", "theirs 1", "theirs 2",
+            ])
         try rivals.expectWhole(rivals.here)
     }
 
@@ -36,7 +38,7 @@ import Testing
         for round in 0..<20 {
             for context in [rivals.here, rivals.there] {
                 let book = try context.insertObject(entityName: "Book")
-                book["title"] = .string("\(round)")
+                book["title"] = "\(round)"
                 try context.obtainPermanentIDs(for: [book])
                 #expect(ids.insert(book.objectID).inserted)
             }
@@ -70,7 +72,7 @@ import Testing
         let rivals = try Rivals(.store)
         let book = try rivals.new("Book", ["title": "ours"])
         let author = try rivals.new("Author", ["name": "A"])
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         let temporary = book.objectID
         let store = try #require(rivals.stack.coordinator.store as? SQLiteStore)
         try store.executeOnWriter(

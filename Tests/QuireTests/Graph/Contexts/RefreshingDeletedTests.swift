@@ -78,26 +78,24 @@ import Testing
             for other in others {
                 let peers = (0..<2).map { objects[$0 + (links.entity == "A" ? 1 : 4)] }
                     .filter { $0 !== other && !others.contains($0) }
-                other.setObjects(
-                    peers.prefix(1) + [subject] + peers.dropFirst(), forKey: inverse.name)
+                other[inverse.name] = peers.prefix(1) + [subject] + peers.dropFirst()
             }
-            if relationship.isOrdered { subject.setObjects(others, forKey: links.key) }
+            if relationship.isOrdered { subject[links.key] = others }
         } else if relationship.isToMany {
-            subject.setObjects(others, forKey: links.key)
+            subject[links.key] = others
         } else {
             if let inverse = context.layout.inverse(of: relationship), inverse.isToMany {
                 let peers = (1...2).map { objects[$0] }.filter { $0 !== others[0] }
-                others[0].setObjects(
-                    peers.prefix(1) + [subject] + peers.dropFirst(), forKey: inverse.name)
+                others[0][inverse.name] = peers.prefix(1) + [subject] + peers.dropFirst()
             } else {
-                subject.setObject(others[0], forKey: links.key)
+                subject[links.key] = others[0]
             }
         }
         if isSelf, isA, links.entity == "A" {
             if relationship.isToMany {
                 subject.add(subject, to: links.key)
             } else {
-                subject.setObject(subject, forKey: links.key)
+                subject[links.key] = subject
             }
         }
         try stack.save(context)
@@ -177,7 +175,7 @@ import Testing
         if relationship.isToMany {
             objects[0].add(unsaved, to: links.key)
         } else {
-            objects[0].setObject(unsaved, forKey: links.key)
+            objects[0][links.key] = unsaved
         }
         context.delete(objects[0])
         for object in [objects[0]] + objects[1...].filter(\.isDeleted) {
@@ -196,9 +194,9 @@ import Testing
         let before = seen(context, ids)
         guard let relationship = objects[0].entity.relationship(named: links.key) else { return }
         if relationship.isToMany {
-            objects[0].setObjects([], forKey: links.key)
+            objects[0][links.key] = [ManagedObject]()
         } else {
-            objects[0].setObject(nil, forKey: links.key)
+            objects[0][links.key] = nil
         }
         context.refresh(objects[0], mergeChanges: false)
         try expectStored(context, ids, before)
@@ -228,7 +226,7 @@ import Testing
             try context.insertObject(entityName: "A"), try context.insertObject(entityName: "A")
         )
         p.add(q, to: "friends")
-        p.setObject(q, forKey: "spouse")
+        p["spouse"] = q
         try context.save()
         context.delete(p)
         context.delete(q)
@@ -245,10 +243,10 @@ import Testing
     @Test func aPlaceThatWasTakenMeanwhileIsGivenBackOnBothSides() throws {
         let context = stack.mainContext()
         let objects = try (0..<3).map { _ in try context.insertObject(entityName: "A") }
-        objects[0].setObject(objects[1], forKey: "spouse")
+        objects[0]["spouse"] = objects[1]
         try context.save()
         context.delete(objects[0])
-        objects[1].setObject(objects[2], forKey: "spouse")
+        objects[1]["spouse"] = objects[2]
         context.refresh(objects[0], mergeChanges: false)
         #expect(objects.map { $0.object("spouse") } == [objects[1], objects[0], nil])
         try context.save()

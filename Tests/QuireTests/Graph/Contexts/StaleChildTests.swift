@@ -42,7 +42,7 @@ import Testing
         let context = stack.mainContext()
         let objects = try entities.enumerated().map { number, entity in
             let object = try context.insertObject(entityName: entity)
-            object["number"] = .integer(Int64(number))
+            object["number"] = Int64(number)
             object["text"] = "old"
             return object
         }
@@ -69,12 +69,12 @@ import Testing
         _ location: SourceLocation = #_sourceLocation
     ) throws {
         let object = context.object(with: id)
-        #expect(object.integer("number") == number, sourceLocation: location)
-        #expect(object.string("text") == text, sourceLocation: location)
+        #expect(object["number", as: Int64.self] == number, sourceLocation: location)
+        #expect(object["text", as: String.self] == text, sourceLocation: location)
         let fresh = stack.mainContext()
         let stored = fresh.object(with: id)
-        #expect(stored.integer("number") == number, "stored", sourceLocation: location)
-        #expect(stored.string("text") == text, "stored", sourceLocation: location)
+        #expect(stored["number", as: Int64.self] == number, "stored", sourceLocation: location)
+        #expect(stored["text", as: String.self] == text, "stored", sourceLocation: location)
     }
 
     // MARK: Values
@@ -90,14 +90,14 @@ import Testing
         parent.reset()
         let (stale, sibling) = (child(parent), child(parent))
         let theirs = stale.object(with: id)
-        #expect(theirs.string("text") == "a")
+        #expect(theirs["text", as: String.self] == "a")
         sibling.object(with: id)["number"] = 2
         try sibling.save()
         try saveAll(parent)
         theirs["text"] = "b"
         try stale.save()
-        #expect(parent.object(with: id).integer("number") == 2)
-        #expect(parent.object(with: id).string("text") == "b")
+        #expect(parent.object(with: id)["number", as: Int64.self] == 2)
+        #expect(parent.object(with: id)["text", as: String.self] == "b")
         try saveAll(parent)
         try expect(id, 2, "b", parent)
     }
@@ -110,14 +110,14 @@ import Testing
         let parent = kind.context(stack, .error)
         let (stale, sibling) = (child(parent), child(parent))
         let theirs = stale.object(with: id)
-        #expect(theirs.string("text") == "old")
+        #expect(theirs["text", as: String.self] == "old")
         sibling.object(with: id)["number"] = 2
         try sibling.save()
         try saveAll(parent)
         forget(forgetting, parent)
         theirs["text"] = "b"
         try stale.save()
-        #expect(parent.object(with: id).integer("number") == 2)
+        #expect(parent.object(with: id)["number", as: Int64.self] == 2)
         try saveAll(parent)
         try expect(id, 2, "b", parent)
     }
@@ -138,9 +138,9 @@ import Testing
         try saveAll(parent)
         forget(forgetting, parent)
         for text in ["second", "third"] {
-            theirs["text"] = .string(text)
+            theirs["text"] = text
             try stale.save()
-            #expect(parent.object(with: id).integer("number") == 2)
+            #expect(parent.object(with: id)["number", as: Int64.self] == 2)
             try saveAll(parent)
             try expect(id, 2, text, parent)
         }
@@ -158,7 +158,7 @@ import Testing
         try saveAll(parent)
         theirs["text"] = "second"
         try stale.save()
-        #expect(parent.object(with: id).integer("number") == 2)
+        #expect(parent.object(with: id)["number", as: Int64.self] == 2)
         try saveAll(parent)
         try expect(id, 2, "second", parent)
     }
@@ -177,7 +177,7 @@ import Testing
         parent.rollback()
         theirs["text"] = "second"
         try other.save()
-        #expect(parent.object(with: id).integer("number") == 0)
+        #expect(parent.object(with: id)["number", as: Int64.self] == 0)
         try saveAll(parent)
         try expect(id, 0, "second", parent)
     }
@@ -188,14 +188,14 @@ import Testing
         let (middle, uncle) = (child(root), child(root))
         let stale = child(middle)
         let theirs = stale.object(with: id)
-        #expect(theirs.string("text") == "old")
+        #expect(theirs["text", as: String.self] == "old")
         uncle.object(with: id)["number"] = 2
         try uncle.save()
         theirs["text"] = "b"
         try stale.save()
-        #expect(middle.object(with: id).integer("number") == 2)
+        #expect(middle.object(with: id)["number", as: Int64.self] == 2)
         try middle.save()
-        #expect(root.object(with: id).integer("number") == 2)
+        #expect(root.object(with: id)["number", as: Int64.self] == 2)
         try root.save()
         uncle.refreshAllObjects()
         uncle.object(with: id)["number"] = 3
@@ -203,7 +203,7 @@ import Testing
         try root.save()
         theirs["text"] = "c"
         try stale.save()
-        #expect(middle.object(with: id).integer("number") == 3)
+        #expect(middle.object(with: id)["number", as: Int64.self] == 3)
         try middle.save()
         try root.save()
         try expect(id, 3, "c", middle)
@@ -216,7 +216,7 @@ import Testing
         let parent = kind.context(stack, .error)
         let (stale, sibling) = (child(parent), child(parent))
         let theirs = stale.object(with: id)
-        #expect(theirs.string("text") == "old")
+        #expect(theirs["text", as: String.self] == "old")
         sibling.object(with: id)["text"] = "sibling"
         try sibling.save()
         try saveAll(parent)
@@ -234,7 +234,7 @@ import Testing
         let parent = kind.context(stack, policy)
         let (stale, sibling) = (child(parent), child(parent))
         let theirs = stale.object(with: id)
-        #expect(theirs.string("text") == "old")
+        #expect(theirs["text", as: String.self] == "old")
         sibling.object(with: id)["number"] = 2
         try sibling.save()
         try saveAll(parent)
@@ -250,7 +250,7 @@ import Testing
         let parent = kind.context(stack, policy)
         let (stale, sibling) = (child(parent), child(parent))
         let theirs = ids.map { stale.object(with: $0) }
-        for object in theirs { #expect(object.string("text") == "old") }
+        for object in theirs { #expect(object["text", as: String.self] == "old") }
         for id in ids { sibling.delete(sibling.object(with: id)) }
         try sibling.save()
         try saveAll(parent)
@@ -265,15 +265,15 @@ import Testing
 
     @Test(arguments: Parent.allCases)
     func aStaleMoveLeavesWhereASiblingMovedTheObject(kind: Parent) throws {
-        let ids = try saved(["A", "B", "B", "B"]) { $0[0].setObject($0[1], forKey: "owner") }
+        let ids = try saved(["A", "B", "B", "B"]) { $0[0]["owner"] = $0[1] }
         let parent = kind.context(stack, .error)
         let (stale, sibling) = (child(parent), child(parent))
         let theirs = stale.object(with: ids[0])
         #expect(theirs.object("owner")?.objectID == ids[1])
-        sibling.object(with: ids[0]).setObject(sibling.object(with: ids[2]), forKey: "owner")
+        sibling.object(with: ids[0])["owner"] = sibling.object(with: ids[2])
         try sibling.save()
         try saveAll(parent)
-        theirs.setObject(stale.object(with: ids[3]), forKey: "owner")
+        theirs["owner"] = stale.object(with: ids[3])
         try stale.save()
         func owned(_ context: ManagedObjectContext) -> [Int] {
             ids[1...].map { context.object(with: $0).objectIDs("owned").count }
@@ -287,7 +287,7 @@ import Testing
     @Test(arguments: Parent.allCases)
     func aStaleOrderKeepsWhatASiblingAdded(kind: Parent) throws {
         let ids = try saved(["B", "A", "A", "A"]) {
-            $0[0].setObjects([$0[1], $0[2]], forKey: "list")
+            $0[0]["list"] = [$0[1], $0[2]]
         }
         let parent = kind.context(stack, .error)
         let (stale, sibling) = (child(parent), child(parent))
@@ -332,7 +332,7 @@ import Testing
         try parent.save()
         let fresh = ManagedObjectContext.mainQueue(coordinator: rival)
         let stored = fresh.object(with: id)
-        #expect(stored.string("text") == "rival")
-        #expect(stored.integer("number") == 2)
+        #expect(stored["text", as: String.self] == "rival")
+        #expect(stored["number", as: Int64.self] == 2)
     }
 }

@@ -50,7 +50,7 @@ import Testing
 
     private func set(_ isLinked: Bool, _ a: ManagedObject, _ b: ManagedObject, _ shape: Shape) {
         if a.entity.relationship(named: shape.rawValue)?.isToMany == false {
-            a.setObject(isLinked ? b : nil, forKey: shape.rawValue)
+            a[shape.rawValue] = isLinked ? b : nil
         } else if isLinked {
             a.add(b, to: shape.rawValue)
         } else {
@@ -254,7 +254,7 @@ import Testing
         b.add(c, to: "list")
         try context.save()
         if isRefreshed { context.refreshAllObjects() }
-        c.setObject(nil, forKey: "inList")
+        c["inList"] = nil
         b.insert(c, into: "list", at: 0)
         try saveAndMerge(true, c, d, .inList)
         #expect(b.objects("list") == [c, a])

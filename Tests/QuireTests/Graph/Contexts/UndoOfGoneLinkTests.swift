@@ -43,7 +43,7 @@ import Testing
     func whatOthersHaveDeletedIsNotLedToAgain(key: String) throws {
         func link(_ a: ManagedObject, to b: ManagedObject?, in context: ManagedObjectContext) {
             guard a.entity.relationship(named: key)?.isToMany == true else {
-                return a.setObject(b, forKey: key)
+                return a[key] = b
             }
             for b in a.objects(key) { a.remove(b, from: key) }
             if let b { a.add(b, to: key) }
@@ -77,7 +77,7 @@ import Testing
         context.processPendingChanges()
         try context.save()
         let their = try insert("A", in: other)
-        their.setObject(other.object(with: b.objectID), forKey: key)
+        their[key] = other.object(with: b.objectID)
         try saveOther()
         let a = context.object(with: their.objectID)
         #expect(leads(a, key))
@@ -97,7 +97,7 @@ import Testing
         let isToMany = key == "pins"
         let a = try insert(isToMany ? "B" : "A", in: context)
         let b = try insert(isToMany ? "A" : "B", in: context)
-        if isToMany { a.add(b, to: key) } else { a.setObject(b, forKey: key) }
+        if isToMany { a.add(b, to: key) } else { a[key] = b }
         try context.save()
         context.delete(b)
         try context.save()
@@ -111,7 +111,7 @@ import Testing
             try context.save()
         }
         context.undo()
-        #expect(a.isInserted && a["text"] == "x" && !leads(a, key))
+        #expect(a.isInserted && a["text", as: AttributeValue.self] == "x" && !leads(a, key))
         try context.save()
     }
 }

@@ -46,9 +46,9 @@ import Testing
         #expect(try other.apply(draft).isEmpty)
         let restored = try #require(other.insertedObjects.first)
         for (key, value) in values where key != "note" {
-            #expect(try restored.value(forKey: key) == value, "\(key)")
+            #expect(try restored.attributeValue(forKey: key) == value, "\(key)")
         }
-        #expect(try restored.value(forKey: "note").isNull)
+        #expect(try restored.attributeValue(forKey: "note").isNull)
         #expect(restored.objectID.isTemporary)
     }
 
@@ -58,8 +58,8 @@ import Testing
         let context = stack.mainContext()
         let source = try context.insertObject(entityName: "Everything")
         let target = try context.insertObject(entityName: "Everything")
-        source["external"] = .binary(Data(repeating: 1, count: 300_000))
-        target["external"] = .binary(Data(repeating: 2, count: 300_000))
+        source["external"] = Data(repeating: 1, count: 300_000)
+        target["external"] = Data(repeating: 2, count: 300_000)
         try context.save()
         context.reset()
 
@@ -82,7 +82,7 @@ import Testing
         let other = stack.mainContext()
         #expect(try other.apply(draft).isEmpty)
         let restored = other.object(with: target.objectID)
-        #expect(restored.string("string") == "new")
+        #expect(restored["string", as: String.self] == "new")
         let kept = try restored.externalData(forKey: "external")?.data()
         #expect(kept == Data(repeating: 2, count: 300_000), "\(String(describing: kept?.first))")
     }
@@ -106,15 +106,15 @@ import Testing
         let stack = try TestStack(model)
         let context = stack.mainContext()
         let object = try context.insertObject(entityName: "Place")
-        try object.setValue(.double(50.5), forKey: "location.latitude")
+        try object.setAttributeValue(.double(50.5), forKey: "location.latitude")
         object["rank"] = nil
 
         let other = stack.mainContext()
         try other.apply(reread(context.makeDraft()))
         let restored = try #require(other.insertedObjects.first)
-        #expect(try restored.value(forKey: "location.latitude") == .double(50.5))
-        #expect(try restored.value(forKey: "location.longitude").isNull)
-        #expect(try restored.value(forKey: "rank").isNull)
+        #expect(try restored.attributeValue(forKey: "location.latitude") == .double(50.5))
+        #expect(try restored.attributeValue(forKey: "location.longitude").isNull)
+        #expect(try restored.attributeValue(forKey: "rank").isNull)
     }
 
     @Test(arguments: ContextArrangement.allCases)
@@ -125,7 +125,7 @@ import Testing
         author["name"] = "Austen"
         try stack.save(context)
         let book = try context.insertObject(entityName: "Book")
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         author["name"] = nil
         #expect(failure { try context.save() }?.code == .validation)
         let draft = try reread(context.makeDraft())
@@ -133,7 +133,7 @@ import Testing
         let other = stack.context(arrangement)
         #expect(try other.apply(draft).isEmpty)
         let restored = other.object(with: author.objectID)
-        #expect(restored.string("name") == nil)
+        #expect(restored["name", as: String.self] == nil)
         #expect(restored.objects("books").count == 1)
         #expect(failure { try other.save() }?.code == .validation)
         restored["name"] = "Jane Austen"
@@ -165,8 +165,8 @@ import Testing
         let other = stack.context(arrangement)
         try other.apply(draft)
         let restored = other.object(with: author.objectID)
-        #expect(restored.string("name") == "Jane")
-        #expect(restored.integer("born") == 1775)
+        #expect(restored["name", as: String.self] == "Jane")
+        #expect(restored["born", as: Int64.self] == 1775)
         let error = try #require(failure { try stack.save(other) })
         #expect(error.code == .mergeConflict)
         #expect(
@@ -190,7 +190,7 @@ import Testing
         try context.save()
         let book = try context.insertObject(entityName: "Book")
         book["title"] = "Emma"
-        book.setObject(author, forKey: "author")
+        book["author"] = author
         context.delete(other)
         let draft = try reread(context.makeDraft())
 
@@ -206,7 +206,7 @@ import Testing
             ])
         #expect(omissions.allSatisfy { $0.entity == "Author" && $0.object != nil })
         let restored = try #require(target.insertedObjects.first)
-        #expect(restored.string("title") == "Emma")
+        #expect(restored["title", as: String.self] == "Emma")
         #expect(restored.object("author") == nil)
         try target.save()
     }
@@ -236,9 +236,9 @@ import Testing
         #expect(omissions.contains { $0.entity == "Shelf" && $0.property == nil })
         let restored = try #require(target.insertedObjects.first)
         #expect(target.insertedObjects.count == 1)
-        #expect(restored.string("title") == "Emma")
-        #expect(restored.double("year") == 1815)
-        #expect(restored.integer("rating") == 3)
+        #expect(restored["title", as: String.self] == "Emma")
+        #expect(restored["year", as: Double.self] == 1815)
+        #expect(restored["rating", as: Int64.self] == 3)
         try target.save()
     }
 
@@ -264,8 +264,9 @@ import Testing
         #expect(try target.apply(draft).isEmpty)
         try stack.save(target)
         let stored = try stack.mainContext().fetch(FetchRequest("Author"))
-        #expect(stored.compactMap { $0.string("name") } == ["Jane Austen"])
-        #expect(stored.first?.objects("books").compactMap { $0.string("title") } == ["Emma"])
+        #expect(stored.compactMap { $0["name", as: String.self] } == ["Jane Austen"])
+        #expect(
+            stored.first?.objects("books").compactMap { $0["title", as: String.self] } == ["Emma"])
     }
 
     @Test func oneStepOfUndoTakesItBack() throws {
@@ -336,7 +337,7 @@ import Testing
         let shelf = try context.insertObject(entityName: "Shelf")
         for book in books { shelf.add(book, to: "books") }
         shelf.insert(books[3], into: "books", at: 0)
-        books[2]["price"] = .decimal(Decimal(99) / 7)
+        books[2]["price"] = Decimal(99) / 7
         books[2]["year"] = 1815
         context.delete(books[1])
         let bytes = context.makeDraft().encoded()

@@ -14,14 +14,14 @@ import Testing
             var lines: [String] = []
             for root in ["A", "B"] {
                 for object in try context.fetch(FetchRequest(root)) {
-                    var line = "\(object.entity.name) \(object.integer("number") ?? 0)"
-                    line += " \(object.string("text") ?? "-")"
+                    var line = "\(object.entity.name) \(object["number", as: Int64.self] ?? 0)"
+                    line += " \(object["text", as: String.self] ?? "-")"
                     for link in ReferenceModel.shared.links(of: object.entity.name) {
                         let targets =
                             link.isToMany
                             ? object.objects(link.name)
                             : object.object(link.name).map { [$0] } ?? []
-                        let numbers = targets.map { $0.integer("number") ?? 0 }
+                        let numbers = targets.map { $0["number", as: Int64.self] ?? 0 }
                         if numbers.isEmpty { continue }
                         line += " \(link.name):\(link.isOrdered ? numbers : numbers.sorted())"
                     }

@@ -227,7 +227,7 @@ extension GraphSession {
         if graph.links(of: number, link.name).contains(target) == isLinked { return }
         let (object, other) = (try object(number), try object(target))
         if !link.isToMany {
-            object.setObject(isLinked ? other : nil, forKey: link.name)
+            object[link.name] = isLinked ? other : nil
         } else if isLinked {
             object.add(other, to: link.name)
         } else {
@@ -305,7 +305,7 @@ extension GraphSession {
         var numbers: [Int] = []
         for kind in ["A", "B"] {
             for object in try context.fetch(FetchRequest(kind)) {
-                let number = Int(try #require(object.integer("number")))
+                let number = Int(try #require(object["number", as: Int64.self]))
                 if ids[number] == nil { ids[number] = object.objectID }
                 numbers.append(number)
             }

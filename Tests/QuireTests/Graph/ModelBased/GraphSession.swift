@@ -103,8 +103,8 @@ final class GraphSession {
         last += 1
         note("insert \(entity) \(last)")
         let object = try context.insertObject(entityName: entity)
-        object["number"] = .integer(Int64(last))
-        object["text"] = .string("")
+        object["number"] = Int64(last)
+        object["text"] = ""
         ids[last] = object.objectID
         graph.insert(last, entity: entity)
     }
@@ -114,7 +114,7 @@ final class GraphSession {
         let text = "\(Int.random(in: 0..<1_000_000, using: &random))"
         if graph.nodes[number]?.text == text { return }
         note("set \(number) \(text)")
-        try object(number)["text"] = .string(text)
+        try object(number)["text"] = text
         graph.setText(text, of: number)
     }
 
@@ -171,7 +171,7 @@ final class GraphSession {
             let target = chance(25) ? nil : pick(candidates)
             let relationship = link.name
             note("\(number).\(relationship) = \(target.map(String.init) ?? "nil")")
-            try object(number).setObject(target.map { try object($0) }, forKey: relationship)
+            try object(number)[relationship] = target.map { try object($0) }
             graph.set(target.map { [$0] } ?? [], of: number, link)
             return
         }
@@ -197,7 +197,7 @@ final class GraphSession {
         if inverse.isToMany {
             try object(member).remove(object(number), from: inverse.name)
         } else {
-            try object(member).setObject(nil, forKey: inverse.name)
+            try object(member)[inverse.name] = nil
         }
         graph.remove(number, from: member, inverse)
         if chance(50) {
@@ -230,7 +230,7 @@ final class GraphSession {
         case 2..<4:
             let targets = candidates.filter { _ in chance(40) }.shuffled(using: &random)
             note("\(number).\(link.name) = \(texts(targets))")
-            try object(number).setObjects(targets.map { try object($0) }, forKey: link.name)
+            try object(number)[link.name] = targets.map { try object($0) }
             graph.set(targets, of: number, link)
         case 4..<7 where link.isOrdered:
             guard let target = pick(candidates) else { return }
@@ -310,16 +310,16 @@ final class GraphSession {
         let live = Set(numbers)
         for number in numbers {
             let object = context.object(with: try #require(ids[number]))
-            #expect(object.integer("number") == Int64(number))
+            #expect(object["number", as: Int64.self] == Int64(number))
             var node = ReferenceGraph.Node(
-                entity: object.entity.name, text: object.string("text") ?? "missing")
+                entity: object.entity.name, text: object["text", as: String.self] ?? "missing")
             for link in model.links(of: object.entity.name) {
                 let targets =
                     link.isToMany
                     ? object.objects(link.name) : object.object(link.name).map { [$0] } ?? []
                 let found = targets.compactMap { target -> Int? in
                     #expect(context.object(with: target.objectID) === target)
-                    guard let number = target.integer("number").map(Int.init),
+                    guard let number = target["number", as: Int64.self].map(Int.init),
                         live.contains(number),
                         !target.isDeleted
                     else { return nil }
@@ -346,7 +346,8 @@ final class GraphSession {
         try compareChanges()
         for kind in ["A", "B"] {
             let found = try Set(
-                context.fetch(FetchRequest(kind)).map { $0.integer("number").map(Int.init) })
+                context.fetch(FetchRequest(kind)).map { $0["number", as: Int64.self].map(Int.init) }
+            )
             if found != Set(numbers(of: kind)) {
                 fail("A fetch of \(kind) finds \(found)")
             }

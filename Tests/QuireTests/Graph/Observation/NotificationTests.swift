@@ -50,7 +50,7 @@ private final class NotificationLog: @unchecked Sendable {
     }
 
     private static func label(_ object: ManagedObject) -> String {
-        object.string(object.entity.slot(named: "title") == nil ? "name" : "title") ?? "?"
+        object[object.entity.slot(named: "title") == nil ? "name" : "title", as: String.self] ?? "?"
     }
 
     /// The lines since the last call.
@@ -72,7 +72,7 @@ private final class NotificationLog: @unchecked Sendable {
 
     private func book(_ title: String, _ context: ManagedObjectContext) throws -> ManagedObject {
         let book = try context.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
@@ -92,7 +92,7 @@ private final class NotificationLog: @unchecked Sendable {
         emma["year"] = 1817
         let author = try context.insertObject(entityName: "Author")
         author["name"] = "Jane"
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         context.processPendingChanges()
         #expect(log.take() == ["change +Jane ~Emma"])
         context.delete(emma)
@@ -258,7 +258,7 @@ private final class NotificationLog: @unchecked Sendable {
         let emma = try book("Emma", context)
         try context.save()
         let inChild = child.object(with: emma.objectID)
-        #expect(inChild.string("title") == "Emma")
+        #expect(inChild["title", as: String.self] == "Emma")
         let log = NotificationLog(context)
         let childLog = NotificationLog(child)
         defer {
@@ -360,7 +360,7 @@ private final class NotificationLog: @unchecked Sendable {
         await withCheckedContinuation { continuation in
             log.onLine = { _ in
                 rounds += 1
-                if rounds == 3 { continuation.resume() } else { emma["year"] = .integer(1) }
+                if rounds == 3 { continuation.resume() } else { emma["year"] = 1 }
             }
             context.processPendingChanges()
             #expect(rounds == 1)

@@ -19,13 +19,13 @@ import Testing
 
     private func book(_ title: String) throws -> ManagedObject {
         let book = try context.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
     private func author(_ name: String) throws -> ManagedObject {
         let author = try context.insertObject(entityName: "Author")
-        author["name"] = .string(name)
+        author["name"] = name
         return author
     }
 
@@ -44,12 +44,12 @@ import Testing
         try other.save()
         emma["title"] = "Ours"
         emma["isbn"] = "1"
-        let title = Watch { _ = emma.string("title") }
-        let year = Watch { _ = emma.integer("year") }
-        let isbn = Watch { _ = emma.string("isbn") }
+        let title = Watch { _ = emma["title", as: String.self] }
+        let year = Watch { _ = emma["year", as: Int64.self] }
+        let isbn = Watch { _ = emma["isbn", as: String.self] }
         context.mergePolicy = storeTrumps ? .mergeByPropertyStoreTrump : .mergeByPropertyObjectTrump
         try context.save()
-        #expect(emma.string("title") == (storeTrumps ? "Theirs" : "Ours"))
+        #expect(emma["title", as: String.self] == (storeTrumps ? "Theirs" : "Ours"))
         #expect(title.sawChange == storeTrumps)
         #expect(year.sawChange)
         #expect(isbn.sawNothing)
@@ -58,13 +58,13 @@ import Testing
     @Test func aMergePolicyIsSeenWhereRelationshipsBecomeOthers() throws {
         let emma = try book("Emma")
         let authors = try ["a", "b", "c"].map(author)
-        emma.setObject(authors[0], forKey: "author")
+        emma["author"] = authors[0]
         let new = try book("New")
-        new.setObject(authors[0], forKey: "author")
+        new["author"] = authors[0]
         try context.save()
-        theirs(emma).setObject(theirs(authors[1]), forKey: "author")
+        theirs(emma)["author"] = theirs(authors[1])
         try other.save()
-        emma.setObject(authors[2], forKey: "author")
+        emma["author"] = authors[2]
         let watches: [Watch] = [
             Watch { _ = emma.object("author") }, Watch { _ = authors[1].objects("books") },
             Watch { _ = authors[2].objectIDs("books") },
@@ -81,7 +81,7 @@ import Testing
         other.delete(theirs(emma))
         try other.save()
         emma["title"] = "Ours"
-        let title = Watch { _ = emma.string("title") }
+        let title = Watch { _ = emma["title", as: String.self] }
         let state = Watch { _ = emma.hasChanges }
         context.mergePolicy = .rollback
         try context.save()
@@ -92,7 +92,7 @@ import Testing
         let jane = try author("Jane")
         try context.save()
         let emma = try book("Emma")
-        emma.setObject(jane, forKey: "author")
+        emma["author"] = jane
         jane["born"] = 1775
         other.delete(theirs(jane))
         try other.save()
@@ -127,8 +127,8 @@ import Testing
         try context.save()
         context.automaticallyMergesChangesFromParent = true
         var changes = context.changes.makeAsyncIterator()
-        let title = Watch { _ = emma.string("title") }
-        let year = Watch { _ = emma.integer("year") }
+        let title = Watch { _ = emma["title", as: String.self] }
+        let year = Watch { _ = emma["year", as: Int64.self] }
         let id = emma.objectID
         try await PrivateQueueContext(coordinator: stack.coordinator).perform { context in
             context.object(with: id)["title"] = "Changed"
@@ -136,7 +136,7 @@ import Testing
         }
         #expect(await changes.next() == ObjectIDChanges(refreshed: [id]))
         #expect(title.sawChange && year.sawNothing)
-        #expect(emma.string("title") == "Changed")
+        #expect(emma["title", as: String.self] == "Changed")
     }
 
     @Test func anObjectThatIsThereAgainIsSeen() throws {
@@ -146,12 +146,12 @@ import Testing
         other.delete(theirs(emma))
         try other.save()
         context.mergeChanges(from: ObjectIDChanges(deleted: [emma.objectID]))
-        let title = Watch { _ = emma.string("title") }
+        let title = Watch { _ = emma["title", as: String.self] }
         other.undo()
         try other.save()
         context.mergeChanges(from: ObjectIDChanges(inserted: [emma.objectID]))
         #expect(title.sawChange)
-        #expect(emma.string("title") == "Emma")
+        #expect(emma["title", as: String.self] == "Emma")
     }
 
     @Test func contentsReadAheadAreFollowed() throws {
@@ -166,13 +166,13 @@ import Testing
         let found = try view.fetch(request)
         let followed = try #require(found.first)
         let merged = Watch { _ = followed.objects("books") }
-        books[1].setObject(jane, forKey: "author")
+        books[1]["author"] = jane
         try context.save()
         view.mergeChanges(from: ObjectIDChanges(updated: [jane.objectID, books[1].objectID]))
         #expect(merged.sawChange)
         #expect(followed.objects("books").count == 2)
         let set = Watch { _ = followed.objects("books") }
-        view.object(with: books[0].objectID).setObject(nil, forKey: "author")
+        view.object(with: books[0].objectID)["author"] = nil
         #expect(set.sawChange)
         withExtendedLifetime(found) {}
     }
@@ -181,10 +181,10 @@ import Testing
         let jane = try author("Jane")
         try context.save()
         let books = Watch { _ = jane.objects("books") }
-        let name = Watch { _ = jane.string("name") }
+        let name = Watch { _ = jane["name", as: String.self] }
         let emma = try other.insertObject(entityName: "Book")
         emma["title"] = "Emma"
-        emma.setObject(theirs(jane), forKey: "author")
+        emma["author"] = theirs(jane)
         try other.save()
         ManagedObjectContext.mergeChanges(
             fromRemoteContextSave: ObjectIDChanges(inserted: [emma.objectID]),
@@ -197,10 +197,10 @@ import Testing
         try context.save()
         theirs(emma)["title"] = "Changed"
         try other.save()
-        let title = Watch { _ = emma.string("title") }
+        let title = Watch { _ = emma["title", as: String.self] }
         context.refreshAllObjects()
         #expect(title.sawChange)
-        #expect(emma.string("title") == "Changed")
+        #expect(emma["title", as: String.self] == "Changed")
     }
 
     @Test func findingThatAnObjectIsGoneIsSeen() throws {
@@ -210,7 +210,7 @@ import Testing
         let state = Watch { _ = emma.isDeleted }
         other.delete(theirs(emma))
         try other.save()
-        #expect(emma.string("title") == nil)
+        #expect(emma["title", as: String.self] == nil)
         #expect(emma.isDeleted && state.sawChange)
     }
 
@@ -221,7 +221,7 @@ import Testing
         let emma = try book("Emma")
         let authors = try ["a", "b"].map(author)
         try context.save()
-        emma.setObject(authors[0], forKey: "author")
+        emma["author"] = authors[0]
         context.processPendingChanges()
         theirs(emma)["year"] = 1815
         try other.save()
@@ -229,7 +229,7 @@ import Testing
         let link = Watch { _ = emma.object("author") }
         let books = Watch { _ = authors[0].objects("books") }
         let rest = Watch {
-            _ = emma.integer("year")
+            _ = emma["year", as: Int64.self]
             _ = authors[1].objects("books")
         }
         context.undo()
@@ -243,13 +243,13 @@ import Testing
         try context.save()
         let child = ManagedObjectContext.mainQueue(parent: context)
         let grandchild = ManagedObjectContext.mainQueue(parent: child)
-        let title = Watch { _ = emma.string("title") }
+        let title = Watch { _ = emma["title", as: String.self] }
         let books = Watch { _ = jane.objects("books") }
-        let year = Watch { _ = emma.integer("year") }
+        let year = Watch { _ = emma["year", as: Int64.self] }
         let changes = Watch { _ = context.hasChanges }
         let edited = grandchild.object(with: emma.objectID)
         edited["title"] = "Changed"
-        edited.setObject(grandchild.object(with: jane.objectID), forKey: "author")
+        edited["author"] = grandchild.object(with: jane.objectID)
         try grandchild.save()
         #expect(title.sawNothing && books.sawNothing && changes.sawNothing)
         try child.save()

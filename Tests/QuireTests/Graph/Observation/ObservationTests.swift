@@ -20,7 +20,7 @@ import Testing
 
     private func book(_ title: String, _ context: ManagedObjectContext) throws -> ManagedObject {
         let book = try context.insertObject(entityName: "Book")
-        book["title"] = .string(title)
+        book["title"] = title
         return book
     }
 
@@ -28,7 +28,7 @@ import Testing
         let context = observable()
         let emma = try book("Emma", context)
         let other = try book("Other", context)
-        let watch = Watch { _ = emma.string("title") }
+        let watch = Watch { _ = emma["title", as: String.self] }
         emma["year"] = 1815
         other["title"] = "Changed"
         emma["title"] = "Emma"  // No change.
@@ -48,10 +48,10 @@ import Testing
         let title = try #require(emma.entity.slot(named: "title"))
         let author = try #require(emma.entity.slot(named: "author"))
         let watches: [Watch] = [
-            Watch { _ = emma["title"] }, Watch { _ = emma.string("title") },
+            Watch { _ = emma["title"] }, Watch { _ = emma["title", as: String.self] },
             Watch { _ = emma.string(at: title) }, Watch { _ = emma.value(at: title) },
             Watch { _ = try? emma.readValue(at: title) },
-            Watch { _ = try? emma.value(forKey: "title") },
+            Watch { _ = try? emma.attributeValue(forKey: "title") },
         ]
         let references: [Watch] = [
             Watch { _ = emma.object("author") }, Watch { _ = emma.objectID(at: author) },
@@ -60,7 +60,7 @@ import Testing
         try emma.setValue(.string("Changed"), at: title)
         #expect(watches.filter { !$0.sawChange }.isEmpty)
         #expect(references.filter { !$0.sawNothing }.isEmpty)
-        emma.setObject(try context.insertObject(entityName: "Author"), forKey: "author")
+        emma["author"] = try context.insertObject(entityName: "Author")
         #expect(references.filter { !$0.sawChange }.isEmpty)
 
         let object = try typed.insertObject(entityName: "Everything")
@@ -77,10 +77,10 @@ import Testing
             Watch { _ = object.uuid(at: slots.4) }, Watch { _ = object.string(at: slots.5) },
         ]
         object["int32"] = 1
-        object["double"] = .double(1)
-        object["boolean"] = .boolean(true)
-        object["date"] = .date(Date(timeIntervalSinceReferenceDate: 0))
-        object["uuid"] = .uuid(UUID())
+        object["double"] = 1
+        object["boolean"] = true
+        object["date"] = Date(timeIntervalSinceReferenceDate: 0)
+        object["uuid"] = UUID()
         object["note"] = "transient"
         #expect(typedWatches.filter { !$0.sawChange }.isEmpty)
     }
@@ -91,12 +91,12 @@ import Testing
         context.processPendingChanges()
         emma["title"] = "Changed"
         context.processPendingChanges()
-        let undone = Watch { _ = emma.string("title") }
-        let unaffected = Watch { _ = emma.integer("year") }
+        let undone = Watch { _ = emma["title", as: String.self] }
+        let unaffected = Watch { _ = emma["year", as: Int64.self] }
         context.undo()
         #expect(undone.sawChange)
-        #expect(emma.string("title") == "Emma")
-        let redone = Watch { _ = emma.string("title") }
+        #expect(emma["title", as: String.self] == "Emma")
+        let redone = Watch { _ = emma["title", as: String.self] }
         context.redo()
         #expect(redone.sawChange)
         #expect(unaffected.sawNothing)
@@ -110,10 +110,10 @@ import Testing
         try stack.save(context)
         emma["title"] = "Changed"
         emma.add(tag, to: "tags")
-        let title = Watch { _ = emma.string("title") }
+        let title = Watch { _ = emma["title", as: String.self] }
         let tags = Watch { _ = emma.objects("tags") }
         let state = Watch { _ = emma.hasChanges }
-        let year = Watch { _ = emma.integer("year") }
+        let year = Watch { _ = emma["year", as: Int64.self] }
         context.rollback()
         #expect(title.sawChange && tags.sawChange && state.sawChange)
         #expect(year.sawNothing)
@@ -131,7 +131,7 @@ import Testing
         #expect(books.sawChange && author.sawChange)
         #expect(otherBooks.sawNothing)
         let left = Watch { _ = jane.objects("books") }
-        emma.setObject(other, forKey: "author")
+        emma["author"] = other
         #expect(left.sawChange && otherBooks.sawChange)
         let cleared = Watch { _ = emma.object("author") }
         other.remove(emma, from: "books")
@@ -142,7 +142,7 @@ import Testing
         let context = observable()
         let shelf = try context.insertObject(entityName: "Shelf")
         let books = try ["a", "b", "c"].map { try book($0, context) }
-        shelf.setObjects(books, forKey: "books")
+        shelf["books"] = books
         let order = Watch { _ = shelf.objects("books") }
         shelf.insert(books[2], into: "books", at: 0)
         #expect(order.sawChange)
@@ -156,9 +156,9 @@ import Testing
         jane.add(emma, to: "books")
         try context.save()
         let state = Watch { _ = emma.isDeleted }
-        let title = Watch { _ = emma.string("title") }
+        let title = Watch { _ = emma["title", as: String.self] }
         let books = Watch { _ = jane.objects("books") }
-        let name = Watch { _ = jane.string("name") }
+        let name = Watch { _ = jane["name", as: String.self] }
         context.delete(emma)
         #expect(state.sawChange && title.sawChange && books.sawChange)
         #expect(name.sawNothing)
@@ -254,7 +254,7 @@ import Testing
         jane["name"] = "Jane"
         tag["name"] = "novel"
         jane.add(emma, to: "books")
-        other.setObject(jane, forKey: "author")
+        other["author"] = jane
         emma.add(tag, to: "tags")
         try stack.save(context)
         if doing == .saveInConflict {
@@ -264,7 +264,7 @@ import Testing
         }
         if doing == .faults { context.refreshAllObjects() } else { emma["year"] = 1815 }
         let new = try book("New", context)
-        new.setObject(jane, forKey: "author")
+        new["author"] = jane
         if doing == .redo {
             context.processPendingChanges()
             context.undo()
@@ -295,9 +295,9 @@ import Testing
                 case .set: emma["title"] = "Set"
                 case .relate:
                     jane.remove(emma, from: "books")
-                    emma.setObjects([], forKey: "tags")
-                    emma.setObject(jane, forKey: "author")
-                    jane.setObjects([emma, other], forKey: "books")
+                    emma["tags"] = [ManagedObject]()
+                    emma["author"] = jane
+                    jane["books"] = [emma, other]
                 case .endEvent: context.processPendingChanges()
                 case .identifiers: try context.obtainPermanentIDs(for: [new])
                 case .existing: _ = try context.existingObject(with: other.objectID)
@@ -312,8 +312,8 @@ import Testing
         emma["year"] = 1816
         if doing != .delete { other["isbn"] = "1" }
         jane["name"] = "Austen"
-        emma.setObjects([], forKey: "tags")
-        jane.setObjects([], forKey: "books")
+        emma["tags"] = [ManagedObject]()
+        jane["books"] = [ManagedObject]()
         context.delete(jane)
         context.processPendingChanges()
         try context.save()
@@ -335,12 +335,12 @@ import Testing
             let emma = context.object(with: id)
             let author = context.object(with: authorID)
             return [
-                Watch { _ = emma.string("title") }, Watch { _ = emma.object("author") },
-                Watch { _ = author.objects("books") }, Watch { _ = emma.integer("year") },
+                Watch { _ = emma["title", as: String.self] }, Watch { _ = emma.object("author") },
+                Watch { _ = author.objects("books") }, Watch { _ = emma["year", as: Int64.self] },
             ]
         }
         emma["title"] = "Changed"
-        emma.setObject(author, forKey: "author")
+        emma["author"] = author
         try child.save()
         #expect(watches[0].sawChange && watches[1].sawChange && watches[2].sawChange)
         #expect(watches[3].sawNothing)
@@ -364,26 +364,26 @@ import Testing
         try context.save()
         if hasChanges { emma["isbn"] = "1" }
         let seen: [Watch] = [
-            Watch { _ = emma.string("title") }, Watch { _ = emma.object("author") },
+            Watch { _ = emma["title", as: String.self] }, Watch { _ = emma.object("author") },
             Watch { _ = jane.objects("books") },
         ]
         let unseen: [Watch] = [
-            Watch { _ = emma.integer("year") }, Watch { _ = emma.string("isbn") },
-            Watch { _ = emma.objects("tags") }, Watch { _ = jane.string("name") },
+            Watch { _ = emma["year", as: Int64.self] }, Watch { _ = emma["isbn", as: String.self] },
+            Watch { _ = emma.objects("tags") }, Watch { _ = jane["name", as: String.self] },
         ]
         let other = stack.mainContext()
         let theirs = other.object(with: emma.objectID)
         theirs["title"] = "Changed"
-        theirs.setObject(other.object(with: jane.objectID), forKey: "author")
+        theirs["author"] = other.object(with: jane.objectID)
         try other.save()
         context.mergeChanges(
             from: ObjectIDChanges(updated: [emma.objectID, jane.objectID]))
-        #expect(emma.string("title") == "Changed")
+        #expect(emma["title", as: String.self] == "Changed")
         #expect(seen.filter { !$0.sawChange }.isEmpty)
         #expect(unseen.filter { !$0.sawNothing }.isEmpty)
         other.delete(theirs)
         try other.save()
-        let deleted = Watch { _ = emma.string("title") }
+        let deleted = Watch { _ = emma["title", as: String.self] }
         context.mergeChanges(from: ObjectIDChanges(deleted: [emma.objectID]))
         #expect(deleted.sawChange)
     }
@@ -395,11 +395,11 @@ import Testing
         let other = stack.mainContext()
         other.object(with: emma.objectID)["title"] = "Changed"
         try other.save()
-        let title = Watch { _ = emma.string("title") }
-        let year = Watch { _ = emma.integer("year") }
+        let title = Watch { _ = emma["title", as: String.self] }
+        let year = Watch { _ = emma["year", as: Int64.self] }
         context.refresh(emma, mergeChanges: true)
         #expect(title.sawChange && year.sawNothing)
-        let again = Watch { _ = emma.string("title") }
+        let again = Watch { _ = emma["title", as: String.self] }
         context.refresh(emma, mergeChanges: false)
         #expect(emma.isFault)
         #expect(again.sawChange)
@@ -408,7 +408,7 @@ import Testing
     @Test func aResetIsSeen() throws {
         let context = observable()
         let emma = try book("Emma", context)
-        let watch = Watch { _ = emma.string("title") }
+        let watch = Watch { _ = emma["title", as: String.self] }
         context.reset()
         #expect(watch.sawChange)
     }
@@ -417,20 +417,20 @@ import Testing
         let context = stack.mainContext()
         #expect(!context.isObservable)
         let emma = try book("Emma", context)
-        let before = Watch { _ = emma.string("title") }
+        let before = Watch { _ = emma["title", as: String.self] }
         emma["title"] = "1"
         #expect(before.sawNothing)
         context.isObservable = true
-        let during = Watch { _ = emma.string("title") }
-        let pending = Watch { _ = emma.string("title") }
+        let during = Watch { _ = emma["title", as: String.self] }
+        let pending = Watch { _ = emma["title", as: String.self] }
         emma["title"] = "2"
         #expect(during.sawChange && pending.sawChange)
-        let last = Watch { _ = emma.string("title") }
+        let last = Watch { _ = emma["title", as: String.self] }
         context.isObservable = false
         emma["title"] = "3"
         // It was recorded before.
         #expect(last.sawChange)
-        let after = Watch { _ = emma.string("title") }
+        let after = Watch { _ = emma["title", as: String.self] }
         emma["title"] = "4"
         #expect(after.sawNothing)
     }
@@ -438,7 +438,7 @@ import Testing
     @Test func aViewContextIsObservable() throws {
         let container = PersistentContainer(store: stack.coordinator.store)
         let emma = try book("Emma", container.viewContext)
-        let watch = Watch { _ = emma.string("title") }
+        let watch = Watch { _ = emma["title", as: String.self] }
         emma["title"] = "Changed"
         #expect(watch.sawChange)
     }
@@ -456,7 +456,7 @@ import Testing
             let token = Token()
             weakToken = token
             withObservationTracking {
-                _ = emma.string("title")
+                _ = emma["title", as: String.self]
             } onChange: {
                 withExtendedLifetime(token) {}
             }
@@ -479,7 +479,7 @@ import Testing
             try context.save()
             emma = inner
             watch = Watch {
-                _ = inner.string("title")
+                _ = inner["title", as: String.self]
                 _ = inner.managedObjectContext?.hasChanges
             }
         }
@@ -493,8 +493,8 @@ import Testing
         let emma = try book("Emma", context)
         var inner: Watch?
         let outer = Watch {
-            _ = emma.integer("year")
-            inner = Watch { _ = emma.string("title") }
+            _ = emma["year", as: Int64.self]
+            inner = Watch { _ = emma["title", as: String.self] }
         }
         emma["title"] = "Changed"
         #expect(inner?.sawChange == true)
@@ -505,7 +505,7 @@ import Testing
         let context = observable()
         let emma = try book("Emma", context)
         nonisolated(unsafe) let observed = emma
-        let titles = Observations { observed.string("title") ?? "" }
+        let titles = Observations { observed["title", as: String.self] ?? "" }
         var iterator = titles.makeAsyncIterator()
         #expect(await iterator.next() == "Emma")
         emma["title"] = "Second"

@@ -1,0 +1,261 @@
+internal import Foundation
+internal import QuireModel
+internal import QuireQuery
+internal import QuireSystem
+
+/// Values by key, in their own types.
+///
+/// | property | read as | set with |
+/// |---|---|---|
+/// | integer, of any width | `Int` | any integer |
+/// | double, float | `Double` | a floating-point number or an integer |
+/// | decimal, boolean, string, date, binary, UUID, URI | `Decimal`, `Bool`, `String`, `Date`, `Data`, `UUID`, `URL` | the same |
+/// | composite | `[String: Any]` | the same |
+/// | to-one relationship | ``ManagedObject`` | an object or its identifier |
+/// | to-many relationship | `Set<ManagedObject>` | a set, an array or fetched objects |
+/// | ordered to-many relationship | `[ManagedObject]` | an array or fetched objects |
+/// | fetched property | `[ManagedObject]` | |
+///
+/// A missing value is `nil`. Values of types that conform to ``AttributeRepresentable`` and enumerations over them are set as
+/// what they are kept as. A type given with `as:` is converted to, which `as?` does not do:
+///
+/// ```swift
+/// book["title"] = "Emma"
+/// book["author"] = author
+/// if let title = book["title"] as? String { print(title) }
+/// if let year = book["year", as: Int16.self] { print(year) }
+/// for book in author["books", as: Set<ManagedObject>.self] { print(book["title"] ?? "") }
+/// ```
+extension ManagedObject {
+    /// The value of a property; see the table above.
+    ///
+    /// Traps if the key names no property, or the new value is none that the property can have. A value that cannot be read is
+    /// `nil`, and a change refused because an object does not exist is not made; both are reported as the context's
+    /// ``ManagedObjectContext/lastFaultError``.
+    public final subscript(key: String) -> Any? {
+        get { read(key, else: nil) { try value(forKey: key) } }
+        set { trapping { try setValue(newValue, forKey: key) } }
+    }
+
+    /// The value of an attribute, converted to a type; `nil` if it is missing or not representable in the type.
+    ///
+    /// Traps as ``subscript(_:)``.
+    public final subscript<Value: AttributeRepresentable>(
+        key: String, as type: Value.Type
+    ) -> Value? {
+        get { Value(attributeValue: self[key, as: AttributeValue.self]) }
+        set { self[key, as: AttributeValue.self] = newValue?.attributeValue ?? .null }
+    }
+
+    /// The value of an attribute, converted to an enumeration; `nil` if it is missing or no raw value of the enumeration.
+    ///
+    /// Traps as ``subscript(_:)``.
+    public final subscript<Value: RawRepresentable>(
+        key: String, as type: Value.Type
+    ) -> Value? where Value.RawValue: AttributeRepresentable {
+        get { self[key, as: Value.RawValue.self].flatMap(Value.init) }
+        set { self[key, as: Value.RawValue.self] = newValue?.rawValue }
+    }
+
+    /// The destination of a to-one relationship; `nil` also if it is of another class.
+    ///
+    /// Traps as ``subscript(_:)``.
+    public final subscript<Destination: ManagedObject>(
+        key: String, as type: Destination.Type
+    ) -> Destination? {
+        get { object(key) as? Destination }
+        set { self[key] = newValue }
+    }
+
+    /// The objects of a class in a to-many relationship.
+    ///
+    /// Traps as ``subscript(_:)``.
+    ///
+    /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
+    public final subscript<Destination: ManagedObject>(
+        key: String, as type: Set<Destination>.Type
+    ) -> Set<Destination> {
+        get { Set(objects(key).lazy.compactMap { $0 as? Destination }) }
+        set { self[key] = newValue }
+    }
+
+    /// The objects of a class in a to-many relationship: in its order if it is ordered, else as in ``objectIDs(_:)``.
+    ///
+    /// Traps as ``subscript(_:)``.
+    ///
+    /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
+    public final subscript<Destination: ManagedObject>(
+        key: String, as type: [Destination].Type
+    ) -> [Destination] {
+        get { objects(key).compactMap { $0 as? Destination } }
+        set { self[key] = newValue }
+    }
+
+    /// The value of an attribute, or the destination's identifier of a to-one relationship, as stores exchange it: for tools
+    /// that handle values of any type.
+    ///
+    /// Traps as ``subscript(_:)``.
+    public final subscript(key: String, as type: AttributeValue.Type) -> AttributeValue {
+        get { read(key, else: .null) { try attributeValue(forKey: key) } }
+        set { trapping { try setAttributeValue(newValue, forKey: key) } }
+    }
+
+    /// The value of a property; see the table above.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, or errors of reading the store or the
+    ///   value's file.
+    public final func value(forKey key: String) throws -> Any? {
+        switch try entity.requireProperty(key) {
+        case .attribute, .composite: return try attributeValue(forKey: key).nativeValue
+        case .relationship(let index):
+            let relationship = entity.relationships[index]
+            if !relationship.isToMany { return object(key) }
+            let objects = objects(through: relationship)
+            return relationship.isOrdered ? objects : Set(objects)
+        case .fetched: return try fetchedObjects(key)
+        }
+    }
+
+    /// Sets an attribute or a relationship, and the relationship's inverse; see the table above.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, `invalidValue` if the property cannot have
+    ///   the value, or `notFound` if an object does not exist; nothing is changed then.
+    public final func setValue(_ value: Any?, forKey key: String) throws {
+        guard case .relationship(let index) = try entity.requireProperty(key) else {
+            return try setAttributeValue(attributeValue(value, forKey: key), forKey: key)
+        }
+        let relationship = entity.relationships[index]
+        if !relationship.isToMany {
+            if let object = value as? ManagedObject {
+                try setObject(object, through: relationship)
+            } else {
+                try setAttributeValue(attributeValue(value, forKey: key), forKey: key)
+            }
+        } else {
+            try setObjects(objects(value, for: relationship), through: relationship)
+        }
+    }
+
+    /// The value at a key path: `author.name`, `books.title`, `books.@avg.year`.
+    ///
+    /// It means what it means in a predicate, whose expressions may stand for a key path too. Through a to-many relationship it
+    /// is an array, without missing values.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey` or `invalidQuery` if there is no such path, `notFound` if the object's
+    ///   context is gone, or errors of reading the store.
+    public final func value(forKeyPath keyPath: String) throws -> Any? {
+        if entity.properties[keyPath] != nil { return try value(forKey: keyPath) }
+        switch try SortOrdering(keyPath).expression.operand(for: self) {
+        case .one(let value): return value.nativeValue
+        case .list(let values): return values.compactMap(\.nativeValue)
+        case .many(let values): return values.compactMap(\.nativeValue)
+        }
+    }
+
+    // MARK: Conversions
+
+    private final func read<Value>(
+        _ key: String, else missing: Value, _ body: () throws -> Value
+    ) -> Value {
+        do {
+            return try body()
+        } catch let error as QuireError where error.code == .unknownKey {
+            preconditionFailure(error.message)
+        } catch {
+            context?.reportFault(error)
+            return missing
+        }
+    }
+
+    final func attributeValue(_ value: Any?, forKey key: String) throws -> AttributeValue {
+        guard let value else { return .null }
+        if let found = AttributeValue(native: value) { return found }
+        throw invalidValue(value, forKey: key)
+    }
+
+    private final func objects(
+        _ value: Any?, for relationship: ResolvedEntity.Relationship
+    ) throws -> [ManagedObject] {
+        let key = relationship.name
+        guard let value else { return [] }
+        guard let elements = value as? any Sequence else {
+            throw invalidValue(value, forKey: key)
+        }
+        let objects = try Self.array(elements).map {
+            guard let object = $0 as? ManagedObject else { throw invalidValue($0, forKey: key) }
+            return object
+        }
+        guard value is any SetAlgebra else { return objects }
+        if relationship.isOrdered { throw invalidValue(value, forKey: key) }
+        // Sorted, so that a program does the same in every run.
+        return objects.sorted { $0.objectID.bits < $1.objectID.bits }
+    }
+
+    private static func array(_ elements: some Sequence) -> [Any] { Array(elements) }
+
+    private final func invalidValue(_ value: Any, forKey key: String) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "“\(key)” of \(entity.name) cannot be set to a value of type \(type(of: value)).",
+            subject: .init(
+                entity: entity.name, property: key, object: objectID.uriRepresentation))
+    }
+}
+
+extension AttributeValue {
+    /// The value in Swift's own type; `nil` if it is missing.
+    var nativeValue: Any? {
+        switch self {
+        case .null: nil
+        case .integer(let integer): Int(integer)
+        case .double(let number): number
+        case .boolean(let truth): truth
+        case .decimal(let number): number
+        case .string(let text): text
+        case .date(let date): date
+        case .binary(let data): data
+        case .external(let data): data
+        case .uuid(let uuid): uuid
+        case .uri(let uri): uri
+        case .objectID(let id): id
+        case .composite(let elements): elements.compactMapValues(\.nativeValue)
+        }
+    }
+
+    /// The attribute value of a value in Swift's own type; `nil` if no attribute can keep it.
+    init?(native value: Any) {
+        switch value {
+        case let value as AttributeValue: self = value
+        case let value as any AttributeRepresentable: self = value.attributeValue
+        case let value as any RawRepresentable: self.init(native: value.rawValue)
+        case let value as any BinaryInteger:
+            guard let integer = Int64(exactly: value) else { return nil }
+            self = .integer(integer)
+        case let value as ManagedObjectID: self = .objectID(value)
+        case let value as ManagedObject: self = .objectID(value.objectID)
+        case let value as ExternalData: self = .external(value)
+        case let elements as [String: Any]:
+            var values: [String: AttributeValue] = [:]
+            for (name, element) in elements {
+                guard let element = AttributeValue(native: element) else { return nil }
+                values[name] = element
+            }
+            self = .composite(values)
+        default:
+            // An optional within `Any`.
+            let mirror = Mirror(reflecting: value)
+            guard mirror.displayStyle == .optional, mirror.children.isEmpty else { return nil }
+            self = .null
+        }
+    }
+}
+
+extension QueryValue {
+    fileprivate var nativeValue: Any? {
+        switch self {
+        case .value(let value): value.nativeValue
+        case .object(let object): object
+        case .objects(let objects): objects
+        }
+    }
+}
