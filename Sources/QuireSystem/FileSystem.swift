@@ -247,6 +247,15 @@ extension FileSystem {
         folder.hasSuffix("/") ? folder + name : folder + "/" + name
     }
 
+    /// The folder of the user's data: `$XDG_DATA_HOME`, or `.local/share` in the home folder.
+    package static func userDataFolder(
+        environment: [String: String] = ProcessInfo.processInfo.environment
+    ) -> String {
+        if let path = environment["XDG_DATA_HOME"], path.hasPrefix("/") { return path }
+        let home = environment["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path
+        return FileSystem.path(home, ".local/share")
+    }
+
     /// The path from the root, without following symbolic links.
     package static func absolute(_ path: String) -> String {
         let trimmed = withoutTrailingSlashes(path)

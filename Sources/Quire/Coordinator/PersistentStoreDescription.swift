@@ -1,3 +1,5 @@
+public import Foundation
+
 /// The description of a store for adding it to a coordinator: its location, type and options.
 ///
 /// ```swift
@@ -9,6 +11,12 @@
 public struct PersistentStoreDescription: Sendable {
     /// The path of the store's file; `nil` for a store in memory.
     public var path: String?
+    /// The URL of the store's file: ``path`` as a file URL.
+    public var url: URL? {
+        get { path.map { URL(fileURLWithPath: $0) } }
+        // Opening reports the whole URL where it is not that of a file.
+        set { path = newValue.map { $0.isFileURL ? $0.path : $0.absoluteString } }
+    }
     /// The kind of store.
     public var type: StoreType
     /// The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
@@ -26,6 +34,9 @@ public struct PersistentStoreDescription: Sendable {
     /// The migration of a store file made with another model; `nil` if adding it fails then. Stores of registered types migrate
     /// themselves.
     public var migration: StoreMigrationOptions?
+    /// Whether ``PersistentContainer/loadPersistentStores(completionHandler:)`` opens the store on another thread, and returns
+    /// before it is open.
+    public var shouldAddStoreAsynchronously = false
     /// Options for stores of registered types.
     public var options: [String: String] = [:]
 
@@ -33,6 +44,12 @@ public struct PersistentStoreDescription: Sendable {
     public init(path: String? = nil, type: StoreType = .sqlite) {
         self.path = path
         self.type = type
+    }
+
+    /// Creates a description of the store in a file.
+    public init(url: URL, type: StoreType = .sqlite) {
+        self.init(type: type)
+        self.url = url
     }
 
     /// The options of a SQLite store, including those set here.

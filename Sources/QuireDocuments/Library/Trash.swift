@@ -23,13 +23,7 @@ public struct Trash: Sendable {
 
     /// The user's trash.
     public init() {
-        let environment = ProcessInfo.processInfo.environment
-        let data =
-            environment["XDG_DATA_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
-            ?? FileSystem.path(
-                environment["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path,
-                ".local/share")
-        home = FileSystem.path(data, "Trash")
+        home = FileSystem.path(FileSystem.userDataFolder(), "Trash")
     }
 
     /// For tests: a trash in another place.

@@ -38,20 +38,6 @@ extension PersistentStoreCoordinator {
         return store
     }
 
-    /// Creates a coordinator and adds stores; if one cannot be added the others are closed again.
-    convenience init(
-        managedObjectModel model: ManagedObjectModel,
-        persistentStoreDescriptions descriptions: [PersistentStoreDescription]
-    ) throws {
-        try self.init(managedObjectModel: model)
-        do {
-            for description in descriptions { try addPersistentStore(description) }
-        } catch {
-            try? close()
-            throw error
-        }
-    }
-
     /// Adds an open store. It must not have been read yet, nor belong to another coordinator.
     ///
     /// - Throws: ``QuireError`` with code `incompatibleModel` if it has another model, `alreadyExists` if the coordinator has a
