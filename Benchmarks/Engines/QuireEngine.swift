@@ -93,7 +93,7 @@ final class QuireEngine: Engine {
 
     func deleteAsBatch(before: Double, _ stopwatch: Stopwatch) throws {
         stopwatch.start()
-        let request = BatchDeleteRequest(
+        let request = try BatchDeleteRequest(
             fetchRequest: FetchRequest("Note", predicate: Self.predicate(before: before)))
         try execute { try $0.execute(request) }
         stopwatch.stop()

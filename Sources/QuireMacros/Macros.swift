@@ -15,7 +15,7 @@ public import Quire
 /// let model = try ManagedObjectModel(classes: [Book.self])      // And what Book leads to.
 /// let book = Book(in: context)
 /// book.title = "Emma"
-/// let books = try context.fetch(Book.fetchRequest())
+/// let books = try context.fetch(Book.self)
 /// ```
 ///
 /// The class may be bound to an entity of a model that comes from elsewhere, too; see

@@ -37,10 +37,10 @@ for book in try context.fetch(request) {
 let busy = try QueryPredicate(format: "books.@count > %d AND books.@max.year > 1815", 1)
 print(try context.count(for: FetchRequest("Author", predicate: busy)), "wrote more than one book")
 let era: Range<Int16> = 1790..<1816
-let early = try Book.fetchRequest(
-    where: #Predicate<Book> { era.contains($0.year) && $0.author?.name == "Jane Austen" },
+let early = try context.fetch(
+    Book.self, where: #Predicate { era.contains($0.year) && $0.author?.name == "Jane Austen" },
     sortBy: [SortDescriptor(\.year)])
-print(try context.fetch(early).map(\.title))
+print(early.map(\.title))
 
 var update = BatchUpdateRequest(entityName: "Book")
 update.propertiesToUpdate = ["year": try QueryExpression(format: "year + 100")]

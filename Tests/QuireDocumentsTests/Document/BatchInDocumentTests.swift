@@ -35,7 +35,7 @@ import Testing
         let inserted = try context.execute(insertion)
         #expect(inserted.changes.inserted.allSatisfy { $0 != unsaved.objectID })
         #expect(inserted.changes.updated == [first.objectID])
-        var deletion = BatchDeleteRequest(
+        var deletion = try BatchDeleteRequest(
             fetchRequest: FetchRequest(
                 "Note", predicate: try QueryPredicate(format: "title == 'gone'")))
         deletion.resultType = .objectIDs

@@ -108,7 +108,7 @@ import Testing
         let expected = try objects.filter { try predicate.evaluate($0) }.map(\.objectID)
         let inMemory = try objects.filter { try query.evaluate(with: $0) }.map(\.objectID)
         #expect(inMemory == expected, comment, sourceLocation: location)
-        let found = try context.fetch(Object.fetchRequest(where: predicate)).objectIDs
+        let found = try context.fetch(Object.self, where: predicate).objectIDs
         #expect(Set(found) == Set(expected), comment, sourceLocation: location)
         #expect(found.count == expected.count, comment, sourceLocation: location)
         if findsSome {
@@ -309,7 +309,7 @@ import Testing
         at location: SourceLocation = #_sourceLocation
     ) throws {
         let expected = objects.sorted(using: descriptors)
-        let found = try context.fetch(Object.fetchRequest(sortBy: descriptors))
+        let found = try context.fetch(Object.self, sortBy: descriptors)
         #expect(found.map(\.objectID) == expected.map(\.objectID), sourceLocation: location)
     }
 
@@ -325,8 +325,8 @@ import Testing
     }
 
     @Test func requestsTakeAllTheRest() throws {
-        var request = try Book.fetchRequest(
-            where: #Predicate { $0.year < 1710 }, sortBy: [SortDescriptor(\.year)])
+        var request = try FetchRequest<Book>(
+            predicate: #Predicate { $0.year < 1710 }, sortBy: [SortDescriptor(\.year)])
         request.fetchLimit = 2
         #expect(try context.fetch(request).map(\.year) == [1700, 1701])
         #expect(try context.count(for: request) == 2)

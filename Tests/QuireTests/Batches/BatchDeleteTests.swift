@@ -14,7 +14,7 @@ import Testing
     ) throws -> BatchResult {
         var fetch = FetchRequest(entity)
         fetch.predicate = try format.map { try QueryPredicate(format: $0) }
-        var request = BatchDeleteRequest(fetchRequest: fetch)
+        var request = try BatchDeleteRequest(fetchRequest: fetch)
         request.resultType = .objectIDs
         return try (stack ?? self.stack).context.execute(request)
     }

@@ -147,7 +147,7 @@ import Testing
         let person = try stack.insert("Person", ["name": "p"], ["manager": manager])
         try stack.context.save()
         #expect(person.object("manager") === manager)
-        var request = BatchDeleteRequest(fetchRequest: FetchRequest("Manager"))
+        var request = try BatchDeleteRequest(fetchRequest: FetchRequest("Manager"))
         request.resultType = .objectIDs
         merge(try stack.context.execute(request), into: stack.context)
         #expect(person.object("manager") == nil)

@@ -60,7 +60,7 @@ import Testing
         #expect(author["bookCount", as: Int64.self] == 3)
         let fetch = FetchRequest(
             "Book", predicate: try QueryPredicate(format: "pages IN {0, 20, 30}"))
-        var request = BatchDeleteRequest(fetchRequest: fetch)
+        var request = try BatchDeleteRequest(fetchRequest: fetch)
         request.resultType = .objectIDs
         let changes = try context.execute(request).changes
         #expect(changes.deleted.count == 3)

@@ -72,7 +72,7 @@ import Testing
         // Also in writes that are no saves.
         #expect(throws: QuireError.self) { try store.setMetadata(.string("x"), forKey: "x") }
         #expect(throws: QuireError.self) { try store.writeDraft(Data([1])) }
-        let deletion = BatchDeleteRequest(fetchRequest: FetchRequest("Room"))
+        let deletion = try BatchDeleteRequest(fetchRequest: FetchRequest("Room"))
         #expect(throws: QuireError.self) { try store.delete(deletion) }
         // What is read by many threads at once needs connections that cannot be made any more.
         DispatchQueue.concurrentPerform(iterations: 8) { _ in

@@ -1,3 +1,5 @@
+public import Foundation
+
 extension ManagedObjectContext {
     /// Fetches objects, including unsaved changes of this context and its parents.
     ///
@@ -18,6 +20,26 @@ extension ManagedObjectContext {
             rows = try overlaidRows(matching: request)
         }
         return try fetched(rows, request, keyPaths)
+    }
+
+    /// Fetches the objects of a class, including unsaved changes of this context and its parents.
+    ///
+    /// ```swift
+    /// let all = try context.fetch(Book.self)
+    /// let early = try context.fetch(Book.self, where: #Predicate { $0.year < 1800 }, sortBy: [SortDescriptor(\.title)])
+    /// ```
+    ///
+    /// A ``FetchRequest`` has all else that a fetch may be: limits, batches, prefetching.
+    ///
+    /// - Throws: As ``fetch(_:)``, and ``QuireError`` with code `unsupported` for what a query cannot express; see
+    ///   ``QueryPredicate/init(_:)`` and ``SortOrdering/init(_:)``.
+    public func fetch<Object: ManagedObject>(
+        _ objectClass: Object.Type, where predicate: Predicate<Object>? = nil,
+        sortBy descriptors: [SortDescriptor<Object>] = []
+    ) throws -> FetchedObjects<Object> {
+        try fetch(
+            FetchRequest(
+                predicate: try predicate.map { try QueryPredicate($0) }, sortBy: descriptors))
     }
 
     /// Whether a fetch reads only identifiers at first.
@@ -86,6 +108,16 @@ extension ManagedObjectContext {
     public func count<Object>(for request: FetchRequest<Object>) throws -> Int {
         checkQueue()
         return try overlaidCount(matching: request.specification(in: layout))
+    }
+
+    /// The number of objects of a class that satisfy one of Foundation's predicates, including unsaved changes.
+    ///
+    /// - Throws: As ``fetch(_:where:sortBy:)``.
+    public func count<Object: ManagedObject>(
+        for objectClass: Object.Type, where predicate: Predicate<Object>? = nil
+    ) throws -> Int {
+        try count(
+            for: FetchRequest<Object>(predicate: try predicate.map { try QueryPredicate($0) }))
     }
 
     /// The object of an identifier, without asking whether it exists: a fault, unless the context has it

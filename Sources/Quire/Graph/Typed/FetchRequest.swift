@@ -1,18 +1,28 @@
+public import Foundation
+
 /// A request for objects of an entity.
 ///
 /// ```swift
-/// var request = Book.fetchRequest()
-/// request.predicate = try QueryPredicate(format: "author.name == %@ AND year < %d", "Jane Austen", 1815)
-/// request.sortOrderings = [SortOrdering(\Book.title)]
+/// var request = try FetchRequest<Book>(predicate: #Predicate { $0.year < 1815 }, sortBy: [SortDescriptor(\.title)])
+/// request.fetchLimit = 10
 /// for book in try context.fetch(request) { print(book.title) }
+///
+/// var other = Book.fetchRequest()
+/// other.predicate = try QueryPredicate(format: "author.name == %@ AND year < %d", "Jane Austen", 1815)
+/// other.sortOrderings = [SortOrdering(\Book.title)]
 /// ```
 ///
 /// Its properties are those of ``FetchSpecification``. The entity is the one that the context's model binds to the class
 /// `Object`, or the one named.
 @dynamicMemberLookup
 public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
-    /// The request as stores get it. If its entity has no name, the context fills in the name of the class's entity.
+    /// The request as stores get it, without the ``sortDescriptors``. If its entity has no name, the context fills in the name
+    /// of the class's entity.
     public var specification: FetchSpecification
+    /// The order by Foundation's sort descriptors, after that of the ``FetchSpecification/sortOrderings``.
+    ///
+    /// A fetch throws for one that a store cannot express; see ``SortOrdering/init(_:)``.
+    public var sortDescriptors: [SortDescriptor<Object>] = []
 
     /// Finds the objects of an entity that satisfy a condition.
     ///
@@ -29,6 +39,21 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
         self.init(entityName: "", predicate: predicate, sortOrderings: sortOrderings)
     }
 
+    /// Finds the objects of the class that satisfy a condition, in the order of sort descriptors.
+    public init(predicate: QueryPredicate? = nil, sortBy descriptors: [SortDescriptor<Object>]) {
+        self.init(entityName: "", predicate: predicate)
+        sortDescriptors = descriptors
+    }
+
+    /// Finds the objects of the class that satisfy one of Foundation's predicates, in the order of sort descriptors.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` for what a query cannot express; see ``QueryPredicate/init(_:)``.
+    public init(
+        predicate: Predicate<Object>, sortBy descriptors: [SortDescriptor<Object>] = []
+    ) throws {
+        self.init(predicate: try QueryPredicate(predicate), sortBy: descriptors)
+    }
+
     /// Finds the objects of a specification, such as one of a template of the model.
     public init(_ specification: FetchSpecification) { self.specification = specification }
 
@@ -42,9 +67,10 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
 
     /// The specification for a model, with the name of the entity.
     ///
-    /// - Throws: ``QuireError`` with code `unknownEntity` if there is none, or several are bound to the class, and
-    ///   `invalidQuery` if the named entity is bound to another class.
+    /// - Throws: ``QuireError`` with code `unknownEntity` if there is none, or several are bound to the class,
+    ///   `invalidQuery` if the named entity is bound to another class, and `unsupported` for a sort descriptor.
     func specification(in layout: ResolvedModel) throws -> FetchSpecification {
+        let specification = try sortedSpecification
         if specification.entityName.isEmpty {
             guard let entity = layout.entity(of: Object.self) else {
                 throw QuireError(
@@ -68,6 +94,31 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
         }
         return specification
     }
+
+    /// The specification, ordered by the sort descriptors too.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if one cannot be translated.
+    private var sortedSpecification: FetchSpecification {
+        get throws {
+            if sortDescriptors.isEmpty { return specification }
+            var specification = specification
+            specification.sortOrderings += try sortDescriptors.map { try SortOrdering($0) }
+            return specification
+        }
+    }
+
+    /// The specification without a model: its entity is the one named, or the one that the class declares.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` for a sort descriptor.
+    var declaredSpecification: FetchSpecification {
+        get throws {
+            var specification = try sortedSpecification
+            if specification.entityName.isEmpty {
+                specification.entityName = Object.entityDeclaration?.name ?? ""
+            }
+            return specification
+        }
+    }
 }
 
 extension FetchRequest where Object == ManagedObject {
@@ -86,11 +137,9 @@ extension EntityClass where Self: ManagedObject {
 
 extension BatchDeleteRequest {
     /// Deletes the objects that a request finds. Its entity is the one named, or the one that the class declares.
-    public init<Object>(fetchRequest: FetchRequest<Object>) {
-        var specification = fetchRequest.specification
-        if specification.entityName.isEmpty {
-            specification.entityName = Object.entityDeclaration?.name ?? ""
-        }
-        self.init(fetchRequest: specification)
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` for a sort descriptor that a store cannot express.
+    public init<Object>(fetchRequest: FetchRequest<Object>) throws {
+        self.init(fetchRequest: try fetchRequest.declaredSpecification)
     }
 }

@@ -175,7 +175,7 @@ extension QueryPredicate {
     /// let predicate = #Predicate<Book> {
     ///     era.contains($0.year) && $0.author?.name.localizedStandardContains("austen") == true
     /// }
-    /// try context.fetch(Book.fetchRequest(where: predicate, sortBy: [SortDescriptor(\.title)]))
+    /// try context.fetch(Book.self, where: predicate, sortBy: [SortDescriptor(\.title)])
     /// ```
     ///
     /// The store evaluates it as any other predicate; combine several with `.and([…])` and `.or([…])`. It may read properties
@@ -224,24 +224,5 @@ extension SortOrdering {
         }
         self.init(
             names.joined(separator: "."), ascending: descriptor.order == .forward)
-    }
-}
-
-extension EntityClass where Self: ManagedObject {
-    /// A request for the objects of the class that satisfy one of Foundation's predicates, in the order of its sort
-    /// descriptors.
-    ///
-    /// ```swift
-    /// let early = try context.fetch(
-    ///     Book.fetchRequest(where: #Predicate { $0.year < 1800 }, sortBy: [SortDescriptor(\.title)]))
-    /// ```
-    ///
-    /// - Throws: ``QuireError`` with code `unsupported`, as ``QueryPredicate/init(_:)`` and ``SortOrdering/init(_:)``.
-    public static func fetchRequest(
-        where predicate: Predicate<Self>? = nil, sortBy descriptors: [SortDescriptor<Self>] = []
-    ) throws -> FetchRequest<Self> {
-        FetchRequest(
-            predicate: try predicate.map { try QueryPredicate($0) },
-            sortOrderings: try descriptors.map { try SortOrdering($0) })
     }
 }
