@@ -1,3 +1,4 @@
+import Foundation
 import Quire
 import QuireTestSupport
 import Testing
@@ -27,7 +28,7 @@ import Testing
         context.processPendingChanges()
         #expect(list.titles == ["Candide", "Emma"])
         #expect(controller.indexPath(forObject: book)?.item == 1)
-        let first: Book = controller.object(at: ResultIndexPath(section: 0, item: 0))
+        let first: Book = controller.object(at: IndexPath(item: 0, section: 0))
         #expect(first.title == "Candide")
     }
 

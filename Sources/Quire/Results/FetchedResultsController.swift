@@ -1,3 +1,5 @@
+public import Foundation
+
 /// Maintains the results of a request, in their order and in sections, while objects change, and notifies a delegate of
 /// changes: the model of a list view.
 ///
@@ -131,13 +133,13 @@ public final class FetchedResultsController<Result: ManagedObject> {
 
     /// The result at an index path.
     ///
-    /// Traps if the index path is out of bounds.
-    public func object(at indexPath: ResultIndexPath) -> Result {
+    /// Traps if the index path is out of bounds, or is not one of a section and an item.
+    public func object(at indexPath: IndexPath) -> Result {
         guard let sections = state?.list.sections, let objects = fetchedObjects else {
             preconditionFailure("The controller has no results; call performFetch() first.")
         }
         precondition(
-            sections.indices.contains(indexPath.section)
+            indexPath.count == 2 && sections.indices.contains(indexPath.section)
                 && indexPath.item >= 0 && indexPath.item < sections[indexPath.section].count,
             "There is no object at \(indexPath); the controller has \(objects.count) in "
                 + "\(sections.count) sections.")
@@ -147,7 +149,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
     /// The index path of an object; `nil` if it is not a result.
     ///
     /// - Complexity: O(log *n*).
-    public func indexPath(forObject object: Result) -> ResultIndexPath? {
+    public func indexPath(forObject object: Result) -> IndexPath? {
         managedObjectContext.checkQueue()
         guard object.managedObjectContext === managedObjectContext else { return nil }
         return indexPath(for: object.objectID)
@@ -156,7 +158,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
     /// The index path of an identifier's object; `nil` if it is not a result.
     ///
     /// - Complexity: O(log *n*).
-    public func indexPath(for objectID: ManagedObjectID) -> ResultIndexPath? {
+    public func indexPath(for objectID: ManagedObjectID) -> IndexPath? {
         managedObjectContext.checkQueue()
         guard let list = state?.list, let position = list.position(of: objectID.bits) else {
             return nil

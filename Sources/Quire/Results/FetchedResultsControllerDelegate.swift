@@ -1,3 +1,5 @@
+public import Foundation
+
 /// The kind of change of an object or a section of a ``FetchedResultsController``.
 public enum FetchedResultsChangeType: Sendable, Hashable {
     /// It was inserted.
@@ -43,8 +45,8 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     ///   - newIndexPath: Its index path now; `nil` for a deleted one. An updated object has both.
     func controller(
         _ controller: FetchedResultsController<Result>, didChange objectID: ManagedObjectID,
-        at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
-        newIndexPath: ResultIndexPath?)
+        at indexPath: IndexPath?, for type: FetchedResultsChangeType,
+        newIndexPath: IndexPath?)
 
     /// The results have changed, or their identifiers were replaced by a save. Called outside of a batch, too: by
     /// ``FetchedResultsController/performFetch()``, and after a save that changed only identifiers.
@@ -88,8 +90,8 @@ extension FetchedResultsControllerDelegate {
     /// Does nothing.
     public func controller(
         _ controller: FetchedResultsController<Result>, didChange objectID: ManagedObjectID,
-        at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
-        newIndexPath: ResultIndexPath?
+        at indexPath: IndexPath?, for type: FetchedResultsChangeType,
+        newIndexPath: IndexPath?
     ) {}
 
     /// Does nothing.
@@ -140,24 +142,30 @@ extension FetchedResultsSectionInfo: Sendable {}
 
 // MARK: - Index paths
 
-/// A position among the results of a ``FetchedResultsController``: the section, and the item in it.
-public struct ResultIndexPath: Hashable, Comparable, Sendable, CustomStringConvertible {
+/// Index paths of a ``FetchedResultsController``: the section, and the position in it. Reading and setting them traps for an index
+/// path of another length.
+extension IndexPath {
+    /// Creates the index path of an item in a section.
+    public init(item: Int, section: Int) { self = [section, item] }
+
+    /// Creates the index path of a row in a section.
+    public init(row: Int, section: Int) { self = [section, row] }
+
     /// The number of the section, from 0.
-    public var section: Int
+    public var section: Int {
+        get { self[0] }
+        set { self[0] = newValue }
+    }
+
     /// The position in the section, from 0.
-    public var item: Int
-
-    /// Creates an index path.
-    public init(section: Int, item: Int) {
-        self.section = section
-        self.item = item
+    public var item: Int {
+        get { self[1] }
+        set { self[1] = newValue }
     }
 
-    /// Orders by section, then by item.
-    public static func < (left: ResultIndexPath, right: ResultIndexPath) -> Bool {
-        (left.section, left.item) < (right.section, right.item)
+    /// The position in the section, from 0: the same as ``item``.
+    public var row: Int {
+        get { self[1] }
+        set { self[1] = newValue }
     }
-
-    /// Section and position, as in `[0, 2]`.
-    public var description: String { "[\(section), \(item)]" }
 }

@@ -1,3 +1,5 @@
+public import Foundation
+
 /// The results of a ``FetchedResultsController`` at one time, by identifier: a value that may go to any queue.
 ///
 /// - Complexity: Creation is O(*s*) in the sections. While a snapshot is retained, the controller copies eight bytes for each
@@ -36,13 +38,17 @@ public struct FetchedResultsSnapshot: Sendable {
         bits[starts[section]..<starts[section + 1]].map(identifier)
     }
 
-    /// The identifier of the object at an index path.
+    /// The identifier of the object at an index path. Traps if the index path is out of bounds, or is not one of a section and
+    /// an item.
     ///
     /// - Complexity: O(1).
-    public subscript(indexPath: ResultIndexPath) -> ManagedObjectID {
+    public subscript(indexPath: IndexPath) -> ManagedObjectID {
         precondition(
-            indexPath.item >= 0 && indexPath.item < numberOfItems(inSection: indexPath.section),
-            "There is no object at \(indexPath) in the snapshot.")
+            indexPath.count == 2 && sectionIdentifiers.indices.contains(indexPath.section)
+                && indexPath.item >= 0
+                && indexPath.item < numberOfItems(inSection: indexPath.section),
+            "There is no object at \(indexPath) in the snapshot; it has \(numberOfItems) in \(numberOfSections) sections."
+        )
         return identifier(bits[starts[indexPath.section] + indexPath.item])
     }
 

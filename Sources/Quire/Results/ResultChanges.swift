@@ -1,3 +1,5 @@
+internal import Foundation
+
 /// Difference between two arrangements; source index paths refer to the old one, destination index paths to the new.
 struct ResultChanges {
     /// An inserted or deleted section.
@@ -10,7 +12,11 @@ struct ResultChanges {
     struct Place {
         /// Among all results.
         var position: Int
-        var indexPath: ResultIndexPath
+        /// The number of the section, and the position in it.
+        var section: Int
+        var item: Int
+
+        var indexPath: IndexPath { IndexPath(item: item, section: section) }
     }
 
     /// The change of one result.

@@ -195,8 +195,7 @@ final class ResultList {
 
     func place(at position: Int, _ section: Section) -> ResultChanges.Place {
         .init(
-            position: position,
-            indexPath: ResultIndexPath(section: section.index, item: position - section.start))
+            position: position, section: section.index, item: position - section.start)
     }
 
     // MARK: Sections

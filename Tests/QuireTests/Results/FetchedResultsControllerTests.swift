@@ -1,3 +1,4 @@
+import Foundation
 import QuireTestSupport
 import Testing
 
@@ -110,7 +111,7 @@ import Testing
         let temporary = mirror.flat.filter(\.isTemporary)
         #expect(temporary.isEmpty)
         #expect(mirror.flat == controller.fetchedObjects?.objectIDs)
-        #expect(controller.indexPath(forObject: first) == ResultIndexPath(section: 0, item: 0))
+        #expect(controller.indexPath(forObject: first) == IndexPath(item: 0, section: 0))
     }
 
     @Test func aSaveThatFailsMayHaveGivenIdentifiers() throws {
@@ -153,7 +154,7 @@ import Testing
         let controller = try controller("title")
         #expect(try told { try book("b") } == ["insert – [0, 1]"])
         #expect(told { context.reset() } == ["delete [0, 1] –", "update [0, 0] [0, 0]"])
-        let place = ResultIndexPath(section: 0, item: 0)
+        let place = IndexPath(item: 0, section: 0)
         #expect(controller.object(at: place)["title", as: String.self] == "a")
     }
 
@@ -377,7 +378,7 @@ import Testing
         #expect(latest == controller.snapshot)
         #expect(latest.numberOfItems == 4)
         #expect(
-            latest[ResultIndexPath(section: 0, item: 3)] == controller.fetchedObjects?[3].objectID)
+            latest[IndexPath(item: 3, section: 0)] == controller.fetchedObjects?[3].objectID)
     }
 
     @Test func privateQueuesHaveControllersToo() throws {
@@ -389,7 +390,7 @@ import Testing
                 managedObjectContext: context)
             try controller.performFetch()
             let before = controller.fetchedObjects?.count ?? 0
-            context.delete(controller.object(at: ResultIndexPath(section: 0, item: 4)))
+            context.delete(controller.object(at: IndexPath(item: 4, section: 0)))
             context.processPendingChanges()
             return [before, controller.fetchedObjects?.count ?? 0]
         }

@@ -1,3 +1,4 @@
+import Foundation
 import Quire
 import Testing
 
@@ -13,9 +14,9 @@ final class ListMirror: FetchedResultsControllerDelegate {
 
     struct ObjectChange {
         var objectID: ManagedObjectID
-        var old: ResultIndexPath?
+        var old: IndexPath?
         var type: FetchedResultsChangeType
-        var new: ResultIndexPath?
+        var new: IndexPath?
     }
 
     private(set) var sections: [Section] = []
@@ -68,8 +69,8 @@ final class ListMirror: FetchedResultsControllerDelegate {
 
     func controller(
         _ controller: FetchedResultsController<ManagedObject>, didChange objectID: ManagedObjectID,
-        at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
-        newIndexPath: ResultIndexPath?
+        at indexPath: IndexPath?, for type: FetchedResultsChangeType,
+        newIndexPath: IndexPath?
     ) {
         #expect(isInBatch)
         changes.append(
@@ -119,8 +120,8 @@ final class ListMirror: FetchedResultsControllerDelegate {
     // MARK: Applying
 
     private func apply() {
-        var leaving: [(ResultIndexPath, ManagedObjectID)] = []
-        var coming: [(ResultIndexPath, ManagedObjectID)] = []
+        var leaving: [(IndexPath, ManagedObjectID)] = []
+        var coming: [(IndexPath, ManagedObjectID)] = []
         for change in changes {
             switch (change.type, change.old, change.new) {
             case (.insert, nil, let new?): coming.append((new, change.objectID))

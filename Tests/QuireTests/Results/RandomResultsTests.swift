@@ -271,7 +271,7 @@ import Testing
             for (number, section) in expected.enumerated() {
                 #expect(snapshot.itemIdentifiers(inSection: number) == section.objects)
                 for (item, id) in section.objects.enumerated() {
-                    let place = ResultIndexPath(section: number, item: item)
+                    let place = IndexPath(item: item, section: number)
                     #expect(controller.indexPath(for: id) == place)
                 }
             }
