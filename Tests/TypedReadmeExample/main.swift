@@ -42,8 +42,8 @@ let early = try context.fetch(
     sortBy: [SortDescriptor(\.year)])
 print(early.map(\.title))
 
-var update = BatchUpdateRequest(entityName: "Book")
-update.propertiesToUpdate = ["year": try QueryExpression(format: "year + 100")]
+var update = try BatchUpdateRequest(Book.self)
+try update.set(\Book.year, to: QueryExpression(format: "year + 100"))
 update.resultType = .objectIDs
 context.mergeChanges(from: try context.execute(update).changes)
 print(try context.fetch(request).map(\.year))
