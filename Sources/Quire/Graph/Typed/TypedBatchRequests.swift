@@ -173,18 +173,13 @@ extension EntityClass where Self: ManagedObject {
     }
 }
 
-/// What the value of a typed property is kept as.
+/// The value of a typed property as stores exchange it.
 ///
 /// - Throws: ``QuireError`` with code `invalidValue` if no attribute or to-one relationship has such values.
 private func storedValue(of value: Any) throws -> AttributeValue {
-    switch value {
-    case let value as any AttributeRepresentable: return value.attributeValue
-    case let value as any RawRepresentable: return try storedValue(of: value.rawValue)
-    case let object as ManagedObject: return .objectID(object.objectID)
-    default:
-        throw QuireError(
-            .invalidValue,
-            "A batch request cannot set a property to a \(type(of: value)); to-many relationships are set from their "
-                + "other side.")
-    }
+    if let found = AttributeValue(native: value) { return found }
+    throw QuireError(
+        .invalidValue,
+        "A batch request cannot set a property to a \(type(of: value)); to-many relationships are set from their "
+            + "other side.")
 }
