@@ -20,29 +20,46 @@ extension ManagedObjectModel {
     ///   bundles beside the program have one of the name; or as ``init(contentsOf:)``.
     public init(named name: String, bundle: Bundle = .main) throws {
         self = try ManagedObjectModel(
-            contentsOf: ModelSearch(name: name).path(inOrBeside: bundle))
+            contentsOf: ModelSearch(bundle: bundle).path(ofModelNamed: name))
+    }
+
+    /// Merges all models among the resources of bundles, as ``merging(_:)`` does; `nil` if there are none.
+    ///
+    /// They are looked for as by ``init(named:bundle:)``. Of several files of one name in a folder the first of those forms is
+    /// taken.
+    ///
+    /// - Parameter bundles: The bundles; `nil` for the program's own.
+    /// - Throws: ``QuireError`` with code `invalidModel` if they have different entities of the same name, or as
+    ///   ``init(contentsOf:)``.
+    public static func mergedModel(from bundles: [Bundle]? = nil) throws -> ManagedObjectModel? {
+        let paths = try (bundles ?? [.main]).flatMap { try ModelSearch(bundle: $0).paths() }
+        if paths.isEmpty { return nil }
+        return try merging(paths.map { try ManagedObjectModel(contentsOf: $0) })
     }
 }
 
-/// Finds the file of a model by its name.
+/// Finds the files of models among the resources of a bundle, and in the resource bundles of a Swift package beside it.
 private struct ModelSearch {
-    let name: String
+    let bundle: Bundle
 
+    /// The forms of a model, the preferred one first.
     private static let endings = [
         ModelFile.compiledVersionsExtension, ModelFile.compiledExtension,
         ModelFile.versionsExtension, ModelFile.versionExtension,
     ]
     private static let resourceBundleExtension = ".resources"
 
-    func path(inOrBeside bundle: Bundle) throws -> String {
-        if let path = path(in: bundle) { return path }
-        let folder = bundle.bundlePath
-        // SwiftPM names the bundle of a target's resources after the package and the target.
-        let found = try FileSystem.names(in: folder).filter {
-            $0.hasSuffix(Self.resourceBundleExtension) && $0.contains("_")
-        }.sorted().compactMap { resources in
-            Bundle(path: FileSystem.path(folder, resources)).flatMap { path(in: $0) }
+    /// The file of the model of a name.
+    func path(ofModelNamed name: String) throws -> String {
+        func path(in folders: [String]) -> String? {
+            let candidates = folders.flatMap { folder in
+                Self.endings.map { FileSystem.path(folder, name + $0) }
+            }
+            return candidates.first { FileSystem.exists($0) }
         }
+        let own = Self.folders(of: bundle)
+        if let path = path(in: own) { return path }
+        let found = try neighbours().compactMap { path(in: Self.folders(of: $0)) }
         if found.count > 1 {
             throw QuireError(
                 .invalidState,
@@ -52,26 +69,39 @@ private struct ModelSearch {
         }
         if let path = found.first { return path }
         let names = Self.endings.map { name + $0 }.joined(separator: ", ")
-        let places = folders(of: bundle).map { "“\($0)”" }.joined(separator: " and ")
         throw QuireError(
             .notFound,
-            "There is no model “\(name)”: no \(names) is in \(places), or in a resource bundle (*_*"
-                + "\(Self.resourceBundleExtension)) in “\(folder)”. Add it to the resources of the target, pass "
-                + "the bundle that has it, or make the container with a model.",
-            subject: .init(file: FileSystem.path(folder, name)))
+            "There is no model “\(name)”: no \(names) is in \(own.map { "“\($0)”" }.joined(separator: " and ")), or in "
+                + "a resource bundle (*_*\(Self.resourceBundleExtension)) in “\(bundle.bundlePath)”. Add it to the "
+                + "resources of the target, pass the bundle that has it, or make the container with a model.",
+            subject: .init(file: FileSystem.path(bundle.bundlePath, name)))
     }
 
-    private func path(in bundle: Bundle) -> String? {
-        for folder in folders(of: bundle) {
+    /// The files of all models, sorted by name within each folder.
+    func paths() throws -> [String] {
+        var folders = Self.folders(of: bundle)
+        folders += try neighbours().flatMap(Self.folders)
+        return try folders.flatMap { folder in
+            var models: [String: String] = [:]
+            let names = try FileSystem.names(in: folder)
             for ending in Self.endings {
-                let path = FileSystem.path(folder, name + ending)
-                if FileSystem.exists(path) { return path }
+                for name in names where name.hasSuffix(ending) && name != ending {
+                    let model = String(name.dropLast(ending.count))
+                    if models[model] == nil { models[model] = FileSystem.path(folder, name) }
+                }
             }
+            return models.sorted { $0.key < $1.key }.map(\.value)
         }
-        return nil
     }
 
-    private func folders(of bundle: Bundle) -> [String] {
+    /// The bundles of a Swift package's targets beside the program: SwiftPM names them after the package and the target.
+    private func neighbours() throws -> [Bundle] {
+        try FileSystem.names(in: bundle.bundlePath).filter {
+            $0.hasSuffix(Self.resourceBundleExtension) && $0.contains("_")
+        }.sorted().compactMap { Bundle(path: FileSystem.path(bundle.bundlePath, $0)) }
+    }
+
+    private static func folders(of bundle: Bundle) -> [String] {
         let resources = bundle.resourcePath ?? bundle.bundlePath
         return resources == bundle.bundlePath ? [resources] : [resources, bundle.bundlePath]
     }

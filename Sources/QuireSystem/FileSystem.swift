@@ -256,6 +256,17 @@ extension FileSystem {
         return FileSystem.path(home, ".local/share")
     }
 
+    /// The path of a file URL from the root.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file.
+    package static func path(of url: URL) throws -> String {
+        if url.isFileURL { return absolute(url.path) }
+        throw QuireError(
+            .invalidValue,
+            "“\(url.absoluteString)” is not the URL of a file; make one by URL(fileURLWithPath:).",
+            subject: .init(file: url.absoluteString))
+    }
+
     /// The path from the root, without following symbolic links.
     package static func absolute(_ path: String) -> String {
         let trimmed = withoutTrailingSlashes(path)

@@ -152,7 +152,7 @@ final class CrashSession {
         begin(name, content.saves)
         let path = folder + "/" + name
         let isDone = await attempt("saveTo") {
-            try await self.document.saveTo(path, replacing: replacing)
+            try await self.document.writeCopy(to: URL(fileURLWithPath: path), replacing: replacing)
         }
         if isDone { end(name, content.saves) }
         return isDone
@@ -161,7 +161,9 @@ final class CrashSession {
     private func saveAs(_ name: String) async -> Bool {
         guard change(for: name) else { return false }
         let path = folder + "/" + name
-        let isDone = await attempt("saveAs") { try await self.document.saveAs(path) }
+        let isDone = await attempt("saveAs") {
+            try await self.document.save(as: URL(fileURLWithPath: path))
+        }
         if isDone {
             end(name, content.saves)
             self.name = name
@@ -173,7 +175,9 @@ final class CrashSession {
         begin(name, content.saves)
         begin(self.name, nil)
         let path = folder + "/" + name
-        let isDone = await attempt("move") { try await self.document.move(to: path) }
+        let isDone = await attempt("move") {
+            try await self.document.move(to: URL(fileURLWithPath: path))
+        }
         if isDone {
             end(name, content.saves)
             end(self.name, nil)
@@ -190,7 +194,10 @@ final class CrashSession {
             let saves = try CrashContent(of: other).saves
             try await other.close()
             begin(self.name, saves)
-            guard await attempt("revert", { try await self.document.revert(to: path) }) else {
+            guard
+                await attempt(
+                    "revert", { try await self.document.revert(to: URL(fileURLWithPath: path)) })
+            else {
                 return false
             }
             expectContent(saves)

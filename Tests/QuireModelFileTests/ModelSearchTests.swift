@@ -68,6 +68,23 @@ import Testing
         #expect(model.entities.map(\.name) == ["Two"])
     }
 
+    @Test func allModelsOfABundleAreMerged() throws {
+        #expect(try ManagedObjectModel.mergedModel(from: [bundle]) == nil)
+        try write("Author", to: "Authors.mom")
+        try write("Loan", to: "Loans.xcdatamodel")
+        try write("Book", to: "App_Books.resources/Books.xcdatamodeld/One.xcdatamodel")
+        let merged = try #require(try ManagedObjectModel.mergedModel(from: [bundle]))
+        #expect(merged.entities.map(\.name).sorted() == ["Author", "Book", "Loan"])
+        // The source of a compiled model beside it is the same model.
+        try write("Author", to: "Authors.xcdatamodel")
+        #expect(try ManagedObjectModel.mergedModel(from: [bundle]) == merged)
+        try Data("no model".utf8).write(to: folder.url.appendingPathComponent("Broken.mom"))
+        let error = #expect(throws: QuireError.self) {
+            try ManagedObjectModel.mergedModel(from: [bundle])
+        }
+        #expect(error?.code == .invalidFormat)
+    }
+
     @Test func theErrorOfAMissingModelSaysWhereItWasLookedFor() throws {
         try write("Other", to: "Other.mom")
         let error = #expect(throws: QuireError.self) { try found() }

@@ -289,7 +289,8 @@ final class DocumentSession {
         try checkIsOpen()
         // Also if files of a package that was deleted are missing there, which is an error.
         defer { if document.path == FileSystem.absolute(path) { self.path = path } }
-        try await document.saveAs(path, replacing: replacing, keepingDamage: keepingDamage)
+        try await document.save(
+            as: URL(fileURLWithPath: path), replacing: replacing, keepingDamage: keepingDamage)
     }
 
     /// Drops the changes since the last save.

@@ -88,7 +88,7 @@ struct NewCommand: AsyncParsableCommand {
         document.protectionDomain = try keys.unlock.person()
         let (slots, words) = try keys.slots()
         document.fileProtection = protection
-        document.storeOptions.protectionSlots = slots
+        document.persistentStoreOptions.protectionSlots = slots
         if let words, !json { try ProtectionListing.printWords(words) }
         return words
     }

@@ -31,6 +31,43 @@ public struct AdditionalContent {
         document.scheduleAutosave()
     }
 
+    /// Adds or replaces a file by a value as JSON, with sorted keys and dates in ISO 8601.
+    ///
+    /// ```swift
+    /// try document.additionalContent.encode(settings, at: "settings.json")
+    /// let settings = try document.additionalContent.decode(Settings.self, at: "settings.json") ?? Settings()
+    /// ```
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the value cannot be encoded, or as ``write(_:at:)``.
+    public func encode(_ value: some Encodable, at path: String) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        encoder.dateEncodingStrategy = .iso8601
+        let data: Data
+        do { data = try encoder.encode(value) } catch {
+            throw QuireError(
+                .invalidValue,
+                "A \(type(of: value)) cannot be written to “\(path)” as JSON: \(error).",
+                subject: .init(file: path), underlying: error)
+        }
+        try write(data, at: path)
+    }
+
+    /// The value of a JSON file, unsaved changes included, or `nil` if there is no such file.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is not JSON of the type, or as ``data(at:)``.
+    public func decode<Value: Decodable>(_ type: Value.Type, at path: String) throws -> Value? {
+        guard let data = try data(at: path) else { return nil }
+        let decoder = JSONDecoder()
+        decoder.dateDecodingStrategy = .iso8601
+        do { return try decoder.decode(type, from: data) } catch {
+            throw QuireError(
+                .invalidFormat,
+                "The additional content “\(path)” of “\(document.path)” is not JSON of a \(type): \(error).",
+                subject: .init(file: path), underlying: error)
+        }
+    }
+
     /// Removes a file.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if there is no such file, or `readOnly`.

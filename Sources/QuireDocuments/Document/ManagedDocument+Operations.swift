@@ -198,6 +198,7 @@ extension ManagedDocument {
     private func performOpening(_ request: OpenRequest) async throws {
         var request = request
         if request.model == nil { request.model = managedObjectModel }
+        if request.model == nil && request.isCreation { request.model = try .mergedModel() }
         let opened = try await load(request)
         autosaveSchedule = AutosaveSchedule()
         let open = install(opened)
@@ -220,14 +221,18 @@ extension ManagedDocument {
     func load(
         _ request: OpenRequest, succeeding predecessor: DocumentPackage? = nil
     ) async throws -> OpenedPackage {
-        let (path, options, migration) = (path, storeOptions, migrationOptions)
-        let waiting = lockWait
+        let (path, options, migration) = (path, persistentStoreOptions, migrationOptions)
+        let (waiting, type) = (lockWait, fileType)
         return try await FileQueue.shared.run {
             try request.load(
                 path: path, options: options, migrating: migration, waiting: waiting,
                 succeeding: predecessor,
                 reading: self.readAdditionalContent,
-                configuring: self.configurePersistentStoreCoordinator)
+                configuring: { coordinator, store in
+                    try self.configurePersistentStoreCoordinator(
+                        coordinator, for: store, ofType: type,
+                        modelConfiguration: options.configuration, storeOptions: options)
+                })
         }
     }
 
@@ -324,6 +329,6 @@ extension ManagedDocument {
     func didMove(to path: String) {
         if path == self.path { return }
         self.path = path
-        presentedItemDidMove(to: path)
+        presentedItemDidMove(to: fileURL)
     }
 }

@@ -12,7 +12,8 @@ extension ManagedDocument {
 
     /// Makes the package and opens it for writing. It is on disk when this returns.
     ///
-    /// - Parameter model: The model of the objects, which the package will carry; `nil` for ``managedObjectModel``.
+    /// - Parameter model: The model of the objects, which the package will carry; `nil` for ``managedObjectModel``, or the
+    ///   models of the program's bundle.
     /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel` if the model
     ///   cannot be used or there is none, `invalidState` if the document is open, or what writing throws.
     public func create(model: ManagedObjectModel? = nil) async throws {
@@ -78,12 +79,12 @@ extension ManagedDocument {
     /// and additional content, all or nothing, on disk as well. The document keeps its place. Unsaved changes are dropped.
     /// Objects that are held belong to no context afterwards.
     ///
-    /// - Parameter path: The other package. Others may have it open.
+    /// - Parameter url: The other package. Others may have it open.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `incompatibleModel` if it has another model and
     ///   ``migrationOptions`` do not help, `readOnly`, `invalidState` if the document is not open, or what reading and writing
     ///   throw; then nothing has changed.
-    public func revert(to path: String) async throws {
-        let path = FileSystem.absolute(path)
+    public func revert(to url: URL) async throws {
+        let path = try FileSystem.path(of: url)
         let migration = migrationOptions
         let work = DocumentWork { [self] _ in
             try await performRevert { open in
@@ -125,30 +126,30 @@ extension ManagedDocument {
     // MARK: Saving to a place
 
     /// Saves the document to a place, and makes that the document's: its own package for ``save()``, another for
-    /// ``saveAs(_:replacing:keepingDamage:)``. A document that is not open is made there, with ``managedObjectModel``.
+    /// ``save(as:replacing:keepingDamage:)``. A document that is not open is made there, with ``managedObjectModel``.
     ///
     /// - Parameters:
-    ///   - path: The package.
-    ///   - operation: With `creating` there must be nothing at the path; with `overwriting` there may be a document.
+    ///   - url: The package.
+    ///   - operation: With `creating` there must be nothing at the URL; with `overwriting` there may be a document.
     /// - Throws: As those.
-    public func save(to path: String, for operation: SaveOperation) async throws {
-        let path = FileSystem.absolute(path)
+    public func save(to url: URL, for operation: SaveOperation) async throws {
+        let path = try FileSystem.path(of: url)
         if !isOpen && operation == .creating {
             self.path = path
             return try await create()
         }
         if path == self.path && operation == .overwriting { return try await save() }
-        try await saveAs(path, replacing: operation == .overwriting)
+        try await save(as: url, replacing: operation == .overwriting)
     }
 
     /// Saves the document to a place, and makes that the document's.
     public func save(
-        to path: String, for operation: SaveOperation,
+        to url: URL, for operation: SaveOperation,
         completionHandler: @escaping DocumentCompletionHandler
     ) {
         Task { @MainActor in
             do {
-                try await save(to: path, for: operation)
+                try await save(to: url, for: operation)
                 completionHandler(nil)
             } catch {
                 completionHandler(QuireError(wrapping: error, path: self.path))
@@ -167,7 +168,7 @@ extension ManagedDocument {
     /// nothing unsaved; if that lacks files, which went with the old one, an error names them all the same.
     ///
     /// - Parameters:
-    ///   - path: The package to make.
+    ///   - url: The package to make.
     ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
@@ -175,11 +176,11 @@ extension ManagedDocument {
     ///   Then the document is what it was. With code `notFound` and ``path`` the new one if the document was saved as far as
     ///   it is still there: `failures` has one error for each file of external data and of additional content that is not,
     ///   and the message names the first ones.
-    public func saveAs(
-        _ path: String, replacing: Bool = false, keepingDamage: Bool = false
+    public func save(
+        as url: URL, replacing: Bool = false, keepingDamage: Bool = false
     ) async throws {
         let destination = SaveDestination(
-            path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
+            path: try FileSystem.path(of: url), replaces: replacing, keepsDamage: keepingDamage)
         var incomplete: QuireError?
         let work = DocumentWork(onSnapshotFor: .save) { [self] open, snapshot in
             // Where it fails the open store is still there to be saved.
@@ -199,18 +200,18 @@ extension ManagedDocument {
     /// package and its unsaved changes stay as they are.
     ///
     /// - Parameters:
-    ///   - path: The package to make.
+    ///   - url: The package to make.
     ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `validation` if an object could not be saved, or what
     ///   reading and writing throw. With code `notFound` and the path of the copy as its subject if that is there, but lacks
-    ///   files which others have deleted with the document's package; see ``saveAs(_:replacing:keepingDamage:)``.
-    public func saveTo(
-        _ path: String, replacing: Bool = false, keepingDamage: Bool = false
+    ///   files which others have deleted with the document's package; see ``save(as:replacing:keepingDamage:)``.
+    public func writeCopy(
+        to url: URL, replacing: Bool = false, keepingDamage: Bool = false
     ) async throws {
         let destination = SaveDestination(
-            path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
+            path: try FileSystem.path(of: url), replaces: replacing, keepsDamage: keepingDamage)
         let work = DocumentWork(onSnapshotFor: .copy) { [self] open, snapshot in
             // Where it fails the open store is still there to be copied.
             try? await followPackage(of: open)
@@ -223,15 +224,15 @@ extension ManagedDocument {
     /// which is not open yet.
     ///
     /// - Parameters:
-    ///   - path: The package to make; `nil` for one beside this one, “Name 2”, or 3, 4 ….
-    ///   - keepingDamage: As ``saveTo(_:replacing:keepingDamage:)`` has it.
-    /// - Throws: As ``saveTo(_:replacing:keepingDamage:)``.
+    ///   - url: The package to make; `nil` for one beside this one, “Name 2”, or 3, 4 ….
+    ///   - keepingDamage: As ``writeCopy(to:replacing:keepingDamage:)`` has it.
+    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:)``.
     public func duplicate(
-        to path: String? = nil, keepingDamage: Bool = false
+        to url: URL? = nil, keepingDamage: Bool = false
     ) async throws -> Self {
-        let copy = path ?? SiblingName.unused(beside: self.path)
-        try await saveTo(copy, keepingDamage: keepingDamage)
-        return Self(path: copy)
+        let copy = url ?? URL(fileURLWithPath: SiblingName.unused(beside: path))
+        try await writeCopy(to: copy, keepingDamage: keepingDamage)
+        return Self(fileURL: copy)
     }
 
     /// Renames or moves the document's package within its file system; the document stays open there.
@@ -239,12 +240,12 @@ extension ManagedDocument {
     /// If it has been moved, but its store cannot be opened there, this fails too, and ``path`` is the new one. To move it
     /// there again opens it, as saving and reverting do.
     ///
-    /// - Parameter path: The new path, where there must be nothing but this document.
+    /// - Parameter url: The new place, where there must be nothing but this document.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` for another
     ///   file system, or `invalidState` if the document is not open. Then it is where it was. Or what opening the store
     ///   throws.
-    public func move(to path: String) async throws {
-        let path = FileSystem.absolute(path)
+    public func move(to url: URL) async throws {
+        let path = try FileSystem.path(of: url)
         try await withOpenDocument { [self] open in
             try await followPackage(of: open)
             if path == self.path { return }
@@ -256,13 +257,13 @@ extension ManagedDocument {
 
     // MARK: Copies of the last save
 
-    /// Saves unsaved changes, and exports the document to an archive, `.zip` or `.tar.zst` as the path says.
+    /// Saves unsaved changes, and exports the document to an archive, `.zip` or `.tar.zst` as the URL says.
     ///
     /// Exporting an unchanged document again gives an equal archive, unless it is protected. Editing and saving may go on
     /// meanwhile; closing makes the export fail.
     ///
     /// - Parameters:
-    ///   - path: The archive to make.
+    ///   - url: The archive to make.
     ///   - replacing: Whether to replace a file that is there.
     ///   - keepingDamage: Whether a damaged document is exported too, with its damage.
     ///   - protection: The protection of the archive of a protected document, which has to be chosen; ignored for others.
@@ -270,9 +271,10 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `protectionUnavailable` if it is protected and
     ///   nothing was chosen, `protectedDataUnavailable`, `cancelled`, or as ``save()``.
     public func export(
-        to path: String, replacing: Bool = false, keepingDamage: Bool = false,
+        to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
         protection: ArchiveProtection? = nil, progress: Progress? = nil
     ) async throws {
+        let path = try FileSystem.path(of: url)
         if !isReadOnly { try await autosave() }
         let package = try openPackage()
         try await FileQueue.copies.run {

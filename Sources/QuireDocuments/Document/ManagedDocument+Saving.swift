@@ -37,7 +37,9 @@ extension ManagedDocument {
     func contentToWrite() throws -> AdditionalContentChanges.Rewriting? {
         guard let content = try contents(forType: fileType) else { return nil }
         return { [self] folder, original in
-            try writeAdditionalContent(content, to: folder, originalContents: original)
+            try writeAdditionalContent(
+                content, to: URL(fileURLWithPath: folder, isDirectory: true),
+                originalContentsURL: original.map { URL(fileURLWithPath: $0, isDirectory: true) })
         }
     }
 

@@ -40,19 +40,19 @@ public import Quire
 /// All methods that a subclass may override do nothing by themselves, unless they say so. In the order in which they are
 /// called:
 ///
-/// - Opening: ``configurePersistentStoreCoordinator(_:)`` and ``readAdditionalContent(from:)`` off the main queue, then
+/// - Opening: ``configurePersistentStoreCoordinator(_:for:ofType:modelConfiguration:storeOptions:)`` and ``readAdditionalContent(from:)`` off the main queue, then
 ///   ``load(fromContents:)``.
 /// - Saving: ``contents(forType:)``, which asks ``additionalContent(for:)``, before the snapshot is taken;
-///   ``writeAdditionalContent(_:to:originalContents:)`` off the main queue; ``didSave()`` when the save has succeeded.
+///   ``writeAdditionalContent(_:to:originalContentsURL:)`` off the main queue; ``didSave()`` when the save has succeeded.
 /// - Failing: ``handleError(_:userInteractionPermitted:)``, before the requests are answered.
 @MainActor
 open class ManagedDocument {
-    /// The package folder. It changes when the document is saved as another package, and when the folder is moved.
+    /// The path of the package folder. It changes when the document is saved as another package, and when the folder is moved.
     public internal(set) var path: String { didSet { presence?.move(to: path) } }
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
     /// The options of the store, from the next opening on.
-    public var storeOptions = SQLiteStoreOptions()
+    public var persistentStoreOptions = SQLiteStoreOptions()
     /// When the document keeps versions of itself; see ``keepVersion(named:keepingDamage:progress:)``.
     public var versionPolicy = VersionPolicy.onDemand
     /// The migration when the document is opened with another model than it was made with; `nil` if opening it is to
@@ -95,11 +95,19 @@ open class ManagedDocument {
     var isClosing = false
     var packageWatch: PackageWatch?
 
-    /// Makes a document for a package, which need not exist yet. Nothing is read before it is opened.
-    public required init(path: String) { self.path = FileSystem.absolute(path) }
+    /// Creates a document for a package, which need not exist yet. Nothing is read before it is opened.
+    public required init(fileURL: URL) {
+        // Opening reports the whole URL where it is not that of a file.
+        path = FileSystem.absolute(fileURL.isFileURL ? fileURL.path : fileURL.absoluteString)
+    }
+
+    /// Creates a document for the package at a path.
+    public convenience init(path: String) { self.init(fileURL: URL(fileURLWithPath: path)) }
 
     // MARK: - State
 
+    /// The URL of the package folder: ``path`` as a file URL.
+    public var fileURL: URL { URL(fileURLWithPath: path, isDirectory: true) }
     /// The document's state.
     public var documentState: DocumentState { machine.state }
     /// Whether the document is open.
@@ -124,17 +132,20 @@ open class ManagedDocument {
     public var fileProtection: FileProtection? {
         get {
             guard let store = openDocument?.package.store else {
-                return storeOptions.fileProtection
+                return persistentStoreOptions.fileProtection
             }
             return store.protection?.fileProtection ?? FileProtection.none
         }
-        set { storeOptions.fileProtection = newValue }
+        set { persistentStoreOptions.fileProtection = newValue }
     }
     /// The domain whose keys protect the document: its own while it is open, and otherwise the one that a new document
     /// belongs to, `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain? {
-        get { openDocument?.package.store.protection?.domain ?? storeOptions.protectionDomain }
-        set { storeOptions.protectionDomain = newValue }
+        get {
+            openDocument?.package.store.protection?.domain
+                ?? persistentStoreOptions.protectionDomain
+        }
+        set { persistentStoreOptions.protectionDomain = newValue }
     }
 
     /// The context to edit the document's objects in. It belongs to the main queue; its parent, which saves to the store,
@@ -184,23 +195,32 @@ open class ManagedDocument {
     // MARK: - For subclasses: opening
 
     /// The model of documents of this class, for creating them, and for opening them without a model given; `nil`, as it
-    /// is by itself, for the one that a package carries.
+    /// is by itself, for the one that a package carries. A new package then gets all models of the program's bundle, as by
+    /// ``ManagedObjectModel/mergedModel(from:)``.
     open var managedObjectModel: ManagedObjectModel? { nil }
 
     /// Called off the main queue when the document is opened and its own store is there: the place to add other stores, of
     /// things that need not be saved together with the document.
     ///
     /// An error makes the opening fail.
+    ///
+    /// - Parameters:
+    ///   - coordinator: The document's coordinator.
+    ///   - storeURL: The file of the document's own store.
+    ///   - fileType: ``fileType``.
+    ///   - configuration: The configuration of the model that the store has; `nil` for all entities.
+    ///   - storeOptions: ``persistentStoreOptions``.
     open nonisolated func configurePersistentStoreCoordinator(
-        _ coordinator: PersistentStoreCoordinator
+        _ coordinator: PersistentStoreCoordinator, for storeURL: URL, ofType fileType: String,
+        modelConfiguration configuration: String?, storeOptions: SQLiteStoreOptions
     ) throws {}
 
     /// Called off the main queue when the document is opened or reverted, if it has additional content.
     ///
-    /// - Parameter folder: The folder of the files, which must not be changed.
+    /// - Parameter absoluteURL: The folder of the files, which must not be changed.
     /// - Returns: What ``load(fromContents:)`` is to be given.
     /// - Throws: An error makes the opening, or the reverting, fail.
-    open nonisolated func readAdditionalContent(from folder: String) throws -> (any Sendable)? {
+    open nonisolated func readAdditionalContent(from absoluteURL: URL) throws -> (any Sendable)? {
         nil
     }
 
@@ -219,30 +239,31 @@ open class ManagedDocument {
     /// An error makes the save fail.
     ///
     /// - Parameter type: ``fileType``.
-    /// - Returns: What ``writeAdditionalContent(_:to:originalContents:)`` is to be given; `nil` if it is not to be called.
+    /// - Returns: What ``writeAdditionalContent(_:to:originalContentsURL:)`` is to be given; `nil` if it is not to be called.
     open func contents(forType type: String) throws -> (any Sendable)? {
-        try additionalContent(for: path)
+        try additionalContent(for: fileURL)
     }
 
     /// Called on the main actor before each save, by ``contents(forType:)``, to take a snapshot of what the document has
     /// beside its objects, if a subclass writes that itself. By itself it gives `nil`.
     ///
-    /// - Parameter path: The package.
-    open func additionalContent(for path: String) throws -> (any Sendable)? { nil }
+    /// - Parameter absoluteURL: The package.
+    open func additionalContent(for absoluteURL: URL) throws -> (any Sendable)? { nil }
 
     /// Called off the main queue to write what ``additionalContent(for:)`` gave, as files in a folder that is empty. What
     /// is there afterwards is the document's additional content, together with what was changed through
     /// ``additionalContent``.
     ///
-    /// Files that are as they were may be hard links to those in `originalContents`. The folder becomes the document's
+    /// Files that are as they were may be hard links to those in `absoluteOriginalContentsURL`. The folder becomes the document's
     /// with the commit of its objects, or not at all; all of it is synchronized before.
     ///
     /// - Parameters:
     ///   - content: The snapshot.
-    ///   - folder: The folder to write to.
-    ///   - originalContents: The folder of the last save, which must not be changed; `nil` if there is none.
+    ///   - absoluteURL: The folder to write to.
+    ///   - absoluteOriginalContentsURL: The folder of the last save, which must not be changed; `nil` if there is none.
     open nonisolated func writeAdditionalContent(
-        _ content: any Sendable, to folder: String, originalContents: String?
+        _ content: any Sendable, to absoluteURL: URL,
+        originalContentsURL absoluteOriginalContentsURL: URL?
     ) throws {}
 
     /// Called on the main actor when a save has succeeded.
@@ -268,8 +289,8 @@ open class ManagedDocument {
     /// Called on the main actor when the document may be edited again.
     open func enableEditing() {}
 
-    /// Called on the main actor when the package has been moved or renamed by another program; ``path`` is the new one.
-    open func presentedItemDidMove(to path: String) {}
+    /// Called on the main actor when the package has been moved or renamed by another program; ``fileURL`` is the new one.
+    open func presentedItemDidMove(to newURL: URL) {}
 
     /// Called on the main actor when the package has been deleted by another program, or another document is in its place,
     /// before the document is closed. What is in memory, and in the store's files, which are still open, can be read, and what
@@ -277,7 +298,7 @@ open class ManagedDocument {
     ///
     /// ```swift
     /// override func accommodatePresentedItemDeletion() async {
-    ///     if hasUnsavedChanges { try? await saveAs(rescuePath) }      // Throws too if files are missing there.
+    ///     if hasUnsavedChanges { try? await save(as: rescueURL) }      // Throws too if files are missing there.
     /// }
     /// ```
     ///

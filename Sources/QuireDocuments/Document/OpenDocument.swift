@@ -288,7 +288,7 @@ struct OpenRequest: Sendable, Equatable {
         path: String, options: SQLiteStoreOptions, migrating migration: StoreMigrationOptions?,
         waiting: LockWait? = nil,
         succeeding predecessor: DocumentPackage? = nil, reading: ContentReader,
-        configuring: (PersistentStoreCoordinator) throws -> Void
+        configuring: (PersistentStoreCoordinator, URL) throws -> Void
     ) throws -> OpenedPackage {
         let package: DocumentPackage
         if let predecessor {
@@ -297,7 +297,7 @@ struct OpenRequest: Sendable, Equatable {
             guard let model else {
                 throw QuireError(
                     .invalidModel,
-                    "“\(path)” cannot be made without a model; give one, or override managedObjectModel.",
+                    "“\(path)” cannot be made without a model, and the program's bundle has none; give one, or override managedObjectModel.",
                     subject: .init(file: path))
             }
             package = try DocumentPackage.create(at: path, model: model, options: options)
@@ -308,7 +308,7 @@ struct OpenRequest: Sendable, Equatable {
         }
         let coordinator = PersistentStoreCoordinator(store: package.store)
         do {
-            try configuring(coordinator)
+            try configuring(coordinator, URL(fileURLWithPath: package.layout.store))
             return OpenedPackage(
                 package: package, coordinator: coordinator,
                 content: try OpenedContent(package, reading: reading))
@@ -327,7 +327,7 @@ struct OpenRequest: Sendable, Equatable {
 }
 
 /// Reads additional content in a subclass's own way, from a folder.
-typealias ContentReader = @Sendable (String) throws -> (any Sendable)?
+typealias ContentReader = @Sendable (URL) throws -> (any Sendable)?
 
 /// An open package with what a document knows of it.
 struct OpenedPackage: Sendable {
@@ -361,7 +361,10 @@ struct OpenedContent: Sendable {
         do {
             names = AdditionalContentNames(try package.content.files(in: generation).map(\.path))
             contents = try generation.flatMap {
-                try reading(package.layout.additionalContent(generation: $0))
+                try reading(
+                    URL(
+                        fileURLWithPath: package.layout.additionalContent(generation: $0),
+                        isDirectory: true))
             }
         } catch let error as QuireError where error.code == .notFound {
             // The rows are still there to be read; reading the files will say that they are missing.

@@ -160,7 +160,7 @@ extension DocumentLibrary {
             let path = try await FileQueue.copies.run {
                 try freePath(named: name, in: folder, extension: nil)
             }
-            let document = type.init(path: path)
+            let document = type.init(fileURL: URL(fileURLWithPath: path))
             do {
                 try await body(document)
             } catch let error as QuireError where error.code == .alreadyExists {

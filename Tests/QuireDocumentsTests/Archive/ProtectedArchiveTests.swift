@@ -68,9 +68,10 @@ import Testing
         let document = ManagedDocument(path: fixture.path)
         try await document.open()
         #expect(
-            await failure { try await document.export(to: archive) }?.code
+            await failure { try await document.export(to: URL(fileURLWithPath: archive)) }?.code
                 == .protectionUnavailable)
-        try await document.export(to: fixture.folder.path("b.zip"), protection: .keep)
+        try await document.export(
+            to: URL(fileURLWithPath: fixture.folder.path("b.zip")), protection: .keep)
         try await document.close()
         #expect(!FileSystem.exists(archive))
     }

@@ -37,6 +37,51 @@ import Testing
         try FileSystem.names(in: path).filter(FileSystem.isTemporaryName)
     }
 
+    // MARK: Values
+
+    private struct Settings: Codable, Equatable {
+        var size = 12.5
+        var opened = Date(timeIntervalSinceReferenceDate: 700_000_000)
+        var places: [String: Int] = [:]
+    }
+
+    @Test func valuesAreWrittenAndReadAsJSON() async throws {
+        let document = try await make()
+        let settings = Settings(places: ["b": 2, "a/c": 1])
+        try document.additionalContent.encode(settings, at: "settings.json")
+        #expect(
+            try document.additionalContent.decode(Settings.self, at: "settings.json") == settings)
+        #expect(try document.additionalContent.decode(Settings.self, at: "none.json") == nil)
+        try await document.close()
+        try await document.open()
+        #expect(
+            try document.additionalContent.decode(Settings.self, at: "settings.json") == settings)
+        let text = String(
+            decoding: try #require(try document.additionalContent.data(at: "settings.json")),
+            as: UTF8.self)
+        #expect(text.contains("\"a/c\" : 1,\n    \"b\" : 2"))
+        try await document.close()
+    }
+
+    @Test func whatIsNoJSONOfTheTypeIsAnErrorThatNamesTheFile() async throws {
+        let document = try await make([
+            "bad.json": Data("{".utf8), "other.json": Data("[]".utf8),
+        ])
+        for name in ["bad.json", "other.json"] {
+            let error = #expect(throws: QuireError.self) {
+                try document.additionalContent.decode(Settings.self, at: name)
+            }
+            #expect(error?.code == .invalidFormat)
+            #expect(error?.message.contains("“\(name)”") == true)
+        }
+        let error = #expect(throws: QuireError.self) {
+            try document.additionalContent.encode(Settings(size: .nan), at: "nan.json")
+        }
+        #expect(error?.code == .invalidValue)
+        #expect(!document.additionalContent.contains("nan.json"))
+        try await document.close()
+    }
+
     // MARK: Writing
 
     @Test func fileBecomesContentWithTheNextSave() async throws {

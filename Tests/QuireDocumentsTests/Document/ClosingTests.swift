@@ -172,7 +172,7 @@ import Testing
         try document.addNote("mine")
         try document.additionalContent.write(Data([2]), at: "mine")
         let rescue = folder.path("Rescue.quire")
-        document.packageGoes = { try await document.saveAs(rescue) }
+        document.packageGoes = { try await document.save(as: URL(fileURLWithPath: rescue)) }
         try FileSystem.removeTree(path)
         await document.waitUntil { $0.path == rescue && $0.documentState == .normal }
         #expect(document.error == nil)
@@ -196,7 +196,7 @@ import Testing
         try await document.save()
         try document.addNote("mine", picture: Data(repeating: 2, count: 300_000))
         let rescue = folder.path("Rescue.quire")
-        document.packageGoes = { try await document.saveAs(rescue) }
+        document.packageGoes = { try await document.save(as: URL(fileURLWithPath: rescue)) }
         try FileSystem.removeTree(path)
         // The document is the other one by now, and what it lacks is the error.
         await document.waitUntil { _ in document.error != nil }
@@ -250,7 +250,9 @@ import Testing
             await failure { try await document.save() },
             await failure { try await document.revert() },
             await failure { try await document.check().forEach { _ in } },
-            await failure { try await document.saveAs(folder.path("x.quire")) },
+            await failure {
+                try await document.save(as: URL(fileURLWithPath: folder.path("x.quire")))
+            },
             await failure { try await document.resolveConflict(keeping: .current) },
             await failure { try await content.write(contentsOf: file, at: "mine") },
             await failure { try await content.write(contentsOfFolder: folder.path, at: "mine") },

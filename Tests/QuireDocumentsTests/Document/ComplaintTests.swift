@@ -131,7 +131,7 @@ import Testing
         let document = try await make()
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note")).first)
-        try await document.saveAs(folder.path("Other.quire"))
+        try await document.save(as: URL(fileURLWithPath: folder.path("Other.quire")))
         note["title"] = "after"
         try await document.save()
         try await document.close()
@@ -181,9 +181,9 @@ import Testing
 
     @Test(.inClear) func a13_aFailureWithAdditionalContentLeavesTheStoreAsItWas() async throws {
         final class FailingDocument: ManagedDocument {
-            override func additionalContent(for path: String) throws -> (any Sendable)? { "x" }
+            override func additionalContent(for url: URL) throws -> (any Sendable)? { "x" }
             override nonisolated func writeAdditionalContent(
-                _ content: any Sendable, to folder: String, originalContents: String?
+                _ content: any Sendable, to url: URL, originalContentsURL: URL?
             ) throws { throw QuireError(.inputOutput, "No.") }
         }
         try await make().close()

@@ -105,16 +105,16 @@ import Testing
         for name in ["a.zip", "a.tar.zst", "Copy.quire"] {
             let error = await failure {
                 if name.hasSuffix(".quire") {
-                    try await document.saveTo(disk.path(name))
+                    try await document.writeCopy(to: URL(fileURLWithPath: disk.path(name)))
                 } else {
-                    try await document.export(to: disk.path(name))
+                    try await document.export(to: URL(fileURLWithPath: disk.path(name)))
                 }
             }
             #expect(error?.code == .outOfSpace)
             #expect(try FileSystem.names(in: disk.folder) == [])
         }
         // There is room for the document, so that it can be extracted from.
-        try await document.export(to: folder.path("a.zip"))
+        try await document.export(to: URL(fileURLWithPath: folder.path("a.zip")))
         try await document.close()
         let error = failure {
             try DocumentPackage.extract(folder.path("a.zip"), to: disk.path("Copy.quire"))
@@ -145,7 +145,7 @@ import Testing
         let folder = try TemporaryFolder()
         let reader = ManagedDocument(path: path)
         try await reader.open(readOnly: true)
-        try await reader.export(to: folder.path("a.zip"))
+        try await reader.export(to: URL(fileURLWithPath: folder.path("a.zip")))
         #expect(try await reader.check() == [])
         try await reader.close()
         try DocumentPackage.extract(folder.path("a.zip"), to: folder.path("Copy.quire"))

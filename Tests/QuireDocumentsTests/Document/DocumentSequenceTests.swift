@@ -282,7 +282,7 @@ private final class SequenceRun {
         let new = newPath()
         note("save as \(FileSystem.name(of: new))")
         let expected: QuireError.Code? = !isOpen ? .invalidState : isInvalid ? .validation : nil
-        try await attempt(expected) { try await document.saveAs(new) }
+        try await attempt(expected) { try await document.save(as: URL(fileURLWithPath: new)) }
         if expected != nil { return }
         others[path] = disk
         path = new
@@ -294,7 +294,7 @@ private final class SequenceRun {
         let new = newPath()
         note("save to \(FileSystem.name(of: new))")
         let expected: QuireError.Code? = !isOpen ? .invalidState : isInvalid ? .validation : nil
-        try await attempt(expected) { try await document.saveTo(new) }
+        try await attempt(expected) { try await document.writeCopy(to: URL(fileURLWithPath: new)) }
         if expected == nil { others[new] = memory }
     }
 
@@ -302,7 +302,7 @@ private final class SequenceRun {
         guard let other = others.keys.sorted().randomElement(using: &random) else { return }
         note("revert to \(FileSystem.name(of: other))")
         try await attempt(isOpen ? nil : .invalidState) {
-            try await document.revert(to: other)
+            try await document.revert(to: URL(fileURLWithPath: other))
         }
         guard isOpen else { return }
         disk = others[other] ?? []
@@ -324,7 +324,9 @@ private final class SequenceRun {
     private func moveHere() async throws {
         let new = newPath()
         note("move to \(FileSystem.name(of: new))")
-        try await attempt(isOpen ? nil : .invalidState) { try await document.move(to: new) }
+        try await attempt(isOpen ? nil : .invalidState) {
+            try await document.move(to: URL(fileURLWithPath: new))
+        }
         if isOpen { path = new }
     }
 
@@ -463,8 +465,8 @@ private final class NoticingDocument: ManagedDocument {
     private var waiting:
         (condition: (ManagedDocument) -> Bool, continuation: CheckedContinuation<Void, Never>)?
 
-    required init(path: String) {
-        super.init(path: path)
+    required init(fileURL: URL) {
+        super.init(fileURL: fileURL)
         stateChangeHandler = { [weak self] _ in self?.notice() }
     }
 
@@ -473,7 +475,7 @@ private final class NoticingDocument: ManagedDocument {
         await withCheckedContinuation { waiting = (condition, $0) }
     }
 
-    override func presentedItemDidMove(to path: String) { notice() }
+    override func presentedItemDidMove(to newURL: URL) { notice() }
 
     override func libraryMetadata() -> LibraryMetadata {
         willDescribe()

@@ -175,8 +175,8 @@ private final class LoggingDocument: ManagedDocument {
     nonisolated(unsafe) var linksElsewhere = false  // The same.
     private let log = EventLog()
 
-    required init(path: String) {
-        super.init(path: path)
+    required init(fileURL: URL) {
+        super.init(fileURL: fileURL)
         autosavePolicy = .never
         stateChangeHandler = { [log] change in
             let name: String? =
@@ -197,14 +197,19 @@ private final class LoggingDocument: ManagedDocument {
     override var managedObjectModel: ManagedObjectModel? { notesModel }
 
     override nonisolated func configurePersistentStoreCoordinator(
-        _ coordinator: PersistentStoreCoordinator
-    ) throws { log.add("configure") }
+        _ coordinator: PersistentStoreCoordinator, for storeURL: URL, ofType fileType: String,
+        modelConfiguration configuration: String?, storeOptions: SQLiteStoreOptions
+    ) throws {
+        #expect(storeURL.lastPathComponent == "persistentStore" && fileType == "quire")
+        log.add("configure")
+    }
 
-    override nonisolated func readAdditionalContent(from folder: String) throws
+    override nonisolated func readAdditionalContent(from folder: URL) throws
         -> (any Sendable)?
     {
         let text = String(
-            decoding: try FileSystem.contents(of: FileSystem.path(folder, "text")), as: UTF8.self)
+            decoding: try FileSystem.contents(of: FileSystem.path(folder.path, "text")),
+            as: UTF8.self)
         log.add("read \(text)")
         return text
     }
@@ -220,18 +225,20 @@ private final class LoggingDocument: ManagedDocument {
         return try super.contents(forType: type)
     }
 
-    override func additionalContent(for path: String) throws -> (any Sendable)? {
+    override func additionalContent(for url: URL) throws -> (any Sendable)? {
         log.add("snapshot")
         return text
     }
 
     override nonisolated func writeAdditionalContent(
-        _ content: any Sendable, to folder: String, originalContents: String?
+        _ content: any Sendable, to url: URL, originalContentsURL: URL?
     ) throws {
         if let failure { throw failure }
-        let old = try originalContents.map {
+        let folder = url.path
+        let old = try originalContentsURL.map {
             String(
-                decoding: try FileSystem.contents(of: FileSystem.path($0, "text")), as: UTF8.self)
+                decoding: try FileSystem.contents(of: FileSystem.path($0.path, "text")),
+                as: UTF8.self)
         }
         log.add("write after \(old ?? "nil")")
         if linksElsewhere {

@@ -110,7 +110,9 @@ import Testing
         async throws
     {
         let other = folder.path("Other.quire")
-        let (document, error) = try await deleted { try await $0.saveAs(other) }
+        let (document, error) = try await deleted {
+            try await $0.save(as: URL(fileURLWithPath: other))
+        }
         #expect(document.path == other)
         #expect(document.isOpen)
         #expect(!document.hasUnsavedChanges)
@@ -122,7 +124,9 @@ import Testing
 
     @Test func aCopyOfADeletedDocumentHasWhatThereIsAndNamesTheFilesThatAreLost() async throws {
         let other = folder.path("Other.quire")
-        let (document, error) = try await deleted { try await $0.saveTo(other) }
+        let (document, error) = try await deleted {
+            try await $0.writeCopy(to: URL(fileURLWithPath: other))
+        }
         #expect(document.path == path)
         #expect(error?.subject.file == other)
         try await expectRescued(at: other, error)
@@ -300,8 +304,8 @@ private final class WatchedDocument: ManagedDocument {
         }
     }
 
-    required init(path: String) {
-        super.init(path: path)
+    required init(fileURL: URL) {
+        super.init(fileURL: fileURL)
         stateChangeHandler = { [weak self] change in
             if change.current == .closed && !change.previous.contains(.closed) {
                 self?.add("closed")
@@ -309,7 +313,7 @@ private final class WatchedDocument: ManagedDocument {
         }
     }
 
-    override func presentedItemDidMove(to path: String) {
+    override func presentedItemDidMove(to newURL: URL) {
         #expect(self.path == path)
         add("moved \(FileSystem.name(of: path))")
     }

@@ -219,7 +219,7 @@ import Testing
         let document = ManagedDocument(path: path)
         document.fileProtection = .complete
         let key = try KeyFile.read(folder.path("key"))
-        document.storeOptions.protectionSlots = [NewSlot(.keyFile(key), label: "own")]
+        document.persistentStoreOptions.protectionSlots = [NewSlot(.keyFile(key), label: "own")]
         try await document.create(model: notesModel)
         try document.addNote(Self.canary)
         try await document.save()
@@ -286,12 +286,12 @@ import Testing
         let document = try await make(.complete)
         let (copy, other) = (folder.path("Copy.quire"), folder.path("Other.quire"))
         try document.addNote("unsaved")
-        try await document.saveTo(copy)
-        try await document.saveAs(other)
+        try await document.writeCopy(to: URL(fileURLWithPath: copy))
+        try await document.save(as: URL(fileURLWithPath: other))
         try requireWhole(document)
         try document.addNote("more")
         try await document.save()
-        try await document.move(to: folder.path("Moved.quire"))
+        try await document.move(to: URL(fileURLWithPath: folder.path("Moved.quire")))
         try requireWhole(document)
         try requireNoCanary()
         try await document.close()
@@ -340,13 +340,13 @@ import Testing
     @Test func aDocumentWithoutADomainIsOpenedByItsOwnKeyFile() async throws {
         let document = ManagedDocument(path: path)
         document.fileProtection = .complete
-        document.storeOptions.protectionSlots = [
+        document.persistentStoreOptions.protectionSlots = [
             NewSlot(.keyFile(try Data(contentsOf: URL(fileURLWithPath: folder.path("key")))))
         ]
         try await document.create(model: notesModel)
         try document.addNote("mine")
         let copy = folder.path("Copy.quire")
-        try await document.saveAs(copy)
+        try await document.save(as: URL(fileURLWithPath: copy))
         let held = try #require(document.protectionDomain)
         try await document.close()
         await held.lock(after: .zero)

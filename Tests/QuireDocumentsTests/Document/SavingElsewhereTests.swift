@@ -34,7 +34,7 @@ import Testing
         let note = try document.addNote("new", picture: Data(repeating: 2, count: 300_000))
         try document.additionalContent.write(Data([2]), at: "b")
         let context = document.managedObjectContext
-        try await document.saveAs(other)
+        try await document.save(as: URL(fileURLWithPath: other))
         #expect(document.path == other)
         #expect(document.documentState == .normal)
         #expect(!document.hasUnsavedChanges)
@@ -67,7 +67,7 @@ import Testing
         note["picture"] = Data(repeating: 3, count: 250_000)
         document.managedObjectContext.processPendingChanges()
         try await document.save()
-        try await document.saveAs(other)
+        try await document.save(as: URL(fileURLWithPath: other))
         try FileSystem.removeTree(path)
         document.undoManager?.undo()
         #expect(note["picture", as: Data.self] == Data(repeating: 1, count: 200_000))
@@ -81,7 +81,7 @@ import Testing
         try await document.open()
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note")).first)
-        try await document.saveAs(other)
+        try await document.save(as: URL(fileURLWithPath: other))
         try FileSystem.removeTree(path)
         #expect(note["picture", as: Data.self] == Data(repeating: 1, count: 200_000))
         try await document.close()
@@ -90,7 +90,7 @@ import Testing
     @Test func whatIsChangedDuringSaveAsStaysUnsaved() async throws {
         let document = try await make()
         try document.addNote("before")
-        async let saving: Void = document.saveAs(other)
+        async let saving: Void = document.save(as: URL(fileURLWithPath: other))
         while !document.documentState.contains(.progressAvailable) { await Task.yield() }
         try document.addNote("during")
         try document.additionalContent.write(Data([9]), at: "during")
@@ -101,18 +101,40 @@ import Testing
         #expect(try await ManagedDocument.titles(at: other) == ["before", "during", "saved"])
     }
 
+    @Test func aURLThatIsNotOfAFileIsRefusedByName() async throws {
+        let document = try await make()
+        let url = try #require(URL(string: "https://example.org/Other.quire"))
+        let errors = [
+            await failure { try await document.save(as: url) },
+            await failure { try await document.writeCopy(to: url) },
+            await failure { try await document.save(to: url, for: .creating) },
+            await failure { try await document.move(to: url) },
+            await failure { try await document.revert(to: url) },
+            await failure { try await document.export(to: url) },
+            await failure { try await ManagedDocument(fileURL: url).open() },
+        ]
+        for error in errors.dropLast() { #expect(error?.code == .invalidValue) }
+        for error in errors { #expect(error?.message.contains("https:") == true) }
+        #expect(document.fileURL.path == path)
+        try await document.close()
+    }
+
     @Test func failedSaveAsLeavesTheDocumentWhatItWas() async throws {
         let document = try await make()
         try document.addNote("unsaved")
         try await ManagedDocument.make(at: other, titles: ["others"])
-        let there = await failure { try await document.saveAs(other) }
+        let there = await failure { try await document.save(as: URL(fileURLWithPath: other)) }
         #expect(there?.code == .alreadyExists)
         #expect(document.path == path)
         #expect(document.hasUnsavedChanges)
-        let nowhere = await failure { try await document.saveAs(folder.path("no/where.quire")) }
+        let nowhere = await failure {
+            try await document.save(as: URL(fileURLWithPath: folder.path("no/where.quire")))
+        }
         #expect(nowhere?.code == .notFound)
         let invalid = try document.addNote(String(repeating: "long", count: 50))
-        let wrong = await failure { try await document.saveAs(folder.path("Third.quire")) }
+        let wrong = await failure {
+            try await document.save(as: URL(fileURLWithPath: folder.path("Third.quire")))
+        }
         #expect(wrong?.code == .validation)
         #expect(try FileSystem.names(in: folder.path).sorted() == ["Notes.quire", "Other.quire"])
         document.managedObjectContext.delete(invalid)
@@ -126,10 +148,12 @@ import Testing
         try await ManagedDocument.make(at: other, titles: ["others"])
         let writer = ManagedDocument(path: other)
         try await writer.open()
-        let locked = await failure { try await document.saveAs(other, replacing: true) }
+        let locked = await failure {
+            try await document.save(as: URL(fileURLWithPath: other), replacing: true)
+        }
         #expect(locked?.code == .locked)
         try await writer.close()
-        try await document.save(to: other, for: .overwriting)
+        try await document.save(to: URL(fileURLWithPath: other), for: .overwriting)
         #expect(document.path == other)
         try await document.close()
         #expect(try await ManagedDocument.titles(at: other) == ["saved"])
@@ -144,7 +168,7 @@ import Testing
         try await document.open(readOnly: true)
         try document.addNote("edited")
         #expect(await failure { try await document.save() }?.code == .readOnly)
-        try await document.saveAs(other)
+        try await document.save(as: URL(fileURLWithPath: other))
         #expect(!document.isReadOnly)
         try document.addNote("and again")
         try await document.close()
@@ -157,11 +181,13 @@ import Testing
             override var managedObjectModel: ManagedObjectModel? { notesModel }
         }
         let document = NotesDocument(path: path)
-        try await document.save(to: path, for: .creating)
+        try await document.save(to: URL(fileURLWithPath: path), for: .creating)
         try document.addNote("one")
-        let error = await failure { try await document.save(to: path, for: .creating) }
+        let error = await failure {
+            try await document.save(to: URL(fileURLWithPath: path), for: .creating)
+        }
         #expect(error?.code == .alreadyExists)
-        try await document.save(to: path, for: .overwriting)
+        try await document.save(to: URL(fileURLWithPath: path), for: .overwriting)
         #expect(!document.hasUnsavedChanges)
         try await document.close()
         let without = await failure { try await ManagedDocument(path: other).create() }
@@ -175,7 +201,7 @@ import Testing
         try document.addNote("unsaved", picture: Data(repeating: 4, count: 200_000))
         try document.additionalContent.write(Data([5]), at: "b")
         try document.additionalContent.remove("a")
-        try await document.saveTo(other)
+        try await document.writeCopy(to: URL(fileURLWithPath: other))
         #expect(document.path == path)
         #expect(document.hasUnsavedChanges)
         #expect(try await ManagedDocument.titles(at: path) == ["saved"])
@@ -203,7 +229,9 @@ import Testing
 
     @Test func aCopyOverTheDocumentItselfIsRefused() async throws {
         let document = try await make()
-        let error = await failure { try await document.saveTo(path, replacing: true) }
+        let error = await failure {
+            try await document.writeCopy(to: URL(fileURLWithPath: path), replacing: true)
+        }
         #expect(error?.code == .alreadyExists)
         try await document.close()
         #expect(try await ManagedDocument.titles(at: path) == ["saved"])
@@ -216,7 +244,7 @@ import Testing
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note")).first)
         note["title"] = "changed"
-        try await document.move(to: other)
+        try await document.move(to: URL(fileURLWithPath: other))
         #expect(document.path == other)
         #expect(document.hasUnsavedChanges)
         #expect(!FileSystem.exists(path))
@@ -260,7 +288,7 @@ import Testing
             #expect(try document.titles() == ["saved", "unsaved"])
         }
         let rescued = folder.path("Rescued.quire")
-        let error = await failure { try await document.saveAs(rescued) }
+        let error = await failure { try await document.save(as: URL(fileURLWithPath: rescued)) }
         #expect(error?.code == .notFound)
         #expect(error?.failures.count == 2)
         #expect(!document.hasUnsavedChanges)
@@ -320,12 +348,12 @@ import Testing
 
     @Test func revertToAnotherPackageTakesItsContent() async throws {
         let document = try await make()
-        try await document.saveTo(other)
+        try await document.writeCopy(to: URL(fileURLWithPath: other))
         try document.addNote("later")
         try document.additionalContent.write(Data([8]), at: "a")
         try await document.save()
         try document.addNote("unsaved")
-        try await document.revert(to: other)
+        try await document.revert(to: URL(fileURLWithPath: other))
         #expect(document.path == path)
         #expect(!document.hasUnsavedChanges)
         #expect(try document.titles() == ["saved"])
@@ -339,7 +367,7 @@ import Testing
     @Test func revertToWhatIsNoDocumentChangesNothing() async throws {
         let document = try await make()
         try document.addNote("unsaved")
-        let error = await failure { try await document.revert(to: other) }
+        let error = await failure { try await document.revert(to: URL(fileURLWithPath: other)) }
         #expect(error?.code == .notFound)
         #expect(document.hasUnsavedChanges)
         #expect(try document.titles() == ["saved", "unsaved"])

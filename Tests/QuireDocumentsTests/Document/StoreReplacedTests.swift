@@ -120,20 +120,20 @@ import Testing
             try await document.close()
             try await document.open()
         case .saveAs:
-            try await document.saveAs(elsewhere)
+            try await document.save(as: URL(fileURLWithPath: elsewhere))
             try FileSystem.removeTree(path)
-            try await document.move(to: path)
+            try await document.move(to: URL(fileURLWithPath: path))
         case .moveHere:
-            try await document.move(to: elsewhere)
-            try await document.move(to: path)
+            try await document.move(to: URL(fileURLWithPath: elsewhere))
+            try await document.move(to: URL(fileURLWithPath: path))
         case .moveOutside:
             for (old, new) in [(path, elsewhere), (elsewhere, path)] {
                 try FileSystem.rename(old, to: new)
                 await document.waitUntil { $0.path == new }
             }
         case .revert:
-            try await document.saveTo(elsewhere)
-            try await document.revert(to: elsewhere)
+            try await document.writeCopy(to: URL(fileURLWithPath: elsewhere))
+            try await document.revert(to: URL(fileURLWithPath: elsewhere))
         }
     }
 
@@ -225,7 +225,7 @@ import Testing
         try await lose(way)
         _ = await failure { try await document.save() }
         let rescue = folder.path("Rescue.quire")
-        let error = await failure { try await document.saveAs(rescue) }
+        let error = await failure { try await document.save(as: URL(fileURLWithPath: rescue)) }
         // Its external data went with the folder, or when the other store was opened there, for which a protected package has
         // no key.
         let isIncomplete =

@@ -245,7 +245,7 @@ import Testing
         #expect(await failure { try await document.save() }?.code == .constraintConflict)
         #expect(try document.package.hasDraft())
         try note("twin", in: document)["code"] = "3"
-        try await document.saveAs(folder.path("elsewhere.quire"))
+        try await document.save(as: URL(fileURLWithPath: folder.path("elsewhere.quire")))
         #expect(try !document.package.hasDraft())
         try await document.close()
         let old = try DocumentPackage.open(at: path, readOnly: true)

@@ -74,7 +74,7 @@ import Testing
         let note = try document.addNote("a")
         try await note.setExternalData(contentsOf: source(), forKey: "picture")
         let other = folder.path("Moved.quire")
-        try await document.move(to: other)
+        try await document.move(to: URL(fileURLWithPath: other))
         #expect(note["picture", as: Data.self] == bytes)
         try await document.save()
         #expect(note["picture", as: Data.self] == bytes)
@@ -91,7 +91,7 @@ import Testing
         do {
             let note = try document.addNote("b")
             try await note.setExternalData(contentsOf: source(), forKey: "picture")
-            try await document.saveAs(other)
+            try await document.save(as: URL(fileURLWithPath: other))
             // Nothing of the value is needed of the document that it was made in.
             try FileSystem.removeTree(path)
             #expect(note["picture", as: Data.self] == bytes)
@@ -115,12 +115,12 @@ import Testing
         let note = try document.addNote("a")
         try await note.setExternalData(contentsOf: source(), forKey: "picture")
         let other = folder.path("Copy.quire")
-        try await document.saveTo(other)
+        try await document.writeCopy(to: URL(fileURLWithPath: other))
         #expect(try await stored(other) == [bytes])
         #expect(note["picture", as: Data.self] == bytes)
         try await document.save()
         let archive = folder.path("Notes.zip")
-        try await document.export(to: archive)
+        try await document.export(to: URL(fileURLWithPath: archive))
         try await document.close()
         #expect(try await stored(path) == [bytes])
         let extracted = folder.path("Extracted.quire")
@@ -142,7 +142,7 @@ import Testing
     @Test func thresholdIsAnOptionOfTheDocument() async throws {
         let document = ManagedDocument(path: path)
         document.autosavePolicy = .never
-        document.storeOptions.externalDataThreshold = 10
+        document.persistentStoreOptions.externalDataThreshold = 10
         try await document.create(model: notesModel)
         try document.addNote("a", picture: Data(count: 11))
         try document.addNote("b", picture: Data(count: 10))

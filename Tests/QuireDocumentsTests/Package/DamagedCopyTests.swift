@@ -70,9 +70,11 @@ enum DocumentCopying: String, CaseIterable, CustomTestStringConvertible {
             try await document.open(readOnly: true)
             do {
                 if self == .saveTo {
-                    try await document.saveTo(copy, keepingDamage: keepingDamage)
+                    try await document.writeCopy(
+                        to: URL(fileURLWithPath: copy), keepingDamage: keepingDamage)
                 } else {
-                    try await document.saveAs(copy, keepingDamage: keepingDamage)
+                    try await document.save(
+                        as: URL(fileURLWithPath: copy), keepingDamage: keepingDamage)
                 }
             } catch {
                 try await document.close()

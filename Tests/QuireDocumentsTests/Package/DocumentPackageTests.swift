@@ -295,16 +295,17 @@ import Testing
         try await document.open()
         try document.addNote("unsaved until now")
         let copy = folder.path("Copy.quire")
-        try await document.saveTo(copy)
+        try await document.writeCopy(to: URL(fileURLWithPath: copy))
         #expect(try await ManagedDocument.titles(at: copy) == document.titles())
-        let again = await failure { try await document.saveTo(copy) }
+        let again = await failure { try await document.writeCopy(to: URL(fileURLWithPath: copy)) }
         #expect(again?.code == .alreadyExists)
         try document.addNote("more")
-        try await document.saveTo(copy, replacing: true)
+        try await document.writeCopy(to: URL(fileURLWithPath: copy), replacing: true)
         #expect(try await ManagedDocument.titles(at: copy).contains("more"))
         try FileSystem.makeFolder(folder.path("precious"))
         let precious = await failure {
-            try await document.saveTo(folder.path("precious"), replacing: true)
+            try await document.writeCopy(
+                to: URL(fileURLWithPath: folder.path("precious")), replacing: true)
         }
         #expect(precious?.code == .alreadyExists)
         try await document.close()
@@ -323,13 +324,13 @@ import Testing
         let document = ManagedDocument(path: path)
         try await document.open()
         let progress = Progress(totalUnitCount: 0)
-        try await document.export(to: archive, progress: progress)
+        try await document.export(to: URL(fileURLWithPath: archive), progress: progress)
         #expect(progress.completedUnitCount == progress.totalUnitCount)
-        try await document.export(to: folder.path("again-" + name))
+        try await document.export(to: URL(fileURLWithPath: folder.path("again-" + name)))
         #expect(
             try FileSystem.contents(of: archive)
                 == FileSystem.contents(of: folder.path("again-" + name)))
-        let second = await failure { try await document.export(to: archive) }
+        let second = await failure { try await document.export(to: URL(fileURLWithPath: archive)) }
         #expect(second?.code == .alreadyExists)
         try await document.close()
 

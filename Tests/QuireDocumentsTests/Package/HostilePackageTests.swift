@@ -474,10 +474,16 @@ enum HostileEntry: String, CaseIterable, Sendable {
         try await document.open()
         try document.addNote("unsaved")
         for target in [path + "/Copy.quire", path + "/Versions/Copy.quire"] {
-            #expect(await failure { try await document.saveTo(target) }?.code == .invalidValue)
-            #expect(await failure { try await document.saveAs(target) }?.code == .invalidValue)
             #expect(
-                await failure { _ = try await document.duplicate(to: target) }?.code
+                await failure { try await document.writeCopy(to: URL(fileURLWithPath: target)) }?
+                    .code == .invalidValue)
+            #expect(
+                await failure { try await document.save(as: URL(fileURLWithPath: target)) }?.code
+                    == .invalidValue)
+            #expect(
+                await failure {
+                    _ = try await document.duplicate(to: URL(fileURLWithPath: target))
+                }?.code
                     == .invalidValue)
             #expect(!FileSystem.exists(target))
         }

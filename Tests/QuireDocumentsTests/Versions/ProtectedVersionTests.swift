@@ -197,7 +197,7 @@ import Testing
     @Test func keysOfADocumentThatWouldHaveNoneAreNotRotated() async throws {
         let document = ManagedDocument(path: path)
         document.fileProtection = .complete
-        document.storeOptions.protectionSlots = [
+        document.persistentStoreOptions.protectionSlots = [
             NewSlot(.keyFile(try KeyFile.read(folder.path("key"))))
         ]
         try await document.create(model: notesModel)
