@@ -140,7 +140,8 @@ extension PropertySyntax {
         case nil: return ""
         }
         if kind == .attribute {
-            for label in ["default", "minimum", "maximum", "length", "regex"] { add(label) }
+            if let defaultValue { parts.append("default: \(defaultValue)") }
+            for label in ["minimum", "maximum", "length", "regex", "derived"] { add(label) }
         } else {
             if let inverse { parts.append("inverse: \(inverse)") }
             add("deleteRule")

@@ -181,48 +181,73 @@ extension PropertySyntax {
                 fixIt: "Remove “\(title)”", [.replace(declaration, by: unmarked)])
             return false
         }
-        if let initializer = binding.initializer {
-            diagnose(about: initializer, context)
-            return false
-        }
-        return true
+        return hasFittingDefault(context)
     }
 
-    private func diagnose(
-        about initializer: InitializerClauseSyntax, _ context: (any MacroExpansionContext)?
-    ) {
-        guard kind == .attribute, argument("default") == nil else {
+    /// Whether the initial value can be that of every new object.
+    private func hasFittingDefault(_ context: (any MacroExpansionContext)?) -> Bool {
+        if let fault = argument("default"), argument("derived") != nil {
             context?.diagnose(
-                initializer,
+                fault,
                 MacroDiagnostic(
-                    "initial", "\(title) cannot have an initial value; set it in awakeFromInsert()"),
-                fixIt: "Remove the initial value",
-                [removal(of: initializer, typed: type)])
-            return
+                    "derivedDefault", "a derived attribute is computed, so it has no default value")
+            )
+            return false
         }
-        let value = LabeledExprSyntax(
-            label: "default", expression: initializer.value.trimmed)
-        var attribute = attribute
-        var arguments = attribute.arguments?.as(LabeledExprListSyntax.self) ?? []
-        if let last = arguments.indices.last {
-            arguments[last].trailingComma = .commaToken(trailingTrivia: .space)
+        guard let initializer = binding.initializer else { return true }
+        let reason: String
+        if argument("derived") != nil {
+            reason = "a derived attribute is computed, so it has no initial value"
+        } else if argument("default") != nil {
+            reason =
+                "the initial value of an attribute is its default value, which is given already"
+        } else if kind == .relationship {
+            if initializer.value.is(NilLiteralExprSyntax.self) { return true }
+            if initializer.value.as(ArrayExprSyntax.self)?.elements.isEmpty == true { return true }
+            reason = "a new object's relationships lead to nothing; set them in awakeFromInsert()"
+        } else if Self.isConstant(initializer.value) {
+            return true
+        } else {
+            reason =
+                "the initial value of an attribute is the model's default value, one for all objects, so it must be a "
+                + "literal or a named value; set what is computed in awakeFromInsert()"
         }
-        // Before what comes after it in the macro's parameters.
-        arguments.append(value)
-        attribute.leftParen = .leftParenToken()
-        attribute.attributeName = attribute.attributeName.trimmed
-        attribute.arguments = .argumentList(arguments)
-        attribute.rightParen = .rightParenToken()
         context?.diagnose(
-            initializer,
-            MacroDiagnostic(
-                "initial",
-                "an attribute's initial value is its default value in the model: write “default:”"),
-            fixIt: "Make it the default value",
-            [
-                .replace(self.attribute, by: attribute),
-                removal(of: initializer, typed: type),
-            ])
+            initializer, MacroDiagnostic("initial", reason), fixIt: "Remove the initial value",
+            [removal(of: initializer, typed: type)])
+        return false
+    }
+
+    /// Whether an expression is a literal or a name, which has the same value whenever it is evaluated.
+    private static func isConstant(_ expression: ExprSyntax) -> Bool {
+        switch expression.kind {
+        case .integerLiteralExpr, .floatLiteralExpr, .booleanLiteralExpr, .nilLiteralExpr: true
+        case .stringLiteralExpr:
+            expression.as(StringLiteralExprSyntax.self)?.segments
+                .allSatisfy { $0.is(StringSegmentSyntax.self) } == true
+        case .prefixOperatorExpr:
+            expression.as(PrefixOperatorExprSyntax.self).map { isConstant($0.expression) } == true
+        case .memberAccessExpr:
+            expression.as(MemberAccessExprSyntax.self)
+                .map { $0.declName.baseName.text != "now" && ($0.base.map(isConstant) ?? true) }
+                == true
+        case .declReferenceExpr: true
+        default: false
+        }
+    }
+
+    /// The expression of the default value.
+    var defaultValue: ExprSyntax? {
+        if let value = argument("default") { return value }
+        guard kind == .attribute, let value = binding.initializer?.value,
+            !value.is(NilLiteralExprSyntax.self)
+        else { return nil }
+        return value.trimmed
+    }
+
+    /// The accessor that lets a property have an initial value. The model has it, so nothing is initialized.
+    var initAccessor: [AccessorDeclSyntax] {
+        binding.initializer == nil ? [] : ["init(initialValue) {}"]
     }
 
     private func removal(
@@ -401,10 +426,11 @@ open class AttributeExpansion: AccessorMacro {
         else { return [] }
         let ordinal = "PropertyOrdinals.\(property.name.text)"
         let standIn =
-            isOptional ? "" : property.argument("default").map { ", default: \($0)" } ?? ""
-        return [
-            "get { attribute(\(raw: ordinal)\(raw: standIn)) }",
-            "set { setAttribute(\(raw: ordinal), newValue) }",
+            isOptional ? "" : property.defaultValue.map { ", default: \($0)" } ?? ""
+        let getter: AccessorDeclSyntax = "get { attribute(\(raw: ordinal)\(raw: standIn)) }"
+        if property.argument("derived") != nil { return [getter] }
+        return property.initAccessor + [
+            getter, "set { setAttribute(\(raw: ordinal), newValue) }",
         ]
     }
 }
@@ -418,7 +444,7 @@ open class RelationshipExpansion: AccessorMacro {
     ) throws -> [AccessorDeclSyntax] {
         guard let property = PropertySyntax.checked(declaration, node, context) else { return [] }
         let ordinal = "PropertyOrdinals.\(property.name.text)"
-        return [
+        return property.initAccessor + [
             "get { related(\(raw: ordinal)) }",
             "set { setRelated(\(raw: ordinal), newValue) }",
         ]

@@ -5,7 +5,7 @@ public import Quire
 /// ```swift
 /// @Entity final class Book: ManagedObject {
 ///     @Attribute(.unique) var isbn: String
-///     @Attribute(default: 0, minimum: 0, maximum: 3000) var year: Int16
+///     @Attribute(minimum: 0, maximum: 3000) var year: Int16 = 1800
 ///     @Attribute(.externalStorage) var scan: Data?
 ///     @Relationship(inverse: \Author.books) var author: Author?
 ///     @Relationship(inverse: \Chapter.book, deleteRule: .cascade) var chapters: [Chapter]    // In their order.
@@ -46,6 +46,8 @@ public macro Entity(
 /// and if there is no default value, zero, the empty text and the like. An enumeration that is not optional must have a
 /// default value, which stands also for values that are none of its cases.
 ///
+/// A default value may be written as the initial value: `@Attribute var year: Int16 = 1800`.
+///
 /// - Parameters:
 ///   - options: What can be said in a word: `.unique`, `.transient`, `.externalStorage`, `.indexed`,
 ///     `.allowsCloudEncryption`, `.preservesValueInHistoryOnDeletion`.
@@ -56,11 +58,13 @@ public macro Entity(
 ///   - maximum: The greatest number or latest date that is valid.
 ///   - length: The lengths of a text that are valid, in UTF-16 code units: `1...13`, `...80`, `2...`.
 ///   - regex: A regular expression that a text must match as a whole.
-@attached(accessor, names: named(get), named(set))
+///   - derived: The expression that the attribute is derived from, such as `books.@count` or `author.name`; see
+///     `AttributeDescription.derivationExpression`. The store keeps it up to date, and it cannot be set.
+@attached(accessor, names: named(init), named(get), named(set))
 public macro Attribute(
     _ options: AttributeOptions..., key: String? = nil, renamingIdentifier: String? = nil,
     default: Any? = nil, minimum: Any? = nil, maximum: Any? = nil,
-    length: (any RangeExpression<Int>)? = nil, regex: String? = nil
+    length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "AttributeMacro")
 
 /// Makes a property of a class with `@Entity` a relationship of its entity: an optional leads to at most one object, a
@@ -84,7 +88,7 @@ public macro Attribute(
 ///   - maximumCount: The greatest number of objects that is valid; 0 for no bound.
 ///   - key: The relationship's name in the model, if it is not the property's.
 ///   - renamingIdentifier: The name the relationship had in an earlier version of the model.
-@attached(accessor, names: named(get), named(set))
+@attached(accessor, names: named(init), named(get), named(set))
 public macro Relationship(
     _ options: RelationshipOptions..., inverse: AnyKeyPath? = nil,
     deleteRule: DeleteRule = .nullify, minimumCount: Int = 0, maximumCount: Int = 0,
@@ -93,7 +97,7 @@ public macro Relationship(
 
 /// Makes a property of a class with `@Entity` a relationship of its entity, whose inverse is named by a text; see
 /// `Relationship(_:inverse:deleteRule:minimumCount:maximumCount:key:renamingIdentifier:)`.
-@attached(accessor, names: named(get), named(set))
+@attached(accessor, names: named(init), named(get), named(set))
 public macro Relationship(
     _ options: RelationshipOptions..., inverse: String, deleteRule: DeleteRule = .nullify,
     minimumCount: Int = 0, maximumCount: Int = 0, key: String? = nil,

@@ -80,6 +80,16 @@ public struct EntityDescription: Sendable, Hashable {
         }
     }
 
+    /// The attributes by their names, without inherited ones.
+    public var attributesByName: [String: AttributeDescription] {
+        Dictionary(attributes.map { ($0.name, $0) }) { first, _ in first }
+    }
+
+    /// The relationships by their names, without inherited ones.
+    public var relationshipsByName: [String: RelationshipDescription] {
+        Dictionary(relationships.map { ($0.name, $0) }) { first, _ in first }
+    }
+
     /// Its own property of a name.
     public func property(named name: String) -> PropertyDescription? {
         properties.first { $0.name == name }

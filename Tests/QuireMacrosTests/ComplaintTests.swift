@@ -18,14 +18,28 @@ import Testing
             member: "@Attribute var title", complaint: "needs a type",
             mended: "@Attribute var title: <#type#>"),
         Case(
-            member: "@Attribute var year: Int = 3", complaint: "write “default:”",
+            member: "@Attribute var made: Date = Date()", complaint: "awakeFromInsert()",
+            mended: "@Attribute var made: Date"),
+        Case(
+            member: "@Attribute var made: Date = .now", complaint: "awakeFromInsert()",
+            mended: "@Attribute var made: Date"),
+        Case(
+            member: "@Attribute var title: String = \"\\(Date())\"", complaint: "awakeFromInsert()",
+            mended: "@Attribute var title: String"),
+        Case(
+            member: "@Attribute(default: 3) var year: Int = 4", complaint: "given already",
             mended: "@Attribute(default: 3) var year: Int"),
         Case(
-            member: "@Attribute(.indexed) var year: Int = 3", complaint: "write “default:”",
-            mended: "@Attribute(.indexed, default: 3) var year: Int"),
+            member: "@Attribute(derived: \"books.@count\") var count: Int = 4",
+            complaint: "no initial value",
+            mended: "@Attribute(derived: \"books.@count\") var count: Int"
+        ),
         Case(
-            member: "@Relationship var author: Author? = nil",
-            complaint: "cannot have an initial value", mended: "@Relationship var author: Author?"),
+            member: "@Attribute(default: 3, derived: \"books.@count\") var count: Int",
+            complaint: "no default value", mended: nil),
+        Case(
+            member: "@Relationship var author: Author? = Author()",
+            complaint: "lead to nothing", mended: "@Relationship var author: Author?"),
         Case(
             member: "@Attribute static var title: String", complaint: "not of the class",
             mended: "@Attribute var title: String"),

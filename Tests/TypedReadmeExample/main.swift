@@ -9,7 +9,7 @@ import QuireMacros
 
 @Entity final class Book: ManagedObject {
     @Attribute(length: 1...200) var title: String
-    @Attribute(default: 1800, minimum: 0, maximum: 3000) var year: Int16
+    @Attribute(minimum: 0, maximum: 3000) var year: Int16 = 1800
     @Relationship var author: Author?
 }
 

@@ -98,12 +98,13 @@ extension EntityDeclaration.Property {
     public static func attribute<Value: AttributeRepresentable>(
         _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
         default defaultValue: Value? = nil, minimum: Value? = nil, maximum: Value? = nil,
-        length: (any RangeExpression<Int>)? = nil, regex: String? = nil,
+        length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil,
         renamingIdentifier: String? = nil, options: AttributeOptions = []
     ) -> Self {
         declare(
             name, key: key, types: Value.attributeTypes, isOptional: isOptional,
-            defaultValue: defaultValue?.attributeValue, renamingIdentifier, options
+            defaultValue: defaultValue?.attributeValue, derived: derived, renamingIdentifier,
+            options
         ) { attribute in
             attribute.minimum = minimum?.attributeValue ?? .null
             attribute.maximum = maximum?.attributeValue ?? .null
@@ -123,12 +124,13 @@ extension EntityDeclaration.Property {
     /// Declares an attribute that holds raw values.
     public static func attribute<Value: RawRepresentable>(
         _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
-        default defaultValue: Value? = nil, renamingIdentifier: String? = nil,
-        options: AttributeOptions = []
+        default defaultValue: Value? = nil, derived: String? = nil,
+        renamingIdentifier: String? = nil, options: AttributeOptions = []
     ) -> Self where Value.RawValue: AttributeRepresentable {
         declare(
             name, key: key, types: Value.RawValue.attributeTypes, isOptional: isOptional,
-            defaultValue: defaultValue?.rawValue.attributeValue, renamingIdentifier, options)
+            defaultValue: defaultValue?.rawValue.attributeValue, derived: derived,
+            renamingIdentifier, options)
     }
 
     /// Explains that a property has a type that no attribute can have.
@@ -137,7 +139,7 @@ extension EntityDeclaration.Property {
     public static func attribute<Value>(
         _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
         default defaultValue: Value? = nil, minimum: Value? = nil, maximum: Value? = nil,
-        length: (any RangeExpression<Int>)? = nil, regex: String? = nil,
+        length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil,
         renamingIdentifier: String? = nil, options: AttributeOptions = []
     ) -> Self {
         preconditionFailure("Never called: it is unavailable.")
@@ -145,12 +147,14 @@ extension EntityDeclaration.Property {
 
     private static func declare(
         _ name: String, key: String?, types: [AttributeType], isOptional: Bool,
-        defaultValue: AttributeValue?, _ renamingIdentifier: String?,
+        defaultValue: AttributeValue?, derived: String?, _ renamingIdentifier: String?,
         _ options: AttributeOptions,
         _ adjust: (inout AttributeDescription) -> Void = { _ in }
     ) -> Self {
         var attribute = AttributeDescription(name: key ?? name, type: types.first ?? .undefined)
-        attribute.isOptional = isOptional
+        // A derived value may be missing, and is then read as the type's missing value.
+        attribute.isOptional = isOptional || derived != nil
+        attribute.derivationExpression = derived
         attribute.defaultValue = defaultValue ?? .null
         attribute.renamingIdentifier = renamingIdentifier
         attribute.isTransient = options.contains(.transient)

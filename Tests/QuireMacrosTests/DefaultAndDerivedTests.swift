@@ -1,0 +1,82 @@
+import Foundation
+import Quire
+import QuireMacros
+import QuireTestSupport
+import Testing
+
+private enum Size: String { case small, large }
+
+@Entity private final class Shelf: ManagedObject {
+    @Attribute var name: String = "unnamed"
+    @Attribute var size: Size = .small
+    @Attribute var width: Double = -1.5
+    @Attribute var limit: Int? = 40
+    @Attribute var note: String? = nil
+    @Attribute(derived: "volumes.@count") var volumeCount: Int
+    @Attribute(derived: "volumes.pages.@sum") var pageCount: Int64
+    @Relationship(inverse: \Volume.shelf) var volumes: Set<Volume> = []
+}
+
+@Entity private final class Volume: ManagedObject {
+    @Attribute(.indexed, minimum: 1) var pages: Int64 = 100
+    @Attribute(derived: "shelf.name") var shelfName: String?
+    @Relationship var shelf: Shelf? = nil
+}
+
+/// Default values as initial values, and derived attributes, of typed classes.
+@MainActor @Suite struct DefaultAndDerivedTests {
+    private let stack: TestStack
+    private let context: ManagedObjectContext
+
+    init() throws {
+        stack = try TestStack(ManagedObjectModel(classes: [Shelf.self]))
+        context = stack.mainContext()
+    }
+
+    @Test func initialValuesAreTheModelsDefaultValues() throws {
+        let model = try ManagedObjectModel(classes: [Shelf.self])
+        let shelf = try #require(model.entity(named: "Shelf"))
+        let defaults = ["name", "size", "width", "limit", "note"].map {
+            shelf.attributesByName[$0]?.defaultValue
+        }
+        #expect(
+            defaults == [.string("unnamed"), .string("small"), .double(-1.5), .integer(40), .null])
+        let volume = try #require(model.entity(named: "Volume")?.attributesByName["pages"])
+        #expect(volume.defaultValue == .integer(100) && volume.minimum == .integer(1))
+    }
+
+    @Test func newObjectsHaveThem() throws {
+        let shelf = Shelf(in: context)
+        #expect(shelf.name == "unnamed" && shelf.size == .small && shelf.width == -1.5)
+        #expect(shelf.limit == 40 && shelf.note == nil && shelf.volumes.isEmpty)
+        shelf.limit = nil
+        shelf.size = .large
+        try context.save()
+        let other = stack.mainContext()
+        let again = try #require(try other.fetch(Shelf.self).first)
+        #expect(again.limit == nil && again.size == .large && again.name == "unnamed")
+        // What is not there is read as the default value, as a row that a later version of the model finds.
+        again["name"] = nil
+        #expect(again.name == "unnamed")
+    }
+
+    @Test func derivedAttributesFollowWhatTheyAreDerivedFrom() throws {
+        let shelf = Shelf(in: context)
+        #expect(shelf.volumeCount == 0)
+        let volume = Volume(in: context)
+        volume.shelf = shelf
+        Volume(in: context).shelf = shelf
+        volume.pages = 250
+        shelf.name = "novels"
+        #expect(shelf.volumeCount == 2 && shelf.pageCount == 350 && volume.shelfName == "novels")
+        try context.save()
+        let other = stack.mainContext()
+        let found = try other.fetch(Shelf.self, where: #Predicate { $0.volumeCount == 2 })
+        #expect(found.first?.pageCount == 350)
+        #expect(try other.fetch(Volume.self).allSatisfy { $0.shelfName == "novels" })
+        let error = #expect(throws: QuireError.self) {
+            try shelf.setValue(3, forKey: "volumeCount")
+        }
+        #expect(error?.code == .invalidValue)
+    }
+}
