@@ -203,6 +203,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireMacros", dependencies: ["Quire", "QuireMacrosPlugin"],
@@ -230,7 +231,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Stencil", package: "Stencil"),
             ],
-            exclude: ["JSON.md", "TEMPLATES.md"],
+            exclude: ["JSON.md", "README.md", "TEMPLATES.md"],
             swiftSettings: settings),
         // Makes and saves documents while it is watched, hindered and killed; for QuireDurabilityTests.
         .executableTarget(

@@ -1,11 +1,14 @@
 import Foundation
 import Testing
 
-/// What README.md shows is what happens.
+/// What README.md, and the page of the documents, show is what happens.
 @Suite struct ReadmeTests {
+    private static let page = "README.md"
+    private static let documents = "Sources/QuireDocuments/README.md"
+
     /// The fenced blocks of a language.
-    private func blocks(_ language: String) throws -> [String] {
-        let readme = try String(contentsOfFile: Checkout.path + "/README.md", encoding: .utf8)
+    private func blocks(_ language: String, of page: String = page) throws -> [String] {
+        let readme = try String(contentsOfFile: Checkout.path + "/" + page, encoding: .utf8)
         return readme.components(separatedBy: "```\(language)\n").dropFirst().map {
             $0.components(separatedBy: "```")[0]
         }
@@ -19,25 +22,26 @@ import Testing
         #expect(actual.text == block)
     }
 
-    /// The programs that blocks of the README make, one block after the other.
-    private static let examples: [(name: String, blocks: [Int])] = [
-        ("ReadmeExample", [0, 2, 3]), ("TypedReadmeExample", [1]),
+    /// The programs that blocks of the pages make, one block after the other.
+    private static let examples: [(name: String, blocks: [(page: String, number: Int)])] = [
+        ("ReadmeExample", [(page, 0), (documents, 0), (documents, 1)]),
+        ("TypedReadmeExample", [(page, 1)]),
     ]
 
     @Test(arguments: examples)
-    func codeOfTheReadmeIsTheExample(name: String, numbers: [Int]) throws {
+    func codeOfTheReadmeIsTheExample(name: String, places: [(page: String, number: Int)]) throws {
         let example = Checkout.path + "/Tests/\(name)/main.swift"
-        let all = try blocks("swift")
         #expect(
-            try numbers.map { all[$0] }.joined(separator: "\n")
+            try places.map { try blocks("swift", of: $0.page)[$0.number] }.joined(separator: "\n")
                 == String(contentsOfFile: example, encoding: .utf8))
     }
 
     @Test(arguments: examples)
-    func codePrintsWhatTheReadmeShows(name: String, numbers: [Int]) throws {
+    func codePrintsWhatTheReadmeShows(name: String, places: [(page: String, number: Int)]) throws {
         let result = try CommandShell().run(name)
         #expect(result.code == 0)
-        let all = try blocks("text")
-        #expect(numbers.map { all[$0] }.joined() == result.output)
+        #expect(
+            try places.map { try blocks("text", of: $0.page)[$0.number] }.joined()
+                == result.output)
     }
 }

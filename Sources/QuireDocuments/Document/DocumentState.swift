@@ -20,7 +20,7 @@ public struct DocumentState: OptionSet, Sendable, Hashable {
     public static let savingError = DocumentState(rawValue: 1 << 2)
     /// It may not be edited now, because it is being reverted or closed.
     public static let editingDisabled = DocumentState(rawValue: 1 << 3)
-    /// It is being opened or saved.
+    /// It is being opened, saved, or saved elsewhere.
     public static let progressAvailable = DocumentState(rawValue: 1 << 4)
 }
 

@@ -17,7 +17,8 @@ extension ManagedObjectContext {
     /// try context.save()          // book.objectID is permanent from here on
     /// ```
     ///
-    /// - Complexity: O(*n*) in changed objects; one transaction. Saving to a parent touches no file.
+    /// - Complexity: O(*n*) in changed objects; one transaction. Saving to a parent writes only the
+    ///   reservation of new objects' identifiers, and in a document nothing.
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
     ///   `constraintConflict`, `outOfSpace`, `readOnly`, `storeUnavailable`, or `invalidState` if the context's document is
     ///   closed. Conflicts are listed in ``QuireError/mergeConflicts`` and ``QuireError/constraintConflicts``.

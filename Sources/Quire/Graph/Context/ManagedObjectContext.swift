@@ -11,8 +11,8 @@ internal import Synchronization
 /// it can; in debug builds, and in release builds if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
 /// on a wrong queue traps.
 ///
-/// A context saves to its parent, if it has one, else to the store. Saving a child moves its changes up and
-/// touches no file; only the parent's save writes them.
+/// A context saves to its parent, if it has one, else to the store. Saving a child moves its changes up; only the parent's
+/// save writes them. Identifiers of new objects are reserved in the store before, except in a document.
 ///
 /// ```swift
 /// let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
