@@ -130,19 +130,24 @@ extension PropertySyntax {
         let function: String
         switch shape {
         case .many(let member, let isOrdered):
-            function = "toMany"
+            function = kind == .fetched ? "fetched" : "toMany"
             parts.append("\(member).self")
-            if isOrdered { parts.append("isOrdered: true") }
+            if isOrdered && kind == .relationship { parts.append("isOrdered: true") }
         case .one(let type, let isOptional):
             function = kind == .attribute ? "attribute" : "toOne"
             parts.append("\(type).self")
             if kind == .attribute { parts.append("isOptional: \(isOptional)") }
         case nil: return ""
         }
-        if kind == .attribute {
+        switch kind {
+        case .fetched:
+            add("predicate")
+            add("fetchLimit")
+            return ".\(function)(\(parts.joined(separator: ", ")))"
+        case .attribute:
             if let defaultValue { parts.append("default: \(defaultValue)") }
             for label in ["minimum", "maximum", "length", "regex", "derived"] { add(label) }
-        } else {
+        case .relationship:
             if let inverse { parts.append("inverse: \(inverse)") }
             add("deleteRule")
             if function == "toMany" {

@@ -3,11 +3,12 @@ public import SwiftSyntax
 internal import SwiftSyntaxBuilder
 public import SwiftSyntaxMacros
 
-/// A property marked `@Attribute` or `@Relationship`, taken apart.
+/// A property marked `@Attribute`, `@Relationship` or `@FetchedProperty`, taken apart.
 struct PropertySyntax {
     enum Kind: String {
         case attribute = "Attribute"
         case relationship = "Relationship"
+        case fetched = "FetchedProperty"
     }
 
     /// The form of a property's type.
@@ -201,6 +202,8 @@ extension PropertySyntax {
         } else if argument("default") != nil {
             reason =
                 "the initial value of an attribute is its default value, which is given already"
+        } else if kind == .fetched {
+            reason = "a fetched property is what its request finds, so it has no initial value"
         } else if kind == .relationship {
             if initializer.value.is(NilLiteralExprSyntax.self) { return true }
             if initializer.value.as(ArrayExprSyntax.self)?.elements.isEmpty == true { return true }
@@ -294,6 +297,16 @@ extension PropertySyntax {
         switch kind {
         case .attribute: return attributeFits(type, shape, context)
         case .relationship: return relationshipFits(type, shape, context)
+        case .fetched:
+            if case .many(let member, isOrdered: true) = shape {
+                return isDestination(member, context)
+            }
+            context?.diagnose(
+                type,
+                MacroDiagnostic(
+                    "fetchedType",
+                    "a fetched property is an Array of objects, not “\(type.trimmedDescription)”"))
+            return false
         }
     }
 
@@ -390,12 +403,17 @@ extension PropertySyntax {
         _ type: TypeSyntax, _ context: (any MacroExpansionContext)?
     ) -> Bool {
         guard Self.valueTypes.contains(type.trimmedDescription) else { return true }
+        let diagnostic = MacroDiagnostic(
+            "value", "“\(type.trimmedDescription)” is a value and no object")
+        if kind == .fetched {
+            context?.diagnose(type, diagnostic)
+            return false
+        }
         var mark = attribute
         mark.attributeName = "Attribute"
         context?.diagnose(
-            type,
-            MacroDiagnostic("value", "“\(type.trimmedDescription)” is a value and no object"),
-            fixIt: "Replace “@Relationship” by “@Attribute”", [.replace(attribute, by: mark)])
+            type, diagnostic, fixIt: "Replace “@Relationship” by “@Attribute”",
+            [.replace(attribute, by: mark)])
         return false
     }
 
@@ -448,6 +466,19 @@ open class RelationshipExpansion: AccessorMacro {
             "get { related(\(raw: ordinal)) }",
             "set { setRelated(\(raw: ordinal), newValue) }",
         ]
+    }
+}
+
+/// `@FetchedProperty`: fetches by key.
+open class FetchedPropertyExpansion: AccessorMacro {
+    /// The property's accessor.
+    public static func expansion(
+        of node: AttributeSyntax, providingAccessorsOf declaration: some DeclSyntaxProtocol,
+        in context: some MacroExpansionContext
+    ) throws -> [AccessorDeclSyntax] {
+        guard let property = PropertySyntax.checked(declaration, node, context) else { return [] }
+        let key = property.argument("key")?.description ?? "\"\(property.plainName)\""
+        return ["get { fetchedProperty(\(raw: key)) }"]
     }
 }
 

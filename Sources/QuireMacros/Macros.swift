@@ -67,6 +67,22 @@ public macro Attribute(
     length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "AttributeMacro")
 
+/// Makes a property of a class with `@Entity` a fetched property of its entity: what a request finds when it is read first.
+/// The objects stay the same until their owner is refreshed; see `ManagedObject.fetchedObjects(_:)`.
+///
+/// ```swift
+/// @FetchedProperty(predicate: "author == $FETCH_SOURCE AND year < 1800") var early: [Book]      // In Author
+/// ```
+///
+/// - Parameters:
+///   - predicate: The condition in Core Data's predicate format language, in which `$FETCH_SOURCE` is the object; `nil` for all.
+///   - fetchLimit: The greatest number of objects; 0 for no limit.
+///   - key: The property's name in the model, if it is not the property's.
+@attached(accessor, names: named(get))
+public macro FetchedProperty(
+    predicate: String? = nil, fetchLimit: Int = 0, key: String? = nil
+) = #externalMacro(module: "QuireMacrosPlugin", type: "FetchedPropertyMacro")
+
 /// Makes a property of a class with `@Entity` a relationship of its entity: an optional leads to at most one object, a
 /// `Set` to any number, an `Array` to any number in an order.
 ///

@@ -5,6 +5,7 @@ internal import SwiftSyntaxMacros
 final class EntityMacro: EntityExpansion {}
 final class AttributeMacro: AttributeExpansion {}
 final class RelationshipMacro: RelationshipExpansion {}
+final class FetchedPropertyMacro: FetchedPropertyExpansion {}
 
 #if TOOLCHAIN_SYNTAX
     @_spi(PluginMessage) internal import SwiftCompilerPluginMessageHandling
@@ -22,6 +23,7 @@ final class RelationshipMacro: RelationshipExpansion {}
             case "EntityMacro": EntityMacro.self
             case "AttributeMacro": AttributeMacro.self
             case "RelationshipMacro": RelationshipMacro.self
+            case "FetchedPropertyMacro": FetchedPropertyMacro.self
             default: throw NoMacro(name: typeName)
             }
         }
@@ -42,6 +44,7 @@ final class RelationshipMacro: RelationshipExpansion {}
     struct QuireMacrosPlugin: CompilerPlugin {
         let providingMacros: [any Macro.Type] = [
             EntityMacro.self, AttributeMacro.self, RelationshipMacro.self,
+            FetchedPropertyMacro.self,
         ]
     }
 #endif

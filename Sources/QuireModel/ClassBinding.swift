@@ -81,14 +81,17 @@ enum ClassBinding {
             (.toMany(let destination, _), .relationship(let index)?):
             return misfit(
                 of: property, to: destination, entity.relationships[index], layout)
-        case (.attribute, .relationship?):
+        case (.fetched(let destination), .fetched(let fetched)?):
+            return misfit(
+                to: destination, layout.entity(named: fetched.fetchRequest.entityName))
+        case (.attribute, .relationship?), (.fetched, .relationship?):
             return "there it is a relationship. Mark it @Relationship in the class."
         case (_, .attribute?):
             return "there it is an attribute. Mark it @Attribute in the class."
         case (_, .composite?):
             return "there it is composite; read it by its key, and take it out of the class."
         case (_, .fetched?):
-            return "there it is a fetched property; take it out of the class."
+            return "there it is a fetched property. Mark it @FetchedProperty in the class."
         }
     }
 
@@ -97,7 +100,7 @@ enum ClassBinding {
         _ relationship: ResolvedEntity.Relationship, _ layout: ResolvedModel
     ) -> String? {
         switch property.form {
-        case .attribute: break
+        case .attribute, .fetched: break
         case .toOne where relationship.isToMany:
             return
                 "there it leads to many objects. Make it a \(relationship.isOrdered ? "Array" : "Set")."
@@ -109,7 +112,14 @@ enum ClassBinding {
             return "there its objects have no order. Make it a Set."
         case .toOne, .toMany: break
         }
-        let target = layout.destination(of: relationship)
+        return misfit(to: destination, layout.destination(of: relationship))
+    }
+
+    private static func misfit(
+        to destination: any EntityClass.Type, _ target: ResolvedEntity?
+    ) -> String? {
+        // A request for an entity that is not there is an error of fetching it.
+        guard let target else { return nil }
         let objectClass = target.objectClass ?? destination.plainClass
         return destination.isSuperclass(of: objectClass)
             ? nil
@@ -300,14 +310,19 @@ private struct ModelAssembly {
     private mutating func description(
         of property: EntityDeclaration.Property, in declaration: EntityDeclaration
     ) -> PropertyDescription {
-        guard case .relationship(var relationship) = property.description,
-            let destination = property.destination
-        else { return property.description }
+        guard let destination = property.destination else { return property.description }
         guard let target = destination.entityDeclaration else {
             fail(
                 "“\(property.name)” of \(declaration.objectClass) leads to \(destination), which declares no "
                     + "entity; mark it @Entity.",
                 entity: declaration.name, property: property.name)
+            return property.description
+        }
+        if case .fetched(var fetched) = property.description {
+            fetched.fetchRequest.entityName = target.name
+            return .fetched(fetched)
+        }
+        guard case .relationship(var relationship) = property.description else {
             return property.description
         }
         relationship.destinationEntityName = target.name
@@ -331,7 +346,7 @@ private struct ModelAssembly {
             return candidates.count == 1 ? candidates[0] : nil
         }
         if let inverse = target.allProperties.first(where: { $0.name == name }),
-            inverse.destination != nil
+            case .relationship = inverse.description
         {
             return inverse
         }

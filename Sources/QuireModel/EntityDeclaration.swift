@@ -65,6 +65,7 @@ extension EntityDeclaration {
             case attribute([AttributeType])
             case toOne(any EntityClass.Type)
             case toMany(any EntityClass.Type, isOrdered: Bool)
+            case fetched(any EntityClass.Type)
         }
 
         /// The property's name in the class.
@@ -72,7 +73,8 @@ extension EntityDeclaration {
         /// The property's name in the model.
         public let key: String
         package let form: Form
-        /// For a model made from the class. A relationship's destination and inverse are not set yet.
+        /// For a model made from the class. A relationship's destination and inverse, and the entity of a fetched property's
+        /// request, are not set yet.
         let description: PropertyDescription
         /// The inverse's name in the destination's class.
         let inverse: String?
@@ -109,11 +111,24 @@ extension EntityDeclaration {
             self.isIndexed = isIndexed
         }
 
-        /// The relationship's destination class.
+        /// Declares a fetched property.
+        init(_ name: String, to destination: any EntityClass.Type, request: FetchRequestTemplate) {
+            self.name = name
+            key = request.name
+            form = .fetched(destination)
+            description = .fetched(
+                FetchedPropertyDescription(name: request.name, fetchRequest: request))
+            inverse = nil
+            isUnique = false
+            isIndexed = false
+        }
+
+        /// The class of the objects of a relationship or a fetched property.
         package var destination: (any EntityClass.Type)? {
             switch form {
             case .attribute: nil
-            case .toOne(let destination), .toMany(let destination, _): destination
+            case .toOne(let destination), .toMany(let destination, _), .fetched(let destination):
+                destination
             }
         }
     }
@@ -154,6 +169,17 @@ extension EntityDeclaration.Property {
         description.renamingIdentifier = renamingIdentifier
         return Self(
             name, to: destination, description: description, inverse: inverse, isIndexed: false)
+    }
+
+    /// Declares a fetched property. For the macro `@Entity`; the parameters are those of `@FetchedProperty`.
+    public static func fetched(
+        _ name: String, key: String? = nil, _ destination: any EntityClass.Type,
+        predicate: String? = nil, fetchLimit: Int = 0
+    ) -> Self {
+        var request = FetchRequestTemplate(name: key ?? name, entityName: "")
+        request.predicateFormat = predicate
+        request.fetchLimit = fetchLimit
+        return Self(name, to: destination, request: request)
     }
 }
 

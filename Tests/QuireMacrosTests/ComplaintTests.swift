@@ -38,6 +38,15 @@ import Testing
             member: "@Attribute(default: 3, derived: \"books.@count\") var count: Int",
             complaint: "no default value", mended: nil),
         Case(
+            member: "@FetchedProperty var books: Set<Book>", complaint: "is an Array of objects",
+            mended: nil),
+        Case(
+            member: "@FetchedProperty var books: [Book] = []", complaint: "no initial value",
+            mended: "@FetchedProperty var books: [Book]"),
+        Case(
+            member: "@FetchedProperty var names: [String]", complaint: "is a value and no object",
+            mended: nil),
+        Case(
             member: "@Relationship var author: Author? = Author()",
             complaint: "lead to nothing", mended: "@Relationship var author: Author?"),
         Case(

@@ -15,6 +15,7 @@ private enum Size: String { case small, large }
     @Attribute(derived: "volumes.@count") var volumeCount: Int
     @Attribute(derived: "volumes.pages.@sum") var pageCount: Int64
     @Relationship(inverse: \Volume.shelf) var volumes: Set<Volume> = []
+    @FetchedProperty(predicate: "shelf == $FETCH_SOURCE AND pages > 200") var thick: [Volume]
 }
 
 @Entity private final class Volume: ManagedObject {
@@ -23,7 +24,7 @@ private enum Size: String { case small, large }
     @Relationship var shelf: Shelf? = nil
 }
 
-/// Default values as initial values, and derived attributes, of typed classes.
+/// Default values as initial values, derived attributes and fetched properties of typed classes.
 @MainActor @Suite struct DefaultAndDerivedTests {
     private let stack: TestStack
     private let context: ManagedObjectContext
@@ -78,5 +79,33 @@ private enum Size: String { case small, large }
             try shelf.setValue(3, forKey: "volumeCount")
         }
         #expect(error?.code == .invalidValue)
+    }
+
+    @Test func fetchedPropertiesFindTheirObjects() throws {
+        let shelf = Shelf(in: context)
+        let volumes = [100, 300, 400].map { (pages: Int64) in
+            let volume = Volume(in: context)
+            volume.pages = pages
+            return volume
+        }
+        for volume in volumes.dropLast() { volume.shelf = shelf }
+        #expect(shelf.thick == [volumes[1]])
+        // They stay what they were until the object is refreshed.
+        volumes[2].shelf = shelf
+        #expect(shelf.thick == [volumes[1]])
+        try context.save()
+        context.refresh(shelf, mergeChanges: false)
+        #expect(Set(shelf.thick) == Set(volumes.dropFirst()))
+        #expect(shelf["thick"] as? [ManagedObject] == shelf.thick)
+        #expect(Shelf.propertyName(for: \.thick) == nil)
+    }
+
+    @Test func aClassMustFitTheFetchedPropertyOfAModel() throws {
+        var model = try ManagedObjectModel(classes: [Shelf.self])
+        let index = try #require(model.entities.firstIndex { $0.name == "Shelf" })
+        model.entities[index].properties.removeAll { $0.name == "thick" }
+        let error = #expect(throws: QuireError.self) { try TestStack(model) }
+        #expect(error?.code == .invalidModel)
+        #expect(error?.message.contains("“thick”") == true)
     }
 }

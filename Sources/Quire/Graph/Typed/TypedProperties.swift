@@ -267,6 +267,19 @@ extension ManagedObject {
 // MARK: - Relationships
 
 extension ManagedObject {
+    /// The objects of a fetched property, as by ``fetchedObjects(_:)``. If they cannot be fetched there are none, and the
+    /// context's ``ManagedObjectContext/lastFaultError`` explains it.
+    public final func fetchedProperty<Destination: ManagedObject>(_ key: String) -> [Destination] {
+        // The probe of a key path has no context.
+        guard let context else { return [] }
+        do {
+            return try fetchedObjects(key).compactMap { $0 as? Destination }
+        } catch {
+            context.reportFault(error)
+            return []
+        }
+    }
+
     /// The destination of a to-one relationship.
     @inlinable @inline(__always)
     public final func related<Destination: ManagedObject>(_ ordinal: Int) -> Destination? {
