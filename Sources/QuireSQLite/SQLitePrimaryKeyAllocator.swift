@@ -40,10 +40,22 @@ extension SQLiteStore {
         }
         let keys =
             durably && !options.isOnlyWriter
-            ? try durablePrimaryKeys(root: root, count: count)
+            ? try durablePrimaryKeysUnlessReplaced(root: root, count: count)
             : try primaryKeys.withLock { try $0.reserve(root: root, count: count) }
         return keys.map {
             ManagedObjectID(entityNumber: entity.number, primaryKey: $0, store: identity)
+        }
+    }
+
+    /// Keys that no other process uses. In files that others have replaced nothing is recorded any more: what is inserted can
+    /// only be saved to a copy, and if the files return, a save checks the keys.
+    private func durablePrimaryKeysUnlessReplaced(
+        root: Int, count: Int
+    ) throws -> ClosedRange<Int64> {
+        do {
+            return try durablePrimaryKeys(root: root, count: count)
+        } catch let error as QuireError where error.code == .storeReplaced {
+            return try primaryKeys.withLock { try $0.reserve(root: root, count: count) }
         }
     }
 

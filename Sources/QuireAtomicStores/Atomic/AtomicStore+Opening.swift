@@ -82,6 +82,40 @@ extension AtomicStore {
         }
     }
 
+    /// Creates a store that continues another of the same kind: with its contents and unsaved changes, its identifiers, its
+    /// protection and its permissions, in a file of its own, which must not exist.
+    ///
+    /// - Parameter prepare: Called with the new store before its file is written.
+    /// - Returns: Also the objects whose derived values the changes affect.
+    package func continued(
+        at path: String, applying changes: ChangeSet, prepare: (AtomicStore) -> Void = { _ in }
+    ) throws -> (store: AtomicStore, derived: [ManagedObjectID]) {
+        let path = FileSystem.absolute(path)
+        try NewStoreLocation(path: path, isTaken: FileSystem.exists(path))
+            .check(isReadOnly: false)
+        let (contents, derived) = try applying(changes)
+        let hasNewKeybag = try protection?.writeKeybag(forStoreAt: path) ?? false
+        do {
+            let file = AtomicStoreFile(
+                path: path, protection: try StoreProtection.find(forStoreAt: path))
+            var options = AtomicStoreOptions()
+            options.configuration = configurationName
+            let store = Swift.type(of: self).init(
+                AtomicStoreOpening(contents: contents, file: file, options: options))
+            prepare(store)
+            try store.writeFirst(permissions: filePermissions())
+            return (store, derived)
+        } catch {
+            if hasNewKeybag { try? StoreProtection.removeKeybag(ofStoreAt: path) }
+            throw error
+        }
+    }
+
+    /// The permission bits of the file; `nil` if it is missing.
+    private func filePermissions() throws -> UInt32? {
+        try path.flatMap { try FileSystem.information(at: $0) }.map { $0.permissions & 0o777 }
+    }
+
     /// The initial state of an empty store.
     static func opening(
         _ layout: ResolvedModel, file: AtomicStoreFile?, options: AtomicStoreOptions

@@ -164,7 +164,29 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     }
 
     /// Writes the file for the first time.
-    func writeFirst() throws { try file?.create(with: bytes(of: currentContents())) }
+    ///
+    /// - Parameter permissions: The permission bits of the file; `nil` for the default ones.
+    package func writeFirst(permissions: UInt32? = nil) throws {
+        try file?.create(with: bytes(of: currentContents()), permissions: permissions)
+    }
+
+    /// Whether the file at the path is the one that was read or written here last; `true` without a file.
+    package func isFileCurrent() throws -> Bool { try file?.isCurrent() ?? true }
+
+    /// The contents with unsaved changes, as a save would make them; the store itself stays as it is.
+    ///
+    /// - Returns: Also the objects whose derived values the changes affect.
+    package func applying(
+        _ changes: ChangeSet
+    ) throws -> (contents: AtomicContents, derived: [ManagedObjectID]) {
+        let before = try currentContents()
+        if changes.isEmpty { return (before, []) }
+        var transaction = Transaction(
+            contents: before, index: try AtomicUniqueIndex(before), path: path)
+        for (key, value) in changes.records { transaction.contents.records[key] = value }
+        let derived = try transaction.apply(changes)
+        return (transaction.contents, derived)
+    }
 
     /// The bytes of a file with all that is in memory.
     package func fileContents() throws -> Data { try bytes(of: currentContents()) }

@@ -1,13 +1,13 @@
-import Foundation
-internal import QuireProtection
-internal import QuireSystem
+package import Foundation
+package import QuireProtection
+package import QuireSystem
 
 /// The file of an atomic store: read once, then replaced by saves.
 ///
 /// The file last read or written is kept open. So its inode number cannot be reused, and comparing it with the path's detects
 /// replacement by another process.
 package final class AtomicStoreFile: Sendable {
-    let path: String
+    package let path: String
     private struct State: Sendable {
         var file: OpenFile
         var information: FileInformation
@@ -22,7 +22,7 @@ package final class AtomicStoreFile: Sendable {
     /// The keys that seal the file; `nil` for an unsealed file.
     let protection: StoreProtection?
 
-    init(path: String, lockWait: FileLockWait? = nil, protection: StoreProtection?) {
+    package init(path: String, lockWait: FileLockWait? = nil, protection: StoreProtection?) {
         self.path = path
         self.lockWait = lockWait
         self.protection = protection
@@ -32,6 +32,22 @@ package final class AtomicStoreFile: Sendable {
     func read() throws -> Data {
         let data = try readAsIs()
         return try protection?.classKey.unsealed(data, path: path) ?? data
+    }
+
+    /// Records the identity of the present file, whose content a caller is about to read by itself. ``isCurrent()`` says
+    /// afterwards whether what was read is of one state.
+    package func track() throws {
+        let file = try OpenFile.open(path, for: .reading)
+        try remember(file)
+    }
+
+    /// Whether the file at the path is the one last read, tracked or written, with the same content.
+    package func isCurrent() throws -> Bool {
+        guard let known = state.withLock({ $0 }),
+            let present = try FileSystem.information(at: path)
+        else { return false }
+        return present.isSameFile(as: known.information)
+            && present.hasSameContent(as: known.information)
     }
 
     private func readAsIs() throws -> Data {
@@ -71,10 +87,13 @@ package final class AtomicStoreFile: Sendable {
     }
 
     /// Creates the file, which must not exist yet.
-    func create(with contents: Data) throws {
+    ///
+    /// - Parameter permissions: The permission bits; `nil` for the default ones.
+    package func create(with contents: Data, permissions: UInt32? = nil) throws {
         let data = try protection?.classKey.sealed(contents, path: path) ?? contents
         let file = try OpenFile.open(path, for: .creating)
         do {
+            if let permissions { try file.setPermissionsIfPossible(permissions) }
             try file.write(data)
             try file.synchronize()
             try FileSystem.synchronizeFolder(containing: path)
@@ -98,11 +117,7 @@ package final class AtomicStoreFile: Sendable {
         let data = try protection?.classKey.sealed(contents, path: path) ?? contents
         let lock = lockWait == nil ? try lock() : nil
         defer { lock?.close() }
-        guard let known = state.withLock({ $0 }),
-            let present = try FileSystem.information(at: path),
-            present.isSameFile(as: known.information),
-            present.hasSameContent(as: known.information)
-        else { throw replacedError() }
+        guard let known = state.withLock({ $0 }), try isCurrent() else { throw replacedError() }
         try beforeCommit()
         var inPlace: OpenFile?
         do {

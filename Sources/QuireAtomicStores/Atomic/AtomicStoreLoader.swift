@@ -255,7 +255,7 @@ public struct AtomicStoreLoader {
 
 /// All objects of an ``AtomicStore``, to be written to its file.
 public struct AtomicStoreObjects: Sendable {
-    private let contents: AtomicContents
+    package let contents: AtomicContents
     /// The metadata for the file: Core Data's keys, applications' values, the model and the records of saves.
     public let metadata: StoreMetadata
 

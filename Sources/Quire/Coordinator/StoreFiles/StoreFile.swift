@@ -208,14 +208,21 @@ struct NewStoreFile {
     }
 
     /// Writes a copy of a store.
-    func write(_ source: any PersistentStore, progress: ((Progress) -> Void)? = nil) throws {
+    ///
+    /// - Parameter original: The file whose permissions the copy gets; `nil` for that of the store, if it has one.
+    func write(
+        _ source: any PersistentStore, permissionsOf original: String? = nil,
+        progress: ((Progress) -> Void)? = nil
+    ) throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
         let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
         try sibling.building {
             try FileSystem.building(path, as: temporary) {
-                try fill(temporary, from: source, progress: progress)
+                try fill(
+                    temporary, from: source, permissionsOf: original ?? source.path,
+                    progress: progress)
                 try FileSystem.synchronizeTree(sibling.path)
                 try SQLiteStore.moveIntoPlace(temporary, to: path)
             }
@@ -223,7 +230,8 @@ struct NewStoreFile {
     }
 
     private func fill(
-        _ temporary: String, from source: any PersistentStore, progress: ((Progress) -> Void)?
+        _ temporary: String, from source: any PersistentStore, permissionsOf original: String?,
+        progress: ((Progress) -> Void)?
     ) throws {
         // A protected store is converted to a protected one.
         try source.storeProtection?.writeKeybag(forStoreAt: temporary)
@@ -245,7 +253,7 @@ struct NewStoreFile {
             defer { try? written.close() }
             try written.counting { try check.requireAll(in: $0, path: source.path) }
         }
-        if let original = source.path {
+        if let original {
             try SQLiteStore.copyPermissions(of: original, to: temporary)
         }
     }
@@ -293,6 +301,17 @@ struct NewStoreFile {
 }
 
 extension PersistentStore {
+    /// Writes the store's contents to a new store file, like ``StoreFile/convert(to:type:model:allowsRemoval:progress:)``,
+    /// also of a store without a file.
+    ///
+    /// - Parameter original: The file whose permissions the new one gets; `nil` for that of the store, if it has one.
+    /// - Throws: Errors of that method; then there is no new store.
+    package func convert(
+        to path: String, type: StoreType, permissionsOf original: String? = nil
+    ) throws {
+        try NewStoreFile(path: path, type: type).write(self, permissionsOf: original)
+    }
+
     /// The encryption keys of the store's files; `nil` if it is not protected.
     package var storeProtection: StoreProtection? {
         (self as? SQLiteStore)?.protection ?? (self as? AtomicStore)?.protection

@@ -327,12 +327,12 @@ extension ManagedObjectContext {
     ///   - write: Writes the changes to a store that continues the first, and returns it, open, with the objects whose derived
     ///     values have changed. It may be called again if the merge policy resolves a conflict.
     package func save(
-        replacing store: SQLiteStore,
-        _ write: (ChangeSet) throws -> (store: SQLiteStore, derived: [ManagedObjectID])
+        replacing store: any PersistentStore,
+        _ write: (ChangeSet) throws -> (store: any PersistentStore, derived: [ManagedObjectID])
     ) throws {
         try save(evenIfUnchanged: true) { changes in
             let (other, derived) = try write(changes)
-            persistentStoreCoordinator.replace(store, with: other)
+            replaceStore(store, with: other)
             return derived
         }
     }
