@@ -165,13 +165,13 @@ extension ManagedObjectContext {
 }
 
 extension Trait where Self == ConditionTrait {
-    fileprivate static var smallDisk: Self {
+    static var smallDisk: Self {
         .needs(SmallDisk.isPossible, or: "only root may mount a small disk")
     }
 }
 
 /// A file system in memory of a given size.
-private final class SmallDisk {
+final class SmallDisk {
     /// Whether this process may mount one.
     static let isPossible: Bool = {
         guard let disk = SmallDisk(megabytes: 1) else { return false }

@@ -1,0 +1,372 @@
+import Foundation
+import Logging
+import Quire
+
+/// The file of a ``PersistentDocument``: its place and its format. Opens, makes and copies it.
+///
+/// Everything here blocks; it is not for the main queue.
+struct DocumentFile: Sendable {
+    /// Inserts the objects of a file into a context, in a program's own format.
+    typealias Reader = @Sendable (URL, ManagedObjectContext) throws -> Void
+    /// Writes the objects of a context to a new file, in a program's own format.
+    typealias Writer = @Sendable (ManagedObjectContext, URL) throws -> Void
+
+    var path: String
+    /// The type of the store in the file; `nil` for a format of the program's own.
+    var storeType: StoreType?
+    /// The model; `nil` for the one that the file carries.
+    var model: ManagedObjectModel?
+    /// Whether a SQLite file is opened for reading only. Others are read once, and are written only by saves.
+    var isReadOnly = false
+    var migration: StoreMigrationOptions?
+    let read: Reader
+    let write: Writer
+
+    // MARK: - Opening
+
+    /// Opens the file.
+    func open() throws -> any PersistentStore {
+        try FileSystem.requireStoreFile(at: path)
+        switch storeType {
+        case .sqlite?:
+            var options = SQLiteStoreOptions()
+            options.isReadOnly = isReadOnly
+            // Of one that is only read nothing is recorded: what is edited goes to a copy.
+            options.isOnlyWriter = isReadOnly
+            if let model, let migration {
+                try SQLiteStore.migrate(at: path, to: model, migration, options)
+            }
+            return try SQLiteStore.open(at: path, model: model, options: options)
+        case .xml?: return try open(XMLStore.self)
+        case .binary?: return try open(BinaryStore.self)
+        case let other?: throw unsupported(other)
+        case nil:
+            return try FormatStore.open(
+                at: path, layout: requireModel().layout(), reading: read, writing: write)
+        }
+    }
+
+    private func open<Store: AtomicStore>(_ type: Store.Type) throws -> Store {
+        if let model, let migration {
+            var options = AtomicStoreOptions()
+            options.isReadOnly = isReadOnly
+            try type.migrate(at: path, to: model, migration, options)
+        }
+        return try type.open(at: path, model: model)
+    }
+
+    /// Makes the file, which must not exist, without objects.
+    func create() throws -> any PersistentStore {
+        let model = try requireModel()
+        switch storeType {
+        case .sqlite?: return try SQLiteStore.create(at: path, model: model)
+        case .xml?: return try XMLStore.create(at: path, model: model)
+        case .binary?: return try BinaryStore.create(at: path, model: model)
+        case let other?: throw unsupported(other)
+        case nil:
+            return try FormatStore.create(at: path, layout: model.layout(), writing: write)
+        }
+    }
+
+    private func requireModel() throws -> ManagedObjectModel {
+        if let model { return model }
+        throw QuireError(
+            .invalidModel,
+            "“\(path)” needs a model, which it does not carry; give one, or override managedObjectModel.",
+            subject: .init(file: path))
+    }
+
+    private func unsupported(_ type: StoreType) -> QuireError {
+        QuireError(
+            .unsupported,
+            "“\(path)” cannot be a document: there are no files with stores of type “\(type.rawValue)”; choose SQLite, "
+                + "XML or Binary in persistentStoreType(forFileType:).", subject: .init(file: path))
+    }
+
+    /// Removes a file that was made here and is not used.
+    func removeUnused() {
+        do {
+            if storeType == nil {
+                try FileSystem.removeFileIfPresent(path)
+            } else {
+                try StoreFile(at: path).destroy()
+            }
+        } catch {
+            Logger(label: "quire.document").warning("“\(path)” could not be removed: \(error)")
+        }
+    }
+
+    // MARK: - Copying
+
+    /// Whether a store can go on in this file, with the identifiers of its objects.
+    func continues(_ store: any PersistentStore) -> Bool {
+        storeType == nil ? store is FormatStore : store.type == storeType
+    }
+
+    /// Writes a store with unsaved changes to the file, which must not exist, and opens that.
+    ///
+    /// - Returns: The store of the file, which continues the other one, and the objects whose derived values have changed.
+    func makeSuccessor(
+        of store: any PersistentStore, applying changes: ChangeSet
+    ) throws -> (store: any PersistentStore, derived: [ManagedObjectID]) {
+        if let store = store as? SQLiteStore {
+            let derived = try write(copyOf: store, applying: changes)
+            do {
+                return (
+                    try SQLiteStore.open(
+                        at: path, continuing: store, options: store.writingOptions), derived
+                )
+            } catch {
+                removeUnused()
+                throw error
+            }
+        }
+        guard let store = store as? AtomicStore else { throw unsupported(store.type) }
+        let (new, derived) = try store.continued(at: path, applying: changes) {
+            ($0 as? FormatStore)?.use(write)
+        }
+        return (new, derived)
+    }
+
+    /// Writes a store with unsaved changes to the file, which must not exist, in the format of the file.
+    ///
+    /// - Parameter original: The file of the store, whose permissions the new one gets.
+    func write(
+        _ store: any PersistentStore, applying changes: ChangeSet, permissionsOf original: String
+    ) throws {
+        if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        if continues(store) {
+            if let store = store as? SQLiteStore {
+                _ = try write(copyOf: store, applying: changes)
+            } else {
+                try makeSuccessor(of: store, applying: changes).store.close()
+            }
+            return
+        }
+        try withCopy(of: store, applying: changes) { copy in
+            if let storeType {
+                return try copy.convert(to: path, type: storeType, permissionsOf: original)
+            }
+            let data = try FormatStore.bytes(of: copy, forFileAt: path, write)
+            let permissions = try FileSystem.information(at: original)?.permissions
+            try AtomicStoreFile(path: path, protection: nil)
+                .create(with: data, permissions: permissions.map { $0 & 0o777 })
+        }
+    }
+
+    /// Calls a closure with a store that has the contents of another one, and unsaved changes.
+    private func withCopy(
+        of store: any PersistentStore, applying changes: ChangeSet,
+        _ body: (any PersistentStore) throws -> Void
+    ) throws {
+        if let store = store as? FormatStore {
+            return try body(InMemoryStore.holding(store.applying(changes).contents))
+        }
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        var file = self
+        file.path = FileSystem.path(sibling.path, FileSystem.name(of: path))
+        try sibling.building {
+            try FileSystem.building(path, as: file.path) {
+                let copy = try file.makeSuccessor(of: store, applying: changes).store
+                defer { try? copy.close() }
+                try body(copy)
+            }
+        }
+    }
+
+    /// Writes a copy of a SQLite store to a folder beside the file, saves unsaved changes to it, and gives it its name when all
+    /// of it is on disk.
+    private func write(
+        copyOf store: SQLiteStore, applying changes: ChangeSet
+    ) throws -> [ManagedObjectID] {
+        if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
+        return try sibling.building {
+            try FileSystem.building(path, as: temporary) {
+                try store.writeCopy(to: temporary, withoutDraft: true)
+                var derived: [ManagedObjectID] = []
+                if !changes.isEmpty {
+                    let copy = try SQLiteStore.open(
+                        at: temporary, continuing: store, options: store.writingOptions)
+                    do {
+                        derived = try copy.save(changes)
+                    } catch {
+                        try? copy.close()
+                        throw error
+                    }
+                    try copy.close()
+                }
+                try FileSystem.synchronizeTree(sibling.path)
+                try SQLiteStore.moveIntoPlace(temporary, to: path)
+                return derived
+            }
+        }
+    }
+}
+
+extension PersistentStore {
+    /// Whether the file at the store's path is the one that it has open, as it was read or written here last. Saves of others to
+    /// a SQLite database count as its own.
+    func isFileCurrent() throws -> Bool {
+        switch self {
+        case let store as SQLiteStore: store.fileReplacement == nil
+        case let store as AtomicStore: try store.isFileCurrent()
+        default: true
+        }
+    }
+}
+
+extension SQLiteStore {
+    /// The options of a copy that is written to.
+    fileprivate var writingOptions: SQLiteStoreOptions {
+        var options = storeOptions
+        options.isReadOnly = false
+        options.isOnlyWriter = false
+        return options
+    }
+}
+
+extension InMemoryStore {
+    /// A store with a snapshot of another's contents, for reading only.
+    fileprivate static func holding(_ contents: AtomicContents) -> InMemoryStore {
+        var options = AtomicStoreOptions()
+        options.isReadOnly = true
+        return InMemoryStore(AtomicStoreOpening(contents: contents, file: nil, options: options))
+    }
+}
+
+// MARK: - Own formats
+
+/// The objects of a file in a program's own format. They are in memory; each save has the program write all of them to a
+/// temporary file, whose bytes replace those of the document's file as ``AtomicStore`` does it.
+final class FormatStore: AtomicStore, @unchecked Sendable {
+    // Unchecked because its superclass is; what is added is behind a lock.
+
+    private let writer = Lock<DocumentFile.Writer?>(nil)
+
+    override class var storeType: StoreType { StoreType(rawValue: "DocumentFormat") }
+
+    required init(_ opening: AtomicStoreOpening) { super.init(opening) }
+
+    /// Sets the closure that writes the file.
+    func use(_ writer: @escaping DocumentFile.Writer) { self.writer.withLock { $0 = writer } }
+
+    override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
+        throw QuireError(
+            .unsupported, "“\(path)” is no store: the program that made it has to read it.",
+            subject: .init(file: path))
+    }
+
+    override func save(_ objects: AtomicStoreObjects) throws -> Data {
+        guard let path, let writer = writer.withLock({ $0 }) else {
+            preconditionFailure("A FormatStore has a file and a writer before it is first saved.")
+        }
+        return try Self.bytes(of: InMemoryStore.holding(objects.contents), forFileAt: path, writer)
+    }
+
+    /// The bytes that a writer makes of a store's objects.
+    ///
+    /// - Parameter path: The file that the bytes are for: the writer gets the URL of a new file beside it, of the same name.
+    static func bytes(
+        of store: any PersistentStore, forFileAt path: String, _ write: DocumentFile.Writer
+    ) throws -> Data {
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
+        return try sibling.building {
+            try FileSystem.building(path, as: temporary) {
+                let context = PrivateQueueContext(
+                    coordinator: PersistentStoreCoordinator(store: store))
+                do {
+                    try context.performAndWait {
+                        try write($0, URL(fileURLWithPath: temporary))
+                    }
+                } catch {
+                    throw FileSystem.failure("write", path, thrown: error)
+                }
+                guard try FileSystem.informationWithoutFollowing(at: temporary)?.kind == .regular
+                else {
+                    throw QuireError(
+                        .inputOutput,
+                        "“\(path)” was not saved: writeObjects(of:to:type:) has written no file to the URL it got.",
+                        subject: .init(file: path))
+                }
+                return try FileSystem.contents(of: temporary)
+            }
+        }
+    }
+
+    // MARK: Opening
+
+    /// Reads a file.
+    static func open(
+        at path: String, layout: ResolvedModel, reading read: DocumentFile.Reader,
+        writing write: @escaping DocumentFile.Writer
+    ) throws -> FormatStore {
+        let file = AtomicStoreFile(path: path, protection: nil)
+        // Another process may replace or rewrite the file while it is read.
+        for _ in 0..<5 {
+            try file.track()
+            let loaded = Result { try load(path, layout, read) }
+            if try file.isCurrent() {
+                let store = FormatStore(
+                    AtomicStoreOpening(
+                        contents: try loaded.get(), file: file, options: AtomicStoreOptions()))
+                store.use(write)
+                return store
+            }
+        }
+        throw QuireError(
+            .locked,
+            "“\(path)” is being written by another process; try again when it has finished.",
+            subject: .init(file: path))
+    }
+
+    private static func load(
+        _ path: String, _ layout: ResolvedModel, _ read: DocumentFile.Reader
+    ) throws -> AtomicContents {
+        let store = try InMemoryStore(layout: layout, options: AtomicStoreOptions())
+        let context = PrivateQueueContext(coordinator: PersistentStoreCoordinator(store: store))
+        do {
+            try context.performAndWait { context in
+                try read(URL(fileURLWithPath: path), context)
+                try context.save()
+            }
+        } catch let error as QuireError where error.code == .validation {
+            throw invalid(path, error.message, error)
+        } catch let error as DecodingError {
+            throw invalid(path, error.localizedDescription, error)
+        } catch {
+            throw FileSystem.failure("read", path, thrown: error)
+        }
+        return try store.currentContents()
+    }
+
+    private static func invalid(
+        _ path: String, _ reason: String, _ error: any Error
+    ) -> QuireError {
+        QuireError(
+            .invalidFormat,
+            "“\(path)” was not opened, because what it holds is not valid: \(reason)",
+            subject: .init(file: path), underlying: error)
+    }
+
+    /// Makes a file without objects, which must not exist yet.
+    static func create(
+        at path: String, layout: ResolvedModel, writing write: @escaping DocumentFile.Writer
+    ) throws -> FormatStore {
+        if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        let empty = try InMemoryStore(layout: layout, options: AtomicStoreOptions())
+        let store = FormatStore(
+            AtomicStoreOpening(
+                contents: try empty.currentContents(),
+                file: AtomicStoreFile(path: path, protection: nil),
+                options: AtomicStoreOptions()))
+        store.use(write)
+        try store.writeFirst()
+        return store
+    }
+}

@@ -1,0 +1,363 @@
+public import Foundation
+public import Quire
+
+extension PersistentDocument {
+    // MARK: - Creating and opening
+
+    /// Makes the file, without objects, and opens it. It is on disk when this returns.
+    ///
+    /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the URL, `invalidModel` if the model cannot be
+    ///   used or there is none, `invalidState` if the document is open, or what writing throws. Then no file is left.
+    public func create(model: ManagedObjectModel? = nil) async throws {
+        try await carryOut { [self] in
+            try requireClosed()
+            let file = try file(at: fileURL, model: model ?? managedObjectModel)
+            try await install(FileQueue.shared.run { try file.create() }, readOnly: false)
+        }
+    }
+
+    /// Opens the file.
+    ///
+    /// - Parameters:
+    ///   - model: The model; `nil` for ``managedObjectModel``, or else the one that the file carries.
+    ///   - readOnly: Whether saving to the file is refused.
+    /// - Complexity: O(*n*) in the size of the file, off the main queue; less for SQLite files, whose objects are read when they
+    ///   are used.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a file of its type or is damaged,
+    ///   `incompatibleModel`, `invalidModel`, `unsupported`, `locked`, `inputOutput`, `invalidState` if the document is open, or
+    ///   what ``readObjects(from:type:into:)`` throws.
+    public func open(model: ManagedObjectModel? = nil, readOnly: Bool = false) async throws {
+        try await carryOut { [self] in
+            try requireClosed()
+            try await install(
+                load(model: model ?? managedObjectModel, readOnly), readOnly: readOnly)
+        }
+    }
+
+    private func load(
+        model: ManagedObjectModel?, _ readOnly: Bool
+    ) async throws -> any PersistentStore {
+        var file = try file(at: fileURL, model: model)
+        file.isReadOnly = readOnly
+        return try await FileQueue.shared.run { [file] in try file.open() }
+    }
+
+    private func install(_ store: any PersistentStore, readOnly: Bool) {
+        let new = DocumentContexts(store)
+        new.changed = { [weak self] in self?.documentDidChange() }
+        contexts = new
+        model = store.layout.model
+        isReadOnly = readOnly
+        lastSaveError = nil
+        autosaveSchedule = AutosaveSchedule()
+    }
+
+    // MARK: - Saving
+
+    /// Saves the document as it is now, all or nothing. Without unsaved changes nothing is written.
+    ///
+    /// The changes are collected before this first suspends, or when the requests before it have ended. Main-queue work is
+    /// O(*n*) in what changed; writing happens off the main queue.
+    ///
+    /// - Complexity: O(*n*) in what changed for a SQLite file; O(*n*) in the size of the file for others.
+    /// - Throws: ``QuireError`` with code `validation`, `constraintConflict`, `mergeConflict` if others have saved the same
+    ///   objects to the SQLite file, `storeReplaced` if others have changed or replaced the file, `outOfSpace`, `readOnly`,
+    ///   `inputOutput`, `invalidState` if the document is not open, or what ``writeObjects(of:to:type:)`` throws. Then the file
+    ///   is as it was, and the changes stay unsaved.
+    public func save() async throws {
+        try await carryOut { [self] in try await performSave() }
+    }
+
+    /// Saves the document if it has unsaved changes.
+    ///
+    /// - Throws: As ``save()``.
+    public func autosave() async throws {
+        try await carryOut(isAutomatic: true) { [self] in
+            if hasUnsavedChanges { try await performSave() }
+        }
+    }
+
+    private func performSave() async throws {
+        let contexts = try opened()
+        do {
+            if isReadOnly && contexts.mayHaveUnsavedChanges {
+                throw QuireError(
+                    .readOnly,
+                    "“\(path)” was opened for reading only and cannot be saved; save the document as another file.",
+                    subject: .init(file: path))
+            }
+            try await contexts.save()
+            didSave(nil)
+        } catch {
+            let error = await explained(error, contexts.store)
+            didSave(error)
+            throw error
+        }
+    }
+
+    private func didSave(_ error: QuireError?) {
+        lastSaveError = error
+        autosaveSchedule.didSave(succeeded: error == nil, at: .now)
+    }
+
+    /// The error of a save that failed: that the file was replaced, if it was. Stores that are written as a whole report that as
+    /// a conflict, or as what kept them from getting as far as that.
+    private func explained(
+        _ error: any Error, _ store: any PersistentStore
+    ) async -> QuireError {
+        let error = QuireError(wrapping: error, path: path)
+        let isReplaced = await FileQueue.shared.run {
+            error.code == .storeReplaced
+                || store is AtomicStore && (try? store.isFileCurrent()) == false
+        }
+        if !isReplaced { return error }
+        return QuireError(
+            .storeReplaced,
+            "“\(path)” was changed, replaced or removed by somebody else since it was read here, so it was not saved over; "
+                + "save the document as another file, or revert it.",
+            subject: .init(file: path), underlying: error)
+    }
+
+    /// Saves the document, unsaved changes included, as another file, which it is from then on. The file that it was stays as it
+    /// was saved last.
+    ///
+    /// If the new file is of the same format, objects, their identifiers, undo and the context stay; what is changed meanwhile
+    /// stays unsaved. Files in formats of the program's own count as one format. If it is of another format it is converted and
+    /// opened: ``managedObjectContext`` is another one afterwards, and objects that are held belong to no context.
+    ///
+    /// - Parameter url: The file, which must not exist yet. It gets the permissions of the present one.
+    /// - Complexity: O(*n*) in the size of the document, off the main queue.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` if the format
+    ///   cannot hold the objects, `invalidState` if objects were changed while they were converted, or as ``save()``. Then the
+    ///   document is what it was.
+    public func save(as url: URL) async throws {
+        try await carryOut { [self] in
+            if try path(of: url) == path && !isReadOnly { return try await performSave() }
+            let contexts = try opened()
+            let file = try file(at: url, model: model)
+            if file.continues(contexts.store) {
+                try await contexts.save(as: file)
+                fileURL = url
+                isReadOnly = false
+            } else {
+                try await convert(contexts, to: file, url)
+            }
+            didSave(nil)
+        }
+    }
+
+    private func convert(
+        _ contexts: DocumentContexts, to file: DocumentFile, _ url: URL
+    ) async throws {
+        let (store, original) = (contexts.store, path)
+        let snapshot = try await contexts.takeSnapshot()
+        let new = try await FileQueue.copies.run {
+            try file.write(store, applying: snapshot.changes, permissionsOf: original)
+            do { return try file.open() } catch {
+                file.removeUnused()
+                throw error
+            }
+        }
+        if contexts.hasChanged(since: snapshot) {
+            await FileQueue.copies.run {
+                new.closeSaved()
+                file.removeUnused()
+            }
+            throw QuireError(
+                .invalidState,
+                "“\(original)” was not saved as “\(file.path)”, because objects were changed meanwhile; save it again.",
+                subject: .init(file: file.path))
+        }
+        contexts.detach(closedError)
+        fileURL = url
+        install(new, readOnly: false)
+        await FileQueue.shared.run { store.closeSaved() }
+    }
+
+    /// Writes the document as it is now, unsaved changes included, to another file, in the format of its extension. The
+    /// document's own file and its unsaved changes stay as they are.
+    ///
+    /// - Parameter url: The file, which must not exist yet. It gets the permissions of the present one.
+    /// - Complexity: O(*n*) in the size of the document, off the main queue.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `validation` if an object could
+    ///   not be saved, `unsupported` if the format cannot hold the objects, `invalidState` if the document is not open, or what
+    ///   reading and writing throw. Then there is no copy.
+    public func writeCopy(to url: URL) async throws {
+        try await carryOut { [self] in
+            let contexts = try opened()
+            let (file, store, original) = (try file(at: url, model: model), contexts.store, path)
+            let snapshot = try await contexts.takeSnapshot()
+            try await FileQueue.copies.run {
+                try file.write(store, applying: snapshot.changes, permissionsOf: original)
+            }
+        }
+    }
+
+    // MARK: - Reverting and closing
+
+    /// Makes the document what its file is now; unsaved changes are dropped. Objects that are held belong to no context
+    /// afterwards.
+    ///
+    /// If others have changed or replaced the file it is opened again, and ``managedObjectContext`` is another one afterwards;
+    /// not if they have saved to a SQLite file.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or as ``open(model:readOnly:)``; then nothing
+    ///   has changed.
+    public func revert() async throws {
+        try await carryOut { [self] in
+            let contexts = try opened()
+            let store = contexts.store
+            if try await FileQueue.shared.run({ try store.isFileCurrent() }) {
+                await contexts.reset()
+            } else {
+                let new = try await load(model: managedObjectModel ?? model, isReadOnly)
+                contexts.detach(closedError)
+                install(new, readOnly: isReadOnly)
+                await FileQueue.shared.run { store.closeSaved() }
+            }
+            lastSaveError = nil
+            autosaveSchedule = AutosaveSchedule()
+        }
+    }
+
+    /// Saves unsaved changes and closes the document. Closing a closed document does nothing.
+    ///
+    /// ``managedObjectContext`` has no objects afterwards, and those that are held belong to no context. A SQLite file has no log
+    /// beside it then, unless others have it open.
+    ///
+    /// - Parameter discardingChanges: Whether to drop unsaved changes instead.
+    /// - Throws: As ``save()``; then the document stays open and nothing is lost.
+    public func close(discardingChanges: Bool = false) async throws {
+        try await carryOut { [self] in
+            guard let contexts else { return }
+            // Objects may be changed while they are saved.
+            while !discardingChanges && contexts.mayHaveUnsavedChanges { try await performSave() }
+            contexts.detach(closedError)
+            self.contexts = nil
+            lastSaveError = nil
+            let store = contexts.store
+            await FileQueue.shared.run { store.closeSaved() }
+        }
+    }
+
+    // MARK: - One at a time
+
+    /// Carries out a request when those before it have ended.
+    private func carryOut(
+        isAutomatic: Bool = false, _ body: @MainActor () async throws -> Void
+    ) async throws {
+        if isBusy {
+            await withCheckedContinuation { waiting.append($0) }
+        }
+        isBusy = true
+        defer {
+            if waiting.isEmpty {
+                isBusy = false
+                scheduleAutosave()
+            } else {
+                // It stays busy, so that no other request comes first.
+                waiting.removeFirst().resume()
+            }
+        }
+        autosaveTimer.cancel()
+        do {
+            try await body()
+        } catch {
+            let error = QuireError(wrapping: error, path: path)
+            handleError(error, userInteractionPermitted: !isAutomatic)
+            throw error
+        }
+    }
+
+    private func requireClosed() throws {
+        if !isOpen { return }
+        throw QuireError(
+            .invalidState, "“\(path)” is open already; close the document first.",
+            subject: .init(file: path))
+    }
+
+    private func opened() throws -> DocumentContexts {
+        if let contexts { return contexts }
+        throw QuireError(
+            .invalidState, "“\(path)” is not open; open the document first.",
+            subject: .init(file: path))
+    }
+
+    private var closedError: QuireError {
+        QuireError(
+            .invalidState,
+            "“\(path)” was closed or read anew, so that nothing more can be saved to it in this context; make the changes in "
+                + "the document's present context.", subject: .init(file: path))
+    }
+
+    // MARK: - Autosaving
+
+    private func documentDidChange() {
+        autosaveSchedule.didChange(at: .now)
+        scheduleAutosave()
+    }
+
+    /// Schedules the timer for unsaved changes.
+    func scheduleAutosave() {
+        guard isOpen, !isReadOnly, hasUnsavedChanges else {
+            autosaveSchedule.isClean()
+            return autosaveTimer.cancel()
+        }
+        autosaveSchedule.isUnsaved(at: .now)
+        guard !isBusy, let due = autosaveSchedule.due(autosavePolicy) else {
+            return autosaveTimer.cancel()
+        }
+        // If more is changed until it fires, it is found not to be due yet, and set again.
+        autosaveTimer.schedule(at: due)
+    }
+
+    func autosaveTimerFired() {
+        guard !isBusy, let due = autosaveSchedule.due(autosavePolicy) else { return }
+        if due > .now { return autosaveTimer.schedule(at: due) }
+        Task { @MainActor in
+            do { try await autosave() } catch {
+                logFailedAutosave(of: path, QuireError(wrapping: error, path: path))
+            }
+        }
+    }
+
+    // MARK: - Files
+
+    /// The path of the file.
+    nonisolated func path(of url: URL) throws -> String {
+        guard url.isFileURL else {
+            throw QuireError(
+                .unsupported,
+                "“\(url.absoluteString)” is no file; documents are opened and saved at file URLs.",
+                subject: .init(file: url.absoluteString))
+        }
+        return FileSystem.absolute(url.path)
+    }
+
+    /// The path of the document's file, for errors.
+    var path: String { FileSystem.absolute(fileURL.path) }
+
+    private func file(at url: URL, model: ManagedObjectModel?) throws -> DocumentFile {
+        let type = url == fileURL ? fileType : url.pathExtension
+        return DocumentFile(
+            path: try path(of: url), storeType: persistentStoreType(forFileType: type),
+            model: model, migration: migrationOptions,
+            read: { [weak self] url, context in
+                guard let self else { throw Self.released(url) }
+                try readObjects(from: url, type: type, into: context)
+            },
+            // The store keeps it, and the document the store.
+            write: { [weak self] context, url in
+                guard let self else { throw Self.released(url) }
+                try writeObjects(of: context, to: url, type: type)
+            })
+    }
+
+    private nonisolated static func released(_ url: URL) -> QuireError {
+        QuireError(
+            .invalidState,
+            "“\(url.path)” was neither read nor written, because its document has been released; keep a reference to it.",
+            subject: .init(file: url.path))
+    }
+}

@@ -1,0 +1,191 @@
+public import Foundation
+public import Quire
+
+/// A document that is one file: a store, or a file in a format of the program's own.
+///
+/// Objects are edited in ``managedObjectContext`` on the main actor. Saving writes them to ``fileURL`` off the main queue; the
+/// user goes on editing meanwhile. ``ManagedDocument`` is for documents that are packages, with files beside the objects,
+/// versions, drafts, and an owner at a time.
+///
+/// ```swift
+/// let document = PersistentDocument(fileURL: URL(fileURLWithPath: "Library.sqlite"))
+/// try await document.open()
+/// let book = try document.managedObjectContext.insertObject(entityName: "Book")
+/// book["title"] = "Emma"
+/// try await document.close()          // Saves.
+/// ```
+///
+/// The extension of the file decides its format: ``persistentStoreType(forFileType:)`` says SQLite, XML or binary. For other
+/// files a subclass reads and writes objects itself:
+///
+/// ```swift
+/// final class Contacts: PersistentDocument {
+///     override var managedObjectModel: ManagedObjectModel? { contactsModel }
+///     override nonisolated func readObjects(
+///         from url: URL, type: String, into context: ManagedObjectContext
+///     ) throws {
+///         for card in try JSONDecoder().decode([Card].self, from: Data(contentsOf: url)) {
+///             try context.insertObject(entityName: "Person")["name"] = card.name
+///         }
+///     }
+///     override nonisolated func writeObjects(
+///         of context: ManagedObjectContext, to url: URL, type: String
+///     ) throws {
+///         let people = try context.fetch(FetchRequest("Person"))
+///         try JSONEncoder().encode(people.map(Card.init)).write(to: url)
+///     }
+/// }
+/// ```
+///
+/// Guarantees
+/// ==========
+///
+/// - A save that succeeded survives power loss. One that failed leaves the file as it was and the changes unsaved.
+/// - SQLite files are changed in place, in one transaction. All other files are replaced as a whole, atomically and durably, with
+///   the permissions they had; a file that is a symbolic link stays one.
+/// - A file that others have changed or replaced since it was read here is not saved over: saving throws an error with code
+///   `storeReplaced`. Save the document elsewhere, or revert it. In a SQLite file that others have saved to, only objects
+///   that both have changed are in conflict, and the context's merge policy decides.
+/// - Requests are carried out in the order in which they are made, one at a time. What is changed while a save runs stays
+///   unsaved until the next.
+/// - Closing saves unsaved changes; if that fails the document stays open.
+///
+/// Not guaranteed: nothing prevents others from opening the same file for writing. Saves of several processes to one SQLite file
+/// are serialized by SQLite; of other files the process that saves first wins, and the others' saves fail. A file that is
+/// moved while it is open is not followed: saving fails. ``ManagedDocument/saveOnTermination(signals:)`` does not save these
+/// documents. Files in a format of the program's own are not protected by keys, also if the document they were saved from is.
+@MainActor
+open class PersistentDocument {
+    /// The file. It changes when the document is saved as another file.
+    public internal(set) var fileURL: URL
+    /// When the document saves itself.
+    public var autosavePolicy = AutosavePolicy() {
+        didSet {
+            autosaveTimer.cancel()
+            scheduleAutosave()
+        }
+    }
+    /// The migration when the document is opened with another model than it was made with; `nil` if opening it is to fail then.
+    /// Files in a format of the program's own are read by any version of the program that can.
+    public var migrationOptions: StoreMigrationOptions?
+    /// Why the last save failed, until one succeeds.
+    public internal(set) var lastSaveError: QuireError?
+    /// Whether the document was opened for reading only. It can be saved as another file, and is writable from then on.
+    public internal(set) var isReadOnly = false
+
+    var contexts: DocumentContexts? { didSet { if let contexts { lastContexts = contexts } } }
+    /// What ``contexts`` was last, for callers that do not know that the document is closed.
+    private var lastContexts: DocumentContexts?
+    /// The model that the document was opened with.
+    var model: ManagedObjectModel?
+    var autosaveSchedule = AutosaveSchedule()
+    lazy var autosaveTimer = AutosaveTimer { [weak self] in self?.autosaveTimerFired() }
+    /// Whether an operation is running, and the requests that wait for its end.
+    var isBusy = false
+    var waiting: [CheckedContinuation<Void, Never>] = []
+
+    /// Makes a document for a file, which need not exist yet. Nothing is read before it is opened.
+    public required init(fileURL: URL) { self.fileURL = fileURL }
+
+    // MARK: - State
+
+    /// Whether the document is open.
+    public var isOpen: Bool { contexts != nil }
+    /// Whether there is anything that the last save did not save. Undoing back to what was saved makes it false.
+    public var hasUnsavedChanges: Bool { contexts?.hasUnsavedChanges ?? false }
+    /// The name to show: that of the file without its extension.
+    public var localizedName: String { fileURL.deletingPathExtension().lastPathComponent }
+    /// The type of the document: the extension of its file.
+    open var fileType: String { fileURL.pathExtension }
+
+    /// The context to edit the document's objects in. It belongs to the main queue. Swift's Observation follows its objects;
+    /// see ``ManagedObjectContext/isObservable``. Its merge policy is that of saves to the file.
+    ///
+    /// Saving the context itself writes nothing to the file: that is what ``save()`` is for. It is another context after the
+    /// document was saved as a file of another format, reverted to a file that others had changed, or opened again. Once the
+    /// document is closed it has no objects, and fetching, inserting and saving throw.
+    ///
+    /// - Precondition: The document has been open.
+    public var managedObjectContext: ManagedObjectContext {
+        guard let contexts = contexts ?? lastContexts else {
+            preconditionFailure("“\(path)” is not open; open the document first.")
+        }
+        return contexts.context
+    }
+
+    /// Takes back changes of the context's objects. `nil` for no undo, and while the document is closed; then it cannot be set.
+    public var undoManager: UndoManager? {
+        get { contexts?.context.undoManager }
+        set { contexts?.observe(newValue) }
+    }
+
+    // MARK: - For subclasses: the format
+
+    /// The model of documents of this class; `nil`, as it is by itself, for the one that a file carries. Stores that were made
+    /// here carry theirs; files in a format of the program's own carry none.
+    open var managedObjectModel: ManagedObjectModel? { nil }
+
+    /// The type of the store in files of a type; `nil` for files that ``readObjects(from:type:into:)`` and
+    /// ``writeObjects(of:to:type:)`` read and write.
+    ///
+    /// By itself it says SQLite for `sqlite`, `sqlite3` and `db`, XML for `xml`, binary for `binary`, in upper case too, and `nil`
+    /// for all others.
+    open func persistentStoreType(forFileType type: String) -> StoreType? {
+        switch type.lowercased() {
+        case "sqlite", "sqlite3", "db": .sqlite
+        case "xml": .xml
+        case "binary": .binary
+        default: nil
+        }
+    }
+
+    /// Called off the main queue to read a file in a format of the program's own: inserts its objects into a context, which is
+    /// saved in memory afterwards. It may be called again if the file is changed by others meanwhile.
+    ///
+    /// The file may come from anywhere: it must not make the method crash, run forever or use more memory than its size
+    /// justifies. By itself it throws an error with code `unsupported`.
+    ///
+    /// - Parameters:
+    ///   - url: The file.
+    ///   - type: Its extension.
+    ///   - context: An empty context on a queue of its own, which is not to be used afterwards.
+    /// - Throws: An error makes opening the document fail.
+    open nonisolated func readObjects(
+        from url: URL, type: String, into context: ManagedObjectContext
+    ) throws {
+        throw unreadable(url, type, override: "readObjects(from:type:into:)")
+    }
+
+    /// Called off the main queue to write a file in a format of the program's own: all objects as they are to be saved. By
+    /// itself it throws an error with code `unsupported`.
+    ///
+    /// - Parameters:
+    ///   - context: A context on a queue of its own, which has what is to be saved whatever is changed meanwhile, and is for
+    ///     reading only.
+    ///   - url: The file to write: a new one of the document's name in a folder of its own. Its bytes then replace the
+    ///     document's file, durably.
+    ///   - type: The extension.
+    /// - Throws: An error makes the save fail; the document's file stays as it was, and the changes stay unsaved.
+    open nonisolated func writeObjects(
+        of context: ManagedObjectContext, to url: URL, type: String
+    ) throws {
+        throw unreadable(url, type, override: "writeObjects(of:to:type:)")
+    }
+
+    private nonisolated func unreadable(
+        _ url: URL, _ type: String, override name: String
+    ) -> QuireError {
+        QuireError(
+            .unsupported,
+            "“\(url.path)” is of type “\(type)”, which is none of a store; override \(name) for it, or "
+                + "persistentStoreType(forFileType:).", subject: .init(file: url.path))
+    }
+
+    // MARK: - For subclasses: what happens to the document
+
+    /// Called on the main actor when opening, saving, reverting or closing has failed, before the error is thrown. By itself it
+    /// does nothing.
+    ///
+    /// - Parameter userInteractionPermitted: Whether the user may be asked anything; not if nobody has asked for the save.
+    open func handleError(_ error: QuireError, userInteractionPermitted: Bool) {}
+}
