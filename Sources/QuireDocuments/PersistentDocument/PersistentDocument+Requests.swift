@@ -43,8 +43,20 @@ extension PersistentDocument {
         return try await FileQueue.shared.run { [file] in try file.open() }
     }
 
-    private func install(_ store: any PersistentStore, readOnly: Bool) {
+    /// Shows a store as the document.
+    ///
+    /// - Parameter former: The contexts that the new ones replace; the undo manager stays, without actions.
+    private func install(
+        _ store: any PersistentStore, readOnly: Bool, replacing former: DocumentContexts? = nil
+    ) {
         let new = DocumentContexts(store)
+        if let former {
+            let undoManager = former.context.undoManager
+            new.context.mergePolicy = former.context.mergePolicy
+            former.detach(closedError)
+            undoManager?.removeAllActions()
+            new.observe(undoManager)
+        }
         new.changed = { [weak self] in self?.documentDidChange() }
         contexts = new
         model = store.layout.model
@@ -169,9 +181,8 @@ extension PersistentDocument {
                 "“\(original)” was not saved as “\(file.path)”, because objects were changed meanwhile; save it again.",
                 subject: .init(file: file.path))
         }
-        contexts.detach(closedError)
         fileURL = url
-        install(new, readOnly: false)
+        install(new, readOnly: false, replacing: contexts)
         await FileQueue.shared.run { store.closeSaved() }
     }
 
@@ -212,8 +223,7 @@ extension PersistentDocument {
                 await contexts.reset()
             } else {
                 let new = try await load(model: managedObjectModel ?? model, isReadOnly)
-                contexts.detach(closedError)
-                install(new, readOnly: isReadOnly)
+                install(new, readOnly: isReadOnly, replacing: contexts)
                 await FileQueue.shared.run { store.closeSaved() }
             }
             lastSaveError = nil

@@ -168,6 +168,76 @@ import Testing
         try await plain.close()
     }
 
+    @Test(arguments: PeopleFormat.allCases)
+    func savingTheContextLeavesTheDocumentUnsaved(_ format: PeopleFormat) async throws {
+        let document = try await make(format)
+        try document.add("Cleo")
+        try document.managedObjectContext.save()
+        let background = PrivateQueueContext(parent: document.managedObjectContext)
+        try await background.perform { context in
+            try context.insertObject(entityName: "Person")["name"] = "Dora"
+            try context.save()
+        }
+        #expect(document.hasUnsavedChanges)
+        #expect(try document.people() == saved + ["Cleo", "Dora"])
+        try await document.writeCopy(to: url(format, "Copy"))
+        #expect(try await PeopleDocument.people(at: url(format).path) == saved)
+        try await document.save()
+        #expect(!document.hasUnsavedChanges)
+        for name in ["People", "Copy"] {
+            #expect(
+                try await PeopleDocument.people(at: url(format, name).path)
+                    == saved + ["Cleo", "Dora"])
+        }
+        try document.add("Eve")
+        try document.managedObjectContext.save()
+        try await document.revert()
+        #expect(!document.hasUnsavedChanges)
+        #expect(try document.people() == saved + ["Cleo", "Dora"])
+        try await document.close()
+    }
+
+    @Test(arguments: PeopleFormat.allCases)
+    func savesThatAreRequestedAtOnceAreDoneInOrder(_ format: PeopleFormat) async throws {
+        let document = try await make(format)
+        try document.add("Cleo")
+        let first = Task { try await document.save() }
+        let copy = Task { try await document.writeCopy(to: url(format, "Copy")) }
+        let elsewhere = Task { try await document.save(as: url(format, "Elsewhere")) }
+        let closed = Task { try await document.close() }
+        try await first.value
+        try await copy.value
+        try await elsewhere.value
+        try await closed.value
+        #expect(!document.isOpen)
+        #expect(
+            try names() == ["Copy", "Elsewhere", "People"].map { "\($0).\(format.rawValue)" })
+        for name in ["People", "Copy", "Elsewhere"] {
+            #expect(
+                try await PeopleDocument.people(at: url(format, name).path) == saved + ["Cleo"])
+        }
+    }
+
+    @Test(arguments: PeopleFormat.allCases)
+    func aDocumentOfAnEarlierModelIsMigratedIfItMayBe(_ format: PeopleFormat) async throws {
+        let document = try await make(format)
+        try await document.close()
+        var later = try #require(document.managedObjectModel)
+        let person = try #require(later.entities.firstIndex { $0.name == "Person" })
+        later.entities[person].properties.append(
+            .attribute(AttributeDescription(name: "email", type: .string)))
+        if format != .people {
+            #expect(
+                await failure { try await document.open(model: later) }?.code
+                    == .incompatibleModel)
+        }
+        document.migrationOptions = StoreMigrationOptions()
+        try await document.open(model: later)
+        try document.person("Ada")?["email"] = "ada@example.org"
+        #expect(try document.people() == saved)
+        try await document.close()
+    }
+
     // MARK: - Undo and reverting
 
     @Test(arguments: PeopleFormat.allCases)
@@ -211,6 +281,8 @@ import Testing
     ) async throws {
         let document = try await make(format)
         let context = document.managedObjectContext
+        let (undo, policy) = (document.undoManager, MergePolicy.overwrite)
+        context.mergePolicy = policy
         let ada = try #require(try document.person("Ada"))
         let id = ada.objectID
         ada["age"] = 37
@@ -229,6 +301,9 @@ import Testing
             document.undoManager?.redo()
         } else {
             #expect(document.managedObjectContext !== context)
+            #expect(throws: QuireError.self) { try context.insertObject(entityName: "Team") }
+            #expect(document.undoManager === undo && undo?.canUndo == false)
+            #expect(document.managedObjectContext.mergePolicy === policy)
         }
         try document.add("Dora")
         try await document.save()
