@@ -145,7 +145,7 @@ extension PersistentDocument {
     ///   document is what it was.
     public func save(as url: URL) async throws {
         try await carryOut { [self] in
-            if try path(of: url) == path && !isReadOnly { return try await performSave() }
+            if try FileSystem.path(of: url) == path && !isReadOnly { return try await performSave() }
             let contexts = try opened()
             let file = try file(at: url, model: model)
             if file.continues(contexts.store) {
@@ -334,24 +334,13 @@ extension PersistentDocument {
 
     // MARK: - Files
 
-    /// The path of the file.
-    nonisolated func path(of url: URL) throws -> String {
-        guard url.isFileURL else {
-            throw QuireError(
-                .unsupported,
-                "“\(url.absoluteString)” is no file; documents are opened and saved at file URLs.",
-                subject: .init(file: url.absoluteString))
-        }
-        return FileSystem.absolute(url.path)
-    }
-
     /// The path of the document's file, for errors.
     var path: String { FileSystem.absolute(fileURL.path) }
 
     private func file(at url: URL, model: ManagedObjectModel?) throws -> DocumentFile {
         let type = url == fileURL ? fileType : url.pathExtension
         return DocumentFile(
-            path: try path(of: url), storeType: persistentStoreType(forFileType: type),
+            path: try FileSystem.path(of: url), storeType: persistentStoreType(forFileType: type),
             model: model, migration: migrationOptions,
             read: { [weak self] url, context in
                 guard let self else { throw Self.released(url) }

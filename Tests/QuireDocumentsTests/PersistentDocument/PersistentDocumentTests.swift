@@ -354,7 +354,7 @@ import Testing
                     as: folder.url.appendingPathComponent("missing/a.\(format.rawValue)"))
             }?.code == .notFound)
         let address = try #require(URL(string: "https://example.org/a.xml"))
-        #expect(await failure { try await document.save(as: address) }?.code == .unsupported)
+        #expect(await failure { try await document.save(as: address) }?.code == .invalidValue)
         #expect(document.fileURL == url(format))
         #expect(document.hasUnsavedChanges)
         try await document.close()
