@@ -86,6 +86,37 @@ import Testing
         #expect(try await PeopleDocument.people(at: url(.people).path) == ["Ada", "Bob", "Cleo"])
     }
 
+    /// Opens a document, and ends the process while it is being written.
+    fileprivate static func dieWriting(to path: String) async throws {
+        let document = PeopleDocument(fileURL: URL(fileURLWithPath: path))
+        try await document.open()
+        try document.add("Cleo")
+        document.beforeWriting.withLock { closure in
+            closure = { _, url in
+                try Data("half".utf8).write(to: url)
+                kill(getpid(), SIGKILL)
+            }
+        }
+        try await document.save()
+    }
+
+    @Test func aProcessKilledWhileItWritesLeavesTheFileAndTheNextSaveTidiesUp() async throws {
+        let document = try await make(url(.people))
+        try await document.close()
+        let path = url(.people).path
+        let before = try Data(contentsOf: url(.people))
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
+            try await PersistentDocumentFailureTests.dieWriting(to: path)
+        }
+        #expect(try FileSystem.names(in: folder.path).count == 2)
+        #expect(try Data(contentsOf: url(.people)) == before)
+        try await document.open()
+        try document.add("Dora")
+        try await document.close()
+        #expect(try FileSystem.names(in: folder.path) == ["People.people"])
+        #expect(try await PeopleDocument.people(at: path) == ["Ada", "Bob", "Dora"])
+    }
+
     @Test func creatingWithAWriterThatFailsLeavesNoFile() async throws {
         let document = PeopleDocument(fileURL: url(.people))
         document.beforeWriting.withLock { $0 = { _, _ in throw Refusal() } }
