@@ -8,12 +8,12 @@ public import Quire
 ///     @Attribute(minimum: 0, maximum: 3000) var year: Int16 = 1800
 ///     @Attribute(.externalStorage) var scan: Data?
 ///     @Relationship(inverse: \Author.books) var author: Author?
-///     @Relationship(inverse: \Chapter.book, deleteRule: .cascade) var chapters: [Chapter]    // In their order.
+///     @Relationship(deleteRule: .cascade, inverse: \Chapter.book) var chapters: [Chapter]    // In their order.
 ///     @Relationship var tags: Set<Tag>                                                       // Without one.
 /// }
 ///
 /// let model = try ManagedObjectModel(classes: [Book.self])      // And what Book leads to.
-/// let book = Book(in: context)
+/// let book = Book(context: context)
 /// book.title = "Emma"
 /// let books = try context.fetch(Book.self)
 /// ```
@@ -98,24 +98,24 @@ public macro FetchedProperty(
 ///
 /// - Parameters:
 ///   - options: What can be said in a word: `.required`, `.transient`, `.indexed`.
-///   - inverse: The relationship that leads back.
 ///   - deleteRule: What a deletion of an object does to those the relationship leads to.
 ///   - minimumCount: The smallest number of objects that is valid.
 ///   - maximumCount: The greatest number of objects that is valid; 0 for no bound.
+///   - inverse: The relationship that leads back.
 ///   - key: The relationship's name in the model, if it is not the property's.
 ///   - renamingIdentifier: The name the relationship had in an earlier version of the model.
 @attached(accessor, names: named(init), named(get), named(set))
 public macro Relationship(
-    _ options: RelationshipOptions..., inverse: AnyKeyPath? = nil,
-    deleteRule: DeleteRule = .nullify, minimumCount: Int = 0, maximumCount: Int = 0,
+    _ options: RelationshipOptions..., deleteRule: DeleteRule = .nullify,
+    minimumCount: Int = 0, maximumCount: Int = 0, inverse: AnyKeyPath? = nil,
     key: String? = nil, renamingIdentifier: String? = nil
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "RelationshipMacro")
 
 /// Makes a property of a class with `@Entity` a relationship of its entity, whose inverse is named by a text; see
-/// `Relationship(_:inverse:deleteRule:minimumCount:maximumCount:key:renamingIdentifier:)`.
+/// `Relationship(_:deleteRule:minimumCount:maximumCount:inverse:key:renamingIdentifier:)`.
 @attached(accessor, names: named(init), named(get), named(set))
 public macro Relationship(
-    _ options: RelationshipOptions..., inverse: String, deleteRule: DeleteRule = .nullify,
-    minimumCount: Int = 0, maximumCount: Int = 0, key: String? = nil,
+    _ options: RelationshipOptions..., deleteRule: DeleteRule = .nullify,
+    minimumCount: Int = 0, maximumCount: Int = 0, inverse: String, key: String? = nil,
     renamingIdentifier: String? = nil
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "RelationshipMacro")

@@ -60,7 +60,7 @@ import Testing
             """
             @Entity(name: "Volume", abstract: true) open class Book: Library.Item {
                 @Relationship(.required, inverse: \\Author.books) var author: Author?
-                @Relationship(inverse: "books", minimumCount: 1) var tags: Set<Tag>
+                @Relationship(minimumCount: 1, inverse: "books") var tags: Set<Tag>
                 @Relationship(deleteRule: .cascade, key: "parts") var chapters: [Chapter]
             }
             """

@@ -12,7 +12,7 @@ import Testing
     init() throws {
         stack = try TestStack(try #require(TypedObjectTests.model))
         context = stack.mainContext()
-        austen = Author(in: context)
+        austen = Author(context: context)
         austen.name = "Austen"
         try context.save()
     }

@@ -36,7 +36,7 @@ final class Book: ManagedObject {
     @Attribute(.transient) var isSelected: Bool?
     @Relationship(inverse: \Author.books) var author: Author?
     @Relationship(inverse: \Tag.books) var tags: Set<Tag>
-    @Relationship(inverse: \Chapter.book, deleteRule: .cascade) var chapters: [Chapter]
+    @Relationship(deleteRule: .cascade, inverse: \Chapter.book) var chapters: [Chapter]
 
     /// In memory only.
     var readings = 0

@@ -12,12 +12,12 @@ import Testing
         stack = try TestStack(try #require(TypedObjectTests.model))
         context = stack.mainContext()
         for (title, year) in [("Emma", 1815), ("Candide", 1759), ("Persuasion", 1817)] {
-            let book = Book(in: context)
+            let book = Book(context: context)
             book.title = title
             book.year = Int16(year)
         }
         try context.save()
-        let unsaved = Book(in: context)
+        let unsaved = Book(context: context)
         unsaved.title = "Zadig"
         unsaved.year = 1747
     }
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test func sortDescriptorsComeAfterSortOrderings() throws {
-        Book(in: context).title = "Emma"
+        Book(context: context).title = "Emma"
         var request = FetchRequest<Book>(sortBy: [SortDescriptor(\.year, order: .reverse)])
         request.sortOrderings = [SortOrdering(\Book.title)]
         request.fetchLimit = 3

@@ -15,8 +15,8 @@ import Testing
         let context = stack.mainContext()
         defer { withExtendedLifetime((stack, context)) {} }
         context.isObservable = true
-        let book = Book(in: context)
-        let author = Author(in: context)
+        let book = Book(context: context)
+        let author = Author(context: context)
         let seen: [Watch] = [
             Watch { _ = book.label }, Watch { _ = book.genre }, Watch { _ = book.price },
             Watch { _ = book.isSelected }, Watch { _ = book.author }, Watch { _ = author.books },
@@ -32,7 +32,7 @@ import Testing
         #expect(seen.filter { !$0.sawChange }.isEmpty)
         #expect(unseen.filter { !$0.sawNothing }.isEmpty)
         let chapters = Watch { _ = book.chapters }
-        Chapter(in: context).book = book
+        Chapter(context: context).book = book
         #expect(chapters.sawChange)
     }
 
@@ -41,7 +41,7 @@ import Testing
     @Test func everyTypeIsReadAsItWasWritten() throws {
         let stack = try TestStack(ManagedObjectModel(classes: [Everything.self]))
         let context = stack.mainContext()
-        let object = Everything(in: context)
+        let object = Everything(context: context)
         let uuid = UUID()
         let url = try #require(URL(string: "https://example.org/a?b#c"))
         let date = Date(timeIntervalSinceReferenceDate: 123_456.75)
@@ -89,7 +89,7 @@ import Testing
         let stack = try TestStack(ManagedObjectModel(classes: [Everything.self]))
         let context = stack.mainContext()
         defer { withExtendedLifetime(context) {} }
-        let object = Everything(in: context)
+        let object = Everything(context: context)
         func set(
             _ int: Int?, _ double: Double?, _ string: String?, _ boolean: Bool?, _ date: Date?,
             _ data: Data?, _ uuid: UUID?, _ url: URL?
@@ -131,7 +131,7 @@ import Testing
         let stack = try TestStack(ManagedObjectModel(classes: [Everything.self]))
         let context = stack.mainContext()
         defer { withExtendedLifetime(context) {} }
-        let object = Everything(in: context)
+        let object = Everything(context: context)
         #expect(object.int16 == 0 && object.int32 == 0 && object.int64 == 0 && object.int == 0)
         #expect(object.double == 0 && object.float == 0 && object.decimal == 0)
         #expect(object.string == "" && !object.boolean && object.data == Data())
@@ -144,7 +144,7 @@ import Testing
         let stack = try stack()
         let context = stack.mainContext()
         defer { withExtendedLifetime((stack, context)) {} }
-        let book = Book(in: context)
+        let book = Book(context: context)
         #expect(book.year == 1800)
         book["year"] = nil
         #expect(book.year == 1800)
@@ -156,7 +156,7 @@ import Testing
         let stack = try stack()
         let context = stack.mainContext()
         defer { withExtendedLifetime((stack, context)) {} }
-        let book = Book(in: context)
+        let book = Book(context: context)
         book.genre = .history
         #expect(book["genre", as: AttributeValue.self] == "history")
         book["genre"] = "sculpture"
@@ -173,7 +173,7 @@ import Testing
         let stack = try stack()
         let context = stack.mainContext()
         defer { withExtendedLifetime((stack, context)) {} }
-        let book = Book(in: context)
+        let book = Book(context: context)
         book.price = Price(cents: 995)
         #expect(book["price", as: AttributeValue.self] == 995)
         #expect(book.price == Price(cents: 995))
@@ -182,7 +182,7 @@ import Testing
     @Test func transientAttributeMayBeReadBeforeItIsSet() throws {
         let stack = try stack()
         let context = stack.mainContext()
-        let author = Author(in: context)
+        let author = Author(context: context)
         author.name = "Jane Austen"
         author.note = "mine"
         try context.save()
@@ -199,7 +199,7 @@ import Testing
     @Test func externalDataIsRead() throws {
         let stack = try stack()
         let context = stack.mainContext()
-        let book = Book(in: context)
+        let book = Book(context: context)
         book.title = "Emma"
         book.scan = Data(repeating: 7, count: 1 << 20)
         try context.save()
@@ -215,10 +215,10 @@ import Testing
         let stack = try stack()
         let context = stack.mainContext()
         defer { withExtendedLifetime((stack, context)) {} }
-        let book = Book(in: context)
-        let author = Author(in: context)
-        let (first, second) = (Tag(in: context), Tag(in: context))
-        let (one, two) = (Chapter(in: context), Chapter(in: context))
+        let book = Book(context: context)
+        let author = Author(context: context)
+        let (first, second) = (Tag(context: context), Tag(context: context))
+        let (one, two) = (Chapter(context: context), Chapter(context: context))
         book.author = author
         #expect(author.books == [book])
         book.tags = [first, second]
@@ -239,13 +239,13 @@ import Testing
         let stack = try stack()
         let context = stack.mainContext()
         defer { withExtendedLifetime((stack, context)) {} }
-        let book = Book(in: context)
-        let tag = Tag(in: context)
+        let book = Book(context: context)
+        let tag = Tag(context: context)
         book.add(tag, to: \.tags)
         #expect(tag.books == [book])
         book.remove(tag, from: \.tags)
         #expect(tag.books.isEmpty)
-        let chapters = (0..<3).map { _ in Chapter(in: context) }
+        let chapters = (0..<3).map { _ in Chapter(context: context) }
         for chapter in chapters { book.add(chapter, to: \.chapters) }
         book.insert(chapters[2], into: \.chapters, at: 0)
         book.remove(chapters[0], from: \.chapters)
@@ -255,12 +255,12 @@ import Testing
     @Test func relationshipsAreReadFromTheStore() throws {
         let stack = try stack()
         let context = stack.mainContext()
-        let book = Book(in: context)
+        let book = Book(context: context)
         book.title = "Emma"
-        book.author = Author(in: context)
+        book.author = Author(context: context)
         book.author?.name = "Jane Austen"
         for heading in ["One", "Two", "Three"] {
-            let chapter = Chapter(in: context)
+            let chapter = Chapter(context: context)
             chapter.heading = heading
             book.chapters.append(chapter)
         }
@@ -278,8 +278,8 @@ import Testing
     @Test func fetchFindsObjectsOfSubclasses() throws {
         let stack = try stack()
         let context = stack.mainContext()
-        Author(in: context).name = "Jane Austen"
-        let translator = Translator(in: context)
+        Author(context: context).name = "Jane Austen"
+        let translator = Translator(context: context)
         translator.name = "Ada"
         translator.language = "en"
         translator.born = 1900
@@ -318,7 +318,7 @@ import Testing
         let stack = try stack()
         let context = stack.mainContext()
         defer { withExtendedLifetime((stack, context)) {} }
-        let book = Book(in: context)
+        let book = Book(context: context)
         #expect(throws: QuireError.self) { try context.save() }
         book.title = String(repeating: "x", count: 201)
         #expect(throws: QuireError.self) { try context.save() }
@@ -336,7 +336,7 @@ import Testing
         let stack = try TestStack(model)
         let context = stack.mainContext()
         defer { withExtendedLifetime((stack, context)) {} }
-        let novel = Novel(in: context)
+        let novel = Novel(context: context)
         novel.heading = "One"
         #expect(novel["heading", as: AttributeValue.self] == "One")
         #expect(try context.fetch(Novel.fetchRequest()).map(\.heading) == ["One"])

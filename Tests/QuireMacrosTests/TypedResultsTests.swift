@@ -22,9 +22,9 @@ import Testing
         let list = List()
         controller.delegate = list
         try controller.performFetch()
-        let book = Book(in: context)
+        let book = Book(context: context)
         book.title = "Emma"
-        Book(in: context).title = "Candide"
+        Book(context: context).title = "Candide"
         context.processPendingChanges()
         #expect(list.titles == ["Candide", "Emma"])
         #expect(controller.indexPath(forObject: book)?.item == 1)

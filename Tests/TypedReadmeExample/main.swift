@@ -4,7 +4,7 @@ import QuireMacros
 
 @Entity final class Author: ManagedObject {
     @Attribute(.unique) var name: String
-    @Relationship(inverse: \Book.author, deleteRule: .cascade) var books: Set<Book>
+    @Relationship(deleteRule: .cascade, inverse: \Book.author) var books: Set<Book>
 }
 
 @Entity final class Book: ManagedObject {
@@ -18,10 +18,10 @@ let container = PersistentContainer(
     store: try SQLiteStore.create(at: "books.sqlite", model: model))
 let context = container.viewContext
 
-let austen = Author(in: context)
+let austen = Author(context: context)
 austen.name = "Jane Austen"
 for (title, year) in [("Persuasion", 1817), ("Emma", 1815)] as [(String, Int16)] {
-    let book = Book(in: context)
+    let book = Book(context: context)
     book.title = title
     book.year = year
     book.author = austen

@@ -242,15 +242,6 @@ enum MacroArguments {
             ("required", !description.isOptional), ("transient", description.isTransient),
             ("indexed", description.isIndexed && !description.isToMany),
         ])
-        if let inverse = relationship.inverse {
-            // In a key path the macro would take backticks for a part of the name.
-            let isKeyPath =
-                relationship.namesInverseByKeyPath && SwiftNames.code(inverse) == inverse
-            arguments.append(
-                "inverse: "
-                    + (isKeyPath
-                        ? "\\\(relationship.destination).\(inverse)" : SwiftLiteral.text(inverse)))
-        }
         if description.deleteRule != .nullify {
             arguments.append("deleteRule: .\(description.deleteRule.title)")
         }
@@ -261,6 +252,15 @@ enum MacroArguments {
             if description.maximumCount > 0 {
                 arguments.append("maximumCount: \(description.maximumCount)")
             }
+        }
+        if let inverse = relationship.inverse {
+            // In a key path the macro would take backticks for a part of the name.
+            let isKeyPath =
+                relationship.namesInverseByKeyPath && SwiftNames.code(inverse) == inverse
+            arguments.append(
+                "inverse: "
+                    + (isKeyPath
+                        ? "\\\(relationship.destination).\(inverse)" : SwiftLiteral.text(inverse)))
         }
         if relationship.name != description.name {
             arguments.append("key: \(SwiftLiteral.text(description.name))")

@@ -185,7 +185,7 @@ extension ManagedDocument {
     /// let background = try document.newBackgroundContext()
     /// try await background.perform { context in
     ///     for title in titles {
-    ///         try context.insertObject(entityName: "Book")["title"] = .string(title)
+    ///         try context.insertObject(entityName: "Book")["title"] = title
     ///     }
     ///     try context.save()          // The document has unsaved changes now, and shows the books.
     /// }
@@ -207,7 +207,7 @@ extension ManagedDocument {
     /// ```swift
     /// let count = try await document.performBackgroundTask { context in
     ///     let books = try context.fetch(FetchRequest("Book"))
-    ///     for book in books { book["pages"] = .integer(countPages(of: book)) }
+    ///     for book in books { book["pages"] = countPages(of: book) }
     ///     try context.save()
     ///     return books.count
     /// }

@@ -130,16 +130,16 @@ extension ManagedDocument {
     ///
     /// - Parameters:
     ///   - url: The package.
-    ///   - operation: With `creating` there must be nothing at the URL; with `overwriting` there may be a document.
+    ///   - operation: With `forCreating` there must be nothing at the URL; with `forOverwriting` there may be a document.
     /// - Throws: As those.
     public func save(to url: URL, for operation: SaveOperation) async throws {
         let path = try FileSystem.path(of: url)
-        if !isOpen && operation == .creating {
+        if !isOpen && operation == .forCreating {
             self.path = path
             return try await create()
         }
-        if path == self.path && operation == .overwriting { return try await save() }
-        try await save(as: url, replacing: operation == .overwriting)
+        if path == self.path && operation == .forOverwriting { return try await save() }
+        try await save(as: url, replacing: operation == .forOverwriting)
     }
 
     /// Saves the document to a place, and makes that the document's.
@@ -312,9 +312,9 @@ extension ManagedDocument {
 /// Whether a document is written where there is nothing yet, or over what is there.
 public enum SaveOperation: Sendable, Hashable {
     /// There must be nothing at the path.
-    case creating
+    case forCreating
     /// A document at the path is replaced.
-    case overwriting
+    case forOverwriting
 }
 
 // MARK: - Versions

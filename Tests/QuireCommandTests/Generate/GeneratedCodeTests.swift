@@ -183,9 +183,9 @@ import Testing
     private static let program = #"""
         let container = PersistentContainer(store: store)
         let context = container.viewContext
-        let author = Author(in: context)
+        let author = Author(context: context)
         author.name = "Jane"
-        let book = Book(in: context)
+        let book = Book(context: context)
         book.title = "Emma"
         book.year = 1815
         book.price = Decimal(9)
@@ -193,17 +193,17 @@ import Testing
         print(book.title, book.year ?? 0, book.author?.name ?? "")
         print(author.name, author.books.count, author.books.contains(book))
         let songs = ["A", "B"].map { title in
-            let song = Song(in: context)
+            let song = Song(context: context)
             song.title = title
             return song
         }
-        let playlist = Playlist(in: context)
+        let playlist = Playlist(context: context)
         playlist.songs = songs
         playlist.songs = songs.reversed()
         print("[" + playlist.songs.compactMap(\.title).joined(separator: ", ") + "]")
-        let manager = Manager(in: context)
+        let manager = Manager(context: context)
         manager.salary = 3
-        manager.reports = [Person(in: context)]
+        manager.reports = [Person(context: context)]
         try context.save()
         print(Int((manager.reports.first?.manager?.salary ?? 0)))
         """#

@@ -158,7 +158,7 @@ import Testing
         try await document.create(model: ManagedObjectModel(classes: [ClosingNote.self]))
         let context = document.managedObjectContext
         try await document.close()
-        let note = ClosingNote(in: context)
+        let note = ClosingNote(context: context)
         #expect(note.managedObjectContext === context)
         #expect(context.takeFaultError()?.code == .invalidState)
         #expect(failure { try context.save() }?.code == .invalidState)

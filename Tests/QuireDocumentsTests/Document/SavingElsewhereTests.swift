@@ -107,7 +107,7 @@ import Testing
         let errors = [
             await failure { try await document.save(as: url) },
             await failure { try await document.writeCopy(to: url) },
-            await failure { try await document.save(to: url, for: .creating) },
+            await failure { try await document.save(to: url, for: .forCreating) },
             await failure { try await document.move(to: url) },
             await failure { try await document.revert(to: url) },
             await failure { try await document.export(to: url) },
@@ -153,7 +153,7 @@ import Testing
         }
         #expect(locked?.code == .locked)
         try await writer.close()
-        try await document.save(to: URL(fileURLWithPath: other), for: .overwriting)
+        try await document.save(to: URL(fileURLWithPath: other), for: .forOverwriting)
         #expect(document.path == other)
         try await document.close()
         #expect(try await ManagedDocument.titles(at: other) == ["saved"])
@@ -181,13 +181,13 @@ import Testing
             override var managedObjectModel: ManagedObjectModel? { notesModel }
         }
         let document = NotesDocument(path: path)
-        try await document.save(to: URL(fileURLWithPath: path), for: .creating)
+        try await document.save(to: URL(fileURLWithPath: path), for: .forCreating)
         try document.addNote("one")
         let error = await failure {
-            try await document.save(to: URL(fileURLWithPath: path), for: .creating)
+            try await document.save(to: URL(fileURLWithPath: path), for: .forCreating)
         }
         #expect(error?.code == .alreadyExists)
-        try await document.save(to: URL(fileURLWithPath: path), for: .overwriting)
+        try await document.save(to: URL(fileURLWithPath: path), for: .forOverwriting)
         #expect(!document.hasUnsavedChanges)
         try await document.close()
         let without = await failure { try await ManagedDocument(path: other).create() }

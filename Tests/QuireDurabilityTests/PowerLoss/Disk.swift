@@ -146,7 +146,7 @@ struct Disk {
             if nodes[next].isFolder {
                 try write(to: target, node: next)
             } else {
-                let file = try OpenFile.open(target, for: .creating)
+                let file = try OpenFile.open(target, for: .forCreating)
                 try file.write(Data(nodes[next].bytes))
             }
         }

@@ -6,7 +6,7 @@ import Testing
 @MainActor @Suite struct ObjectIDCodingTests {
     private func savedID(_ stack: TestStack) throws -> ManagedObjectID {
         let context = stack.mainContext()
-        let author = Author(in: context)
+        let author = Author(context: context)
         author.name = "Jane Austen"
         try context.save()
         return author.objectID
@@ -38,7 +38,7 @@ import Testing
     @Test func temporaryIdentifierAndDecoderWithoutCoordinatorAreErrors() throws {
         let stack = try TestStack(try #require(TypedObjectTests.model))
         let context = stack.mainContext()
-        let temporary = Author(in: context).objectID
+        let temporary = Author(context: context).objectID
         #expect {
             try JSONEncoder().encode([temporary])
         } throws: {

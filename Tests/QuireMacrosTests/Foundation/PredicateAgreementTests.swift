@@ -29,7 +29,7 @@ import Testing
     private static func makeAuthors(in context: ManagedObjectContext) -> [Author] {
         var authors: [Author] = []
         for number in 0..<6 {
-            let author = number == 0 ? Translator(in: context) : Author(in: context)
+            let author = number == 0 ? Translator(context: context) : Author(context: context)
             (author as? Translator)?.language = "de"
             author.name = words[number % words.count]
             author.born = number % 3 == 0 ? nil : 1700 + number
@@ -43,12 +43,12 @@ import Testing
         by authors: [Author], in context: ManagedObjectContext, _ random: inout SeededRandom
     ) -> [Book] {
         let tags = ["old", "new", "émile"].map { name in
-            let tag = Tag(in: context)
+            let tag = Tag(context: context)
             tag.name = name
             return tag
         }
         return (0..<40).map { number in
-            let book = Book(in: context)
+            let book = Book(context: context)
             book.title =
                 words.randomElement(using: &random).flatMap { $0.isEmpty ? nil : $0 } ?? "Emma"
             // Unique with the title.
@@ -61,7 +61,7 @@ import Testing
             if number % 6 != 0 { book.author = authors[number % 5] }
             book.tags = Set(tags.filter { _ in Bool.random(using: &random) })
             for part in 0..<(number % 3) {
-                let chapter = Chapter(in: context)
+                let chapter = Chapter(context: context)
                 chapter.heading = "\(book.title) \(part)"
                 chapter.book = book
             }
@@ -71,7 +71,7 @@ import Testing
 
     private static func makeEverything(in context: ManagedObjectContext) -> [Everything] {
         (0..<24).map { number in
-            let object = Everything(in: context)
+            let object = Everything(context: context)
             object.int = number - 12
             object.int16 = Int16(number % 5)
             object.int32 = Int32(number * number)
@@ -291,7 +291,7 @@ import Testing
         books[0].author = nil
         books[1].author = authors[5]
         context.delete(books[2])
-        let book = Book(in: context)
+        let book = Book(context: context)
         book.title = "Emma"
         book.author = authors[4]
         let books = books.filter { !$0.isDeleted } + [book]

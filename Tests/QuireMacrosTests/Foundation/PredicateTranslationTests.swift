@@ -179,7 +179,7 @@ import Testing
     @Test @MainActor func objectsAreAskedForByTheirIdentifiers() throws {
         let stack = try TestStack(try #require(TypedObjectTests.model))
         let context = stack.mainContext()
-        let author = Author(in: context)
+        let author = Author(context: context)
         let id = author.objectID
         let ids = [id]
         try expect(#Predicate<Book> { $0.author?.objectID == id }, "author == %@", id)

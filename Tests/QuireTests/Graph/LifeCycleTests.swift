@@ -75,7 +75,7 @@ import Testing
     }
 
     private func node(_ title: String, in context: ManagedObjectContext) -> Noted {
-        let node = Noted(in: context)
+        let node = Noted(context: context)
         node["title"] = title
         return node
     }
@@ -159,7 +159,7 @@ import Testing
     @Test func changesOfWillSaveArePartOfTheSave() throws {
         let context = stack.mainContext()
         context.undoManager = UndoManager()
-        let counter = Counting(in: context)
+        let counter = Counting(context: context)
         try context.save()
         #expect(!context.hasChanges)
         #expect(try stack.stored("Counter", "saves") == ["integer(1)"])
@@ -172,7 +172,7 @@ import Testing
 
     @Test func willSaveWithoutEndIsAnError() throws {
         let context = stack.mainContext()
-        let counter = Counting(in: context)
+        let counter = Counting(context: context)
         counter.step = 100
         let error = #expect(throws: QuireError.self) { try context.save() }
         #expect(error?.code == .invalidState)
@@ -195,7 +195,7 @@ import Testing
                 model.entities[0].objectClass = Linking.self
                 let stack = try TestStack(model)
                 let context = stack.mainContext()
-                _ = Linking(in: context)
+                _ = Linking(context: context)
                 try context.save()
                 let other = stack.mainContext()
                 for node in try other.fetch(FetchRequest("Node")) { _ = node.object("parent") }

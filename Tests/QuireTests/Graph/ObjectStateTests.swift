@@ -152,7 +152,7 @@ import Testing
         let stack = try TestStack(Self.model)
         let context = stack.mainContext()
         _ = try context.insertObject(entityName: "Dog")
-        _ = Animal(in: context)
+        _ = Animal(context: context)
         _ = try context.insertObject(entityName: "Stone")
         try context.save()
         let other = stack.mainContext()
@@ -172,7 +172,7 @@ import Testing
     @Test func turningIntoAFaultIsToldBeforeAndAfter() throws {
         let stack = try TestStack(Self.model)
         let context = stack.mainContext()
-        let dog = Dog(in: context)
+        let dog = Dog(context: context)
         try context.save()
         _ = calls()
         context.refresh(dog, mergeChanges: false)
@@ -191,7 +191,7 @@ import Testing
         let stack = try TestStack(Self.model)
         let (context, other) = (stack.mainContext(), stack.mainContext())
         context.mergePolicy = .mergeByPropertyObjectTrump
-        let dog = Dog(in: context)
+        let dog = Dog(context: context)
         try context.save()
         let twin = other.object(with: dog.objectID)
         twin["sound"] = "wuff"
@@ -206,7 +206,7 @@ import Testing
     @Test func whatAChildSavesIsARefreshInItsParent() throws {
         let stack = try TestStack(Self.model)
         let parent = stack.mainContext()
-        let dog = Dog(in: parent)
+        let dog = Dog(context: parent)
         try parent.save()
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let twin = child.object(with: dog.objectID)

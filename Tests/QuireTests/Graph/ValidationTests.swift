@@ -175,7 +175,7 @@ import Testing
         second["code"] = "a"
         let box = try context.insertObject(entityName: "Box")
         box.add(first, to: "items")
-        let volume = Volume(in: context)
+        let volume = Volume(context: context)
         volume["pages"] = 0
         let failures = failures()
         #expect(
@@ -216,7 +216,7 @@ import Testing
     // MARK: Classes
 
     @Test func aClassMayReplaceAndRefuseValues() throws {
-        let volume = Volume(in: context)
+        let volume = Volume(context: context)
         volume["isbn"] = "1-2-3"
         try context.save()
         #expect(try stack.stored("Volume", "isbn") == ["string(\"123\")"])
@@ -230,7 +230,7 @@ import Testing
     }
 
     @Test func aClassChecksObjectsAsAWhole() throws {
-        let volume = Volume(in: context)
+        let volume = Volume(context: context)
         volume["isbn"] = "keep"
         volume["pages"] = 13
         let failure = try #require(failures().first)

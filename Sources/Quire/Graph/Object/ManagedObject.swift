@@ -18,7 +18,7 @@
 ///
 /// An entity's objects are of the class its description names (``EntityDescription/objectClass``), a subclass of this one. A
 /// subclass may have stored properties with initial values, override life-cycle methods such as ``awakeFromInsert()``, and
-/// create objects by ``init(in:)``.
+/// create objects by ``init(context:)``.
 open class ManagedObject: EntityClass {
     struct State: OptionSet {
         let rawValue: UInt16
@@ -82,7 +82,7 @@ open class ManagedObject: EntityClass {
     ///
     /// Traps if the context's model has no such entity, or it is abstract. In the context of a closed document the object is
     /// inserted, but saving it throws, and ``ManagedObjectContext/lastFaultError`` is set at once.
-    public convenience init(in context: ManagedObjectContext) {
+    public convenience init(context: ManagedObjectContext) {
         guard let entity = context.layout.entity(of: Self.self) else {
             preconditionFailure(
                 "The model has no entity, or several, whose class is \(Self.self); use insertObject(_:)."
