@@ -89,14 +89,14 @@ extension QueryExpression {
 
 // MARK: - Arguments
 
-/// An argument for a placeholder in a predicate's format string: values, keys, lists of values.
+/// An argument for a placeholder in a predicate's format string: values, keys, objects, lists of these.
 ///
 /// ```swift
 /// try QueryPredicate(format: "%K IN %@ AND published > %@", "author.name", names, date)
 /// ```
 ///
 /// An expression is an argument, too, so a predicate can be composed of parts that are not texts.
-public protocol QueryArgument: Sendable {
+public protocol QueryArgument {
     /// The argument as part of a predicate.
     var queryExpression: QueryExpression { get }
 }

@@ -7,11 +7,11 @@ struct PredicateMeaning: CustomTestStringConvertible {
     let keys: String
     let printed: String
     let variables: [String: AttributeValue]
-    let arguments: [(any QueryArgument)?]
+    let arguments: [(any QueryArgument & Sendable)?]
 
     init(
         _ text: String, _ keys: String, printed: String? = nil,
-        variables: [String: AttributeValue] = [:], _ arguments: (any QueryArgument)?...
+        variables: [String: AttributeValue] = [:], _ arguments: (any QueryArgument & Sendable)?...
     ) {
         self.text = text
         self.keys = keys

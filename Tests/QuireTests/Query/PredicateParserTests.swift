@@ -7,9 +7,12 @@ import Testing
     struct Reading: CustomTestStringConvertible {
         let text: String
         let printed: String
-        let arguments: [(any QueryArgument)?]
+        let arguments: [(any QueryArgument & Sendable)?]
 
-        init(_ text: String, _ printed: String? = nil, _ arguments: (any QueryArgument)?...) {
+        init(
+            _ text: String, _ printed: String? = nil,
+            _ arguments: (any QueryArgument & Sendable)?...
+        ) {
             self.text = text
             self.printed = printed ?? text
             self.arguments = arguments
@@ -211,11 +214,11 @@ import Testing
         let text: String
         let column: Int?
         let sentence: String
-        let arguments: [(any QueryArgument)?]
+        let arguments: [(any QueryArgument & Sendable)?]
 
         init(
             _ text: String, _ column: Int?, _ sentence: String,
-            _ arguments: (any QueryArgument)?...
+            _ arguments: (any QueryArgument & Sendable)?...
         ) {
             self.text = text
             self.column = column

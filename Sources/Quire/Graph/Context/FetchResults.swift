@@ -209,6 +209,13 @@ public struct FetchedObjects<Object: ManagedObject>: RandomAccessCollection {
 @available(*, unavailable, message: "Fetched objects are used on their context's queue.")
 extension FetchedObjects: Sendable {}
 
+extension FetchedObjects: QueryArgument {
+    /// The objects as a collection, for `IN`.
+    public var queryExpression: QueryExpression {
+        .collection(objectIDs.map { .constant(.objectID($0)) })
+    }
+}
+
 // MARK: - Holders of rows
 
 /// Holds rows of objects that need not be in memory: results of a fetch, prefetched rows, or a running background fetch.

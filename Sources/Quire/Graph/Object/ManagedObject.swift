@@ -351,7 +351,12 @@ extension ManagedObject {
     final var rowIdentity: StoreIdentity { context?.storeIdentity ?? objectID.store }
 }
 
-// MARK: - As the subject of a predicate
+// MARK: - In predicates
+
+extension ManagedObject: QueryArgument {
+    /// The object as a constant, as in `author == %@`: its ``objectID`` at this time.
+    public final var queryExpression: QueryExpression { .constant(.objectID(objectID)) }
+}
 
 extension ManagedObject: QuerySubject {
     /// The model of the object's context.
