@@ -208,8 +208,9 @@ enum StoreTypes {
                 if let migration = description.migration {
                     try SQLiteStore.migrate(at: path, to: layout.model, migration, options)
                 }
-                return try SQLiteStore.open(
-                    at: path, model: nil, layout: layout, options: options)
+                return try suggestingMigration(description) {
+                    try SQLiteStore.open(at: path, model: nil, layout: layout, options: options)
+                }
             }
             return try SQLiteStore.create(at: path, layout: layout, options: options)
         case .inMemory:
@@ -237,9 +238,29 @@ extension StoreTypes {
             if let migration = description.migration {
                 try type.migrate(at: path, to: layout.model, migration, options)
             }
-            return try type.open(at: path, model: nil, layout: layout, options: options)
+            return try suggestingMigration(description) {
+                try type.open(at: path, model: nil, layout: layout, options: options)
+            }
         }
         return try type.create(at: path, layout: layout, options: options)
+    }
+
+    /// Opens a store; the error of a model that does not fit says how a description that does not migrate is to.
+    private static func suggestingMigration<Store>(
+        _ description: PersistentStoreDescription, _ open: () throws -> Store
+    ) throws -> Store {
+        do {
+            return try open()
+        } catch let error as QuireError
+            where error.code == .incompatibleModel && description.migration == nil
+            && !description.isReadOnly
+        {
+            var error = error
+            error.message +=
+                " If the store was made with an earlier version of the model, set the description's "
+                + "migration to StoreMigrationOptions()."
+            throw error
+        }
     }
 }
 

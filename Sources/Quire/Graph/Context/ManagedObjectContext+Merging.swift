@@ -78,6 +78,22 @@ extension ManagedObjectContext {
         }
     }
 
+    /// Merges changes made elsewhere into contexts of the caller's queue: by another process, or by a batch request.
+    ///
+    /// ```swift
+    /// let result = try await container.performBackgroundTask { try $0.execute(request) }
+    /// ManagedObjectContext.mergeChanges(fromRemoteContextSave: result.changes, into: [container.viewContext])
+    /// ```
+    ///
+    /// Calls ``mergeChanges(from:)`` of each context, one after the other. Pass parents before their children.
+    ///
+    /// - Complexity: O(*n*) in the identifiers and in the registered objects of the contexts.
+    public static func mergeChanges(
+        fromRemoteContextSave changes: ObjectIDChanges, into contexts: [ManagedObjectContext]
+    ) {
+        for context in contexts { context.mergeChanges(from: changes) }
+    }
+
     // MARK: Steps
 
     /// Invalidates rows in fetch results and in the coordinator's cache that are older than the save.
