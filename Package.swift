@@ -253,6 +253,13 @@ let package = Package(
         // What every store must do, for those who write one of their own.
         .target(name: "QuireStoreConformance", dependencies: ["Quire"], swiftSettings: settings),
         .target(name: "QuireTestSupport", dependencies: ["Quire"], swiftSettings: settings),
+        // Programs as users write them, who have the products and know nothing of what is within: no upcoming features of
+        // ours, and no access to declarations of the package.
+        .testTarget(
+            name: "ClientTests",
+            dependencies: ["Quire", "QuireDocuments", "QuireMacros"],
+            packageAccess: false,
+            swiftSettings: warningsAreErrors ? [.treatAllWarnings(as: .error)] : []),
         .testTarget(
             name: "QuireProtectionTests",
             dependencies: [
