@@ -2,7 +2,7 @@
 
 BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev zlib1g-dev pkg-config
 TEST_PACKAGES := sqlite3 strace unzip zstd
-SOURCES := Sources Tests Benchmarks Package.swift
+SOURCES := Sources Tests Benchmarks Examples/Notes/Sources Examples/Notes/Package.swift Package.swift
 
 # Random tests start from another number with each commit, and print it; QUIRE_SEED=… repeats them.
 SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 1)"))
@@ -10,13 +10,14 @@ SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help demo test torture test-threads test-optimized bench guard samples format lint
+.PHONY: help demo test example torture test-threads test-optimized bench guard samples format lint
 
 help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
 	@echo "make demo STORE=path MODEL=path    and look into a Core Data store of yours"
 	@echo "make test     run all tests"
 	@echo "make test FILTER=pattern    run those whose name it matches"
+	@echo "make example  build the package Examples/Notes, which depends on this one, and check what it prints"
 	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
 	@echo "make test-optimized  run the tests of the command as it is built for use"
@@ -42,6 +43,12 @@ test:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	$(PLAIN) --build-tests
 	@QUIRE_SEED=$(SEED) Tests/run.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" '$(FILTER)'
+
+# A package that depends on this one, as a user's does.
+example:
+	@.ci/install-packages $(BUILD_PACKAGES)
+	swift build --package-path Examples/Notes
+	@Examples/Notes/check.sh "$$(swift build --package-path Examples/Notes --show-bin-path)/notes"
 
 # What is tried, and how often, is in Tests/README.md.
 torture:

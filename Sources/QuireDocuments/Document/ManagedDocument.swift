@@ -49,8 +49,6 @@ public import Quire
 open class ManagedDocument {
     /// The path of the package folder. It changes when the document is saved as another package, and when the folder is moved.
     public internal(set) var path: String { didSet { presence?.move(to: path) } }
-    /// The URL of the package folder: ``path`` as a file URL.
-    public var fileURL: URL { URL(fileURLWithPath: path, isDirectory: true) }
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
     /// The options of the store, from the next opening on.
@@ -105,13 +103,6 @@ open class ManagedDocument {
 
     /// Creates a document for the package at a path.
     public convenience init(path: String) { self.init(fileURL: URL(fileURLWithPath: path)) }
-
-    /// Makes a document for a package, which need not exist yet. Nothing is read before it is opened.
-    ///
-    /// - Parameter fileURL: The package folder. Opening a document whose URL is not one of a file fails with code `notFound`.
-    public convenience init(fileURL: URL) {
-        self.init(path: fileURL.isFileURL ? fileURL.path : fileURL.absoluteString)
-    }
 
     // MARK: - State
 
