@@ -107,7 +107,7 @@ extension SQLiteStore {
     /// Creates the empty target file of a copy, with the permissions of the store.
     private func makeEmptyFile(at path: String) throws {
         let original = try FileSystem.information(at: storePath)
-        let file = try OpenFile.open(path, for: .forCreating)
+        let file = try OpenFile.open(path, for: .creating)
         if let original {
             try file.setPermissionsIfPossible(original.permissions & 0o777 | 0o600)
         }

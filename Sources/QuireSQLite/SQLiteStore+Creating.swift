@@ -55,7 +55,7 @@ extension SQLiteStore {
 
     private static func makeEmptyFile(at path: String) throws {
         let file = try OpenFile.open(
-            path, beneath: StorePath.packageRoot(of: path), for: .forCreating)
+            path, beneath: StorePath.packageRoot(of: path), for: .creating)
         // As SQLite creates them: the group may only read.
         try file.setPermissionsIfPossible(file.information().permissions & 0o755)
         file.close()

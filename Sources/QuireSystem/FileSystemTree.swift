@@ -145,7 +145,7 @@ extension FileSystem {
                 .unsupported, "“\(path)” cannot be copied: it is no file.",
                 subject: .init(file: path))
         }
-        let target = try OpenFile.open(newPath, beneath: newRoot, for: .forCreating)
+        let target = try OpenFile.open(newPath, beneath: newRoot, for: .creating)
         do {
             try copyBytes(from: source, to: target)
             try target.setPermissionsIfPossible(information.permissions & 0o777)

@@ -206,7 +206,7 @@ extension OpenFile {
     ) throws -> (file: OpenFile, path: String) {
         for _ in 0..<100 {
             let temporary = FileSystem.temporarySibling(of: path, for: "new")
-            let file = try open(temporary, beneath: root, for: .forCreating, reportedAs: path)
+            let file = try open(temporary, beneath: root, for: .creating, reportedAs: path)
             // Without support for claims nothing is removed for lack of one.
             guard let isClaimed = try? file.claim() else { return (file, temporary) }
             do {

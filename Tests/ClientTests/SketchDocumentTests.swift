@@ -114,10 +114,10 @@ final class SketchDocument: ManagedDocument {
 
     @Test func completionHandlersAndSaveOperationsAreUIDocuments() async throws {
         try await withProgramFolder { folder in
-            let path = folder.appendingPathComponent("House.sketch").path
-            let document = SketchDocument(path: path)
+            let url = folder.appendingPathComponent("House.sketch")
+            let document = SketchDocument(fileURL: url)
             await withCheckedContinuation { continuation in
-                document.save(to: path, for: .forCreating) { error in
+                document.save(to: url, for: .forCreating) { error in
                     #expect(error == nil)
                     continuation.resume()
                 }
@@ -151,7 +151,7 @@ final class SketchDocument: ManagedDocument {
 
             // A synchronizing service brings another version.
             let elsewhere = folder.appendingPathComponent("Elsewhere.sketch")
-            try await document.saveTo(elsewhere.path)
+            try await document.writeCopy(to: elsewhere)
             let copy = SketchDocument(fileURL: elsewhere)
             try await copy.open()
             Shape(context: copy.managedObjectContext).name = "Garden"

@@ -47,7 +47,7 @@ private enum Size: String { case small, large }
     }
 
     @Test func newObjectsHaveThem() throws {
-        let shelf = Shelf(in: context)
+        let shelf = Shelf(context: context)
         #expect(shelf.name == "unnamed" && shelf.size == .small && shelf.width == -1.5)
         #expect(shelf.limit == 40 && shelf.note == nil && shelf.volumes.isEmpty)
         shelf.limit = nil
@@ -62,11 +62,11 @@ private enum Size: String { case small, large }
     }
 
     @Test func derivedAttributesFollowWhatTheyAreDerivedFrom() throws {
-        let shelf = Shelf(in: context)
+        let shelf = Shelf(context: context)
         #expect(shelf.volumeCount == 0)
-        let volume = Volume(in: context)
+        let volume = Volume(context: context)
         volume.shelf = shelf
-        Volume(in: context).shelf = shelf
+        Volume(context: context).shelf = shelf
         volume.pages = 250
         shelf.name = "novels"
         #expect(shelf.volumeCount == 2 && shelf.pageCount == 350 && volume.shelfName == "novels")
@@ -82,9 +82,9 @@ private enum Size: String { case small, large }
     }
 
     @Test func fetchedPropertiesFindTheirObjects() throws {
-        let shelf = Shelf(in: context)
+        let shelf = Shelf(context: context)
         let volumes = [100, 300, 400].map { (pages: Int64) in
-            let volume = Volume(in: context)
+            let volume = Volume(context: context)
             volume.pages = pages
             return volume
         }

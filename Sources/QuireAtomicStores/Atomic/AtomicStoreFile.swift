@@ -91,7 +91,7 @@ package final class AtomicStoreFile: Sendable {
     /// - Parameter permissions: The permission bits; `nil` for the default ones.
     package func create(with contents: Data, permissions: UInt32? = nil) throws {
         let data = try protection?.classKey.sealed(contents, path: path) ?? contents
-        let file = try OpenFile.open(path, for: .forCreating)
+        let file = try OpenFile.open(path, for: .creating)
         do {
             if let permissions { try file.setPermissionsIfPossible(permissions) }
             try file.write(data)

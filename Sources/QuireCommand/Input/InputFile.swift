@@ -24,7 +24,7 @@ enum InputFile {
         if try file.information().kind == .regular { return RereadableFile(file, path: path) }
         let temporary = FileSystem.path(
             FileManager.default.temporaryDirectory.path, "quire-\(UUID().uuidString)")
-        let copy = try OpenFile.open(temporary, for: .forCreating)
+        let copy = try OpenFile.open(temporary, for: .creating)
         // It goes when it is closed.
         try FileSystem.removeFile(temporary)
         while let block = try reading(

@@ -138,7 +138,7 @@ struct ArchiveExtraction {
     ) throws -> (size: Int64, digest: String) {
         if path.contains("/") { try makeFolder(FileSystem.folder(of: path), in: root) }
         let file = try OpenFile.open(
-            FileSystem.path(root, path), beneath: root, for: .forCreating)
+            FileSystem.path(root, path), beneath: root, for: .creating)
         var size: Int64 = 0
         var digest = SHA256()
         try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in

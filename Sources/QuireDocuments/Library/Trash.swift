@@ -53,7 +53,7 @@ public struct Trash: Sendable {
             if FileSystem.exists(target) { continue }
             do {
                 // Who makes this file has the name.
-                let file = try OpenFile.open(note, for: .forCreating)
+                let file = try OpenFile.open(note, for: .creating)
                 try file.write(Data(Self.text(path: shown, date: date).utf8))
                 try file.synchronize()
             } catch let error as QuireError where error.code == .alreadyExists {

@@ -32,7 +32,7 @@ enum AdditionalContentChange: Sendable {
     func write(to target: String, beneath root: String, sealing classKey: ClassKey?) throws {
         switch self {
         case .data(let data):
-            let file = try OpenFile.open(target, beneath: root, for: .forCreating)
+            let file = try OpenFile.open(target, beneath: root, for: .creating)
             let writer = try ContentFileWriter(file, sealing: classKey)
             try data.withUnsafeBytes { try writer.write($0) }
             try writer.finish()

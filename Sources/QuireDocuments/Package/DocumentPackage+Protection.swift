@@ -327,7 +327,7 @@ struct ResealedFiles {
         }
         let content = try ContentFile(original, unsealing: source?.classKey)
         defer { content.close() }
-        let file = try OpenFile.open(copy, beneath: copyRoot, for: .forCreating)
+        let file = try OpenFile.open(copy, beneath: copyRoot, for: .creating)
         try file.setPermissionsIfPossible(information.permissions & 0o777 | 0o600)
         let writer = try ContentFileWriter(file, sealing: target?.classKey)
         try content.forEachBlock { try writer.write($0) }

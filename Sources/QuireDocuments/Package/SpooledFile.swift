@@ -137,7 +137,7 @@ final class SpooledFile: Sendable {
         defer { source.close() }
         let information = try source.information()
         try information.require(.regular, at: path)
-        let file = try OpenFile.open(temporary, beneath: root, for: .forCreating)
+        let file = try OpenFile.open(temporary, beneath: root, for: .creating)
         try file.setPermissionsIfPossible(information.permissions & 0o100 != 0 ? 0o755 : 0o644)
         let writer = try ContentFileWriter(file, sealing: classKey)
         try ContentFile(source, unsealing: nil).forEachBlock { try writer.write($0) }
@@ -157,7 +157,7 @@ final class SpooledFile: Sendable {
     fileprivate convenience init(beginningIn package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
         try Self.make(temporary, in: package) { root in
-            try OpenFile.open(temporary, beneath: root, for: .forCreating).close()
+            try OpenFile.open(temporary, beneath: root, for: .creating).close()
         }
         self.init(temporary, in: package)
     }
@@ -170,7 +170,7 @@ final class SpooledFile: Sendable {
     ) throws {
         let temporary = Self.temporaryName(in: package)
         try Self.make(temporary, in: package) { root in
-            let file = try OpenFile.open(temporary, beneath: root, for: .forCreating)
+            let file = try OpenFile.open(temporary, beneath: root, for: .creating)
             let writer = try ContentFileWriter(
                 file, sealing: package.store.protection?.classKey)
             try body(writer)

@@ -145,7 +145,9 @@ extension PersistentDocument {
     ///   document is what it was.
     public func save(as url: URL) async throws {
         try await carryOut { [self] in
-            if try FileSystem.path(of: url) == path && !isReadOnly { return try await performSave() }
+            if try FileSystem.path(of: url) == path && !isReadOnly {
+                return try await performSave()
+            }
             let contexts = try opened()
             let file = try file(at: url, model: model)
             if file.continues(contexts.store) {

@@ -118,7 +118,7 @@ final class BlockPackWriter {
         self.path = path
         self.root = root
         temporary = FileSystem.temporarySibling(of: path, for: "new")
-        file = try OpenFile.open(temporary, beneath: root, for: .forCreating, reportedAs: path)
+        file = try OpenFile.open(temporary, beneath: root, for: .creating, reportedAs: path)
         // Pages are as private here as in the store.
         let store = DocumentPackageLayout(path: root).store
         if let information = try FileSystem.information(at: store, beneath: root) {

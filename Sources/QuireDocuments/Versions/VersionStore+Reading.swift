@@ -163,7 +163,7 @@ extension VersionStore {
         of id: String, _ manifest: VersionManifest, to path: String, progress: Progress?
     ) throws {
         let blocks = try BlockStore(of: layout)
-        let file = try OpenFile.open(path, for: .forCreating)
+        let file = try OpenFile.open(path, for: .creating)
         progress?.totalUnitCount = manifest.storeSize
         var written: Int64 = 0
         for node in BlockDigest.list(Array(manifest.nodes)) {

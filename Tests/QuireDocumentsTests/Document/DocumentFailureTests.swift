@@ -201,7 +201,7 @@ final class SmallDisk {
     func fill(_ path: String, leaving room: Int) throws {
         let free = try FileManager.default.attributesOfFileSystem(forPath: folder)[.systemFreeSize]
         let size = max(((free as? NSNumber)?.intValue ?? 0) - room, 0)
-        let file = try OpenFile.open(path, for: .forCreating)
+        let file = try OpenFile.open(path, for: .creating)
         try file.write(Data(count: size))
     }
 

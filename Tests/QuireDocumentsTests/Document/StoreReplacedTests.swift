@@ -278,7 +278,7 @@ import Testing
         let other = try await makeCopy()
         let size = 65 << 20
         let large = folder.path("large")
-        try OpenFile.open(large, for: .forCreating).setSize(Int64(size))
+        try OpenFile.open(large, for: .creating).setSize(Int64(size))
         try await document.additionalContent.write(contentsOf: large, at: "large")
         try document.additionalContent.write(Data([3]), at: "small")
         try FileSystem.exchange(other.path, path)

@@ -122,7 +122,7 @@ private final class TitledDocument: ManagedDocument {
         for number in 0..<500 {
             let path = folder.path("Doc \(number).quire")
             try FileSystem.makeFolder(path + "/StoreContent", withIntermediates: true)
-            try OpenFile.open(path + "/StoreContent/persistentStore", for: .forCreating)
+            try OpenFile.open(path + "/StoreContent/persistentStore", for: .creating)
                 .write(Data("x".utf8))
         }
         #expect(try await library.entries().count == 500)

@@ -47,7 +47,7 @@ import Testing
                 try FileSystem.makeFolder(temporary)
                 try FileSystem.writeNewFile(Data(), at: temporary + "/file")
             } else {
-                try OpenFile.open(temporary, for: .forCreating).close()
+                try OpenFile.open(temporary, for: .creating).close()
             }
             return temporary
         }
@@ -88,7 +88,7 @@ import Testing
         let path = folder.path("Doc.xml")
         try XMLStore.create(at: path, model: FixtureModels.library).close()
         let left = FileSystem.temporarySibling(of: path, for: "new")
-        try OpenFile.open(left, for: .forCreating).close()
+        try OpenFile.open(left, for: .creating).close()
         var readOnly = AtomicStoreOptions()
         readOnly.isReadOnly = true
         try XMLStore.open(at: path, options: readOnly).close()

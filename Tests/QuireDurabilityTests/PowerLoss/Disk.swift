@@ -146,7 +146,7 @@ struct Disk {
             if nodes[next].isFolder {
                 try write(to: target, node: next)
             } else {
-                let file = try OpenFile.open(target, for: .forCreating)
+                let file = try OpenFile.open(target, for: .creating)
                 try file.write(Data(nodes[next].bytes))
             }
         }

@@ -41,7 +41,7 @@ import Testing
             ("between", [(0, 1), (8 << 20, 2), (40 << 20, 3)]), ("at the start", [(8 << 20, 1)]),
             ("at the end", [(5000, 1)]), ("everywhere", []),
         ] {
-            let file = try OpenFile.open(path, for: .forCreating)
+            let file = try OpenFile.open(path, for: .creating)
             for (offset, byte) in bytes {
                 try file.write([UInt8](repeating: UInt8(byte), count: 5000), at: Int64(offset))
             }
@@ -215,7 +215,7 @@ import Testing
                 failure { try AtomicFileReplace.replace(path, beneath: root, with: Data()) } != nil)
         }
         #expect(try FileSystem.contents(of: folder.path("secret")) == Data("x".utf8))
-        let file = try OpenFile.open(root + "/inner/new", beneath: root, for: .forCreating)
+        let file = try OpenFile.open(root + "/inner/new", beneath: root, for: .creating)
         try file.write(Data("y".utf8))
         #expect(try FileSystem.contents(of: folder.path("root/inner/new")) == Data("y".utf8))
     }
@@ -254,7 +254,7 @@ import Testing
         #expect(try FileSystem.contents(of: path, limit: 100).count == 100)
         #expect(
             failure { _ = try FileSystem.contents(of: path, limit: 99) }?.code == .invalidFormat)
-        let huge = try OpenFile.open(folder.path("huge"), for: .forCreating)
+        let huge = try OpenFile.open(folder.path("huge"), for: .creating)
         try huge.setSize(1 << 42)
         #expect(
             failure { _ = try FileSystem.contents(of: folder.path("huge"), limit: 1 << 20) }?.code
