@@ -37,12 +37,12 @@ final class QuireEngine: Engine {
         try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
             let folders = try (0..<dataset.folderCount).map {
                 let folder = try context.insertObject(entityName: "Folder")
-                folder["name"] = .string(Dataset.folderName($0))
+                folder["name"] = Dataset.folderName($0)
                 return folder
             }
             let tags = try (0..<(withTags ? Dataset.tagCount : 0)).map {
                 let tag = try context.insertObject(entityName: "Tag")
-                tag["name"] = .string(Dataset.tagName($0))
+                tag["name"] = Dataset.tagName($0)
                 return tag
             }
             for number in 0..<dataset.count {

@@ -189,7 +189,7 @@ extension Run {
                 withUnsafeBytes(of: word) { data.append(contentsOf: $0) }
             }
             try document.managedObjectContext.insertObject(entityName: "Picture")["data"] =
-                .binary(data)
+                data
         }
         try await document.save()
         try await document.close()

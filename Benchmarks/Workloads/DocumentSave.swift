@@ -114,8 +114,8 @@ extension Run {
         if reads {
             for number in 0..<1_000 {
                 let object = try context.insertObject(entityName: "Item")
-                object["number"] = .integer(Int64(-number))
-                object["title"] = .string("Fault \(number)")
+                object["number"] = Int64(-number)
+                object["title"] = "Fault \(number)"
                 try context.obtainPermanentIDs(for: [object])
                 faults.append(object.objectID)
             }
@@ -123,9 +123,9 @@ extension Run {
         }
         for number in 0..<changes {
             let object = try context.insertObject(entityName: "Item")
-            object["number"] = .integer(Int64(number))
-            object["title"] = .string("Item \(number)")
-            object["body"] = .string(String(repeating: "text ", count: 40))
+            object["number"] = Int64(number)
+            object["title"] = "Item \(number)"
+            object["body"] = String(repeating: "text ", count: 40)
             objects.append(object)
         }
         try await document.save()
@@ -144,8 +144,8 @@ extension Run {
         var (turns, totals): ([Double], [Double]) = ([], [])
         for round in 0..<(megabytes > 0 ? 3 : 5) {
             for object in objects {
-                object["number"] = .integer((object["number", as: Int64.self] ?? 0) + 1)
-                object["title"] = .string("Round \(round)")
+                object["number"] = (object["number", as: Int64.self] ?? 0) + 1
+                object["title"] = "Round \(round)"
             }
             if megabytes > 0 {
                 for index in 0..<large {
@@ -153,7 +153,7 @@ extension Run {
                     // No two files are the same.
                     data[0] = UInt8(round + 1)
                     data[1] = UInt8(index)
-                    objects[index]["picture"] = .binary(data)
+                    objects[index]["picture"] = data
                 }
             }
             // What the edits themselves take ends here.

@@ -69,12 +69,12 @@ struct InstructionTask {
         let context = document.managedObjectContext
         let notes = try (0..<Self.objectCount).map { number in
             let note = try context.insertObject(entityName: "Note")
-            note["title"] = .string("Note \(number)")
+            note["title"] = "Note \(number)"
             return note
         }
         try await document.save()
         for round in 0..<rounds {
-            for note in notes { note["rating"] = .integer(Int64(round)) }
+            for note in notes { note["rating"] = Int64(round) }
             try await document.save()
         }
         try await document.close()

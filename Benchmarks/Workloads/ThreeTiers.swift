@@ -126,16 +126,16 @@ struct ThreeTiers {
         let coordinator = PersistentStoreCoordinator(store: store)
         try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
             let first = try context.insertObject(entityName: "Top")
-            first["name"] = .string("Top")
+            first["name"] = "Top"
             try context.save()
             let topID = first.objectID
             for number in 0..<Self.width {
                 let middle = try context.insertObject(entityName: "Middle")
-                middle["name"] = .string(Self.name(number))
+                middle["name"] = Self.name(number)
                 middle["above"] = context.object(with: topID)
                 for lower in 0..<Self.width {
                     let bottom = try context.insertObject(entityName: "Bottom")
-                    bottom["name"] = .string(Self.name(lower))
+                    bottom["name"] = Self.name(lower)
                     bottom["above"] = middle
                 }
                 try context.save()

@@ -54,7 +54,7 @@ enum SwiftNames {
         "debugDescription", "description", "entity", "faultingState", "hasChanges",
         "hasPersistentChangedValues", "hashValue",
         "isDeleted", "isFault", "isInaccessible", "isInserted", "isUpdated",
-        "managedObjectContext", "objectID", "queryLayout",
+        "managedObjectContext", "objectID", "queryExpression", "queryLayout",
     ]
 
     /// Names that the macros of QuireMacros give to what they add beside a property.

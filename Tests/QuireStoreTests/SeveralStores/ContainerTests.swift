@@ -102,7 +102,7 @@ import Testing
         try open().close()
     }
 
-    @Test func storesOfTheReadmeAreThere() throws {
+    @Test func storesOfTheLibrarysPageAreThere() throws {
         let model = FixtureModels.library
         let (books, file) = (folder.path("books.sqlite"), folder.path("archive.xml"))
         let archive = PersistentStoreDescription(path: file, type: .xml)
@@ -111,11 +111,12 @@ import Testing
             persistentStoreDescriptions: [PersistentStoreDescription(path: books), archive])
         #expect(container.persistentStoreCoordinator.persistentStores.count == 2)
         try container.close()
-        // The same, word for word, in README.md.
+        // The same, word for word, in the page of the library.
         let readme = try String(
             contentsOf: URL(fileURLWithPath: #filePath).deletingLastPathComponent()
                 .deletingLastPathComponent().deletingLastPathComponent()
-                .deletingLastPathComponent().appendingPathComponent("README.md"), encoding: .utf8)
+                .deletingLastPathComponent().appendingPathComponent("Sources/Quire/README.md"),
+            encoding: .utf8)
         #expect(
             readme.contains(
                 """
