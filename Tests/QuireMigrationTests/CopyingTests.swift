@@ -59,7 +59,8 @@ import Testing
         object["binary"] = Data([0, 1, 2])
         object["external"] = Data()
         object["uuid"] = UUID()
-        object["uri"] = try #require(URL(string: "https://example.org/a"))
+        let uri: URL = try #require(URL(string: "https://example.org/a"))
+        object["uri"] = uri
         object["transformable"] = Data([9])
         _ = try context.insertObject(entityName: "Everything")
         try context.save()

@@ -106,7 +106,8 @@ extension ManagedObject {
     ///   value's file.
     public final func value(forKey key: String) throws -> Any? {
         switch try entity.requireProperty(key) {
-        case .attribute, .composite: return try attributeValue(forKey: key).nativeValue
+        case .attribute(let slot): return try readValue(at: slot).nativeValue
+        case .composite: return try attributeValue(forKey: key).nativeValue
         case .relationship(let index):
             let relationship = entity.relationships[index]
             if !relationship.isToMany { return object(key) }
@@ -121,7 +122,12 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, `invalidValue` if the property cannot have
     ///   the value, or `notFound` if an object does not exist; nothing is changed then.
     public final func setValue(_ value: Any?, forKey key: String) throws {
-        guard case .relationship(let index) = try entity.requireProperty(key) else {
+        let index: Int
+        switch try entity.requireProperty(key) {
+        case .attribute(let slot):
+            return try setValue(attributeValue(value, forKey: key), at: slot)
+        case .relationship(let found): index = found
+        case .composite, .fetched:
             return try setAttributeValue(attributeValue(value, forKey: key), forKey: key)
         }
         let relationship = entity.relationships[index]
@@ -224,6 +230,10 @@ extension AttributeValue {
 
     /// The attribute value of a value in Swift's own type; `nil` if no attribute can keep it.
     init?(native value: Any) {
+        if let common = AttributeValue(common: value) {
+            self = common
+            return
+        }
         switch value {
         case let value as AttributeValue: self = value
         case let value as any AttributeRepresentable: self = value.attributeValue
@@ -246,6 +256,30 @@ extension AttributeValue {
             let mirror = Mirror(reflecting: value)
             guard mirror.displayStyle == .optional, mirror.children.isEmpty else { return nil }
             self = .null
+        }
+    }
+}
+
+extension AttributeValue {
+    /// The attribute value of the types that most values are of. Comparing types is much cheaper than a cast that fails, or that
+    /// looks up a conformance.
+    @inline(__always)
+    fileprivate init?(common value: Any) {
+        let type = type(of: value)
+        if type == String.self, let text = value as? String {
+            self = .string(text)
+        } else if type == Int.self, let integer = value as? Int {
+            self = .integer(Int64(integer))
+        } else if type == Int64.self, let integer = value as? Int64 {
+            self = .integer(integer)
+        } else if type == Double.self, let number = value as? Double {
+            self = .double(number)
+        } else if type == Bool.self, let truth = value as? Bool {
+            self = .boolean(truth)
+        } else if type == Date.self, let date = value as? Date {
+            self = .date(date)
+        } else {
+            return nil
         }
     }
 }
