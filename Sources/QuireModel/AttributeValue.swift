@@ -4,7 +4,7 @@ internal import QuireSystem
 /// The value of an attribute or a to-one relationship, as exchanged between graph and stores.
 ///
 /// Integers of all widths and dates of all precisions share a case; the attribute's ``AttributeType`` determines the range.
-/// Literals are supported: `book["title"] = "Emma"`, `book["year"] = 1815`.
+/// Literals are supported: `["title": "Emma", "year": 1815]` as `[String: AttributeValue]`.
 public enum AttributeValue: Sendable, Hashable {
     /// Null.
     case null

@@ -79,7 +79,7 @@ final class SketchDocument: ManagedDocument {
             #expect(again.fileURL.lastPathComponent == "House.sketch")
             #expect(again.localizedName == "House")
 
-            // Somebody else who has it open.
+            // Another document of the same package.
             let other = SketchDocument(fileURL: url)
             let error = await #expect(throws: QuireError.self) { try await other.open() }
             #expect(error?.code == .locked)

@@ -23,7 +23,7 @@ enum Importance: Int16, Codable, CaseIterable { case low, normal, high }
     @Relationship(deleteRule: .cascade, inverse: \Note.folder) var notes: Set<Note>
 }
 
-/// Notes in folders, as somebody writes them who knows SwiftData.
+/// Notes in folders, written as with SwiftData.
 @MainActor @Suite struct TypedNotesTests {
     private let container: PersistentContainer
     private var context: ManagedObjectContext { container.viewContext }

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What README.md, and the page of the documents, show is what happens.
+/// The examples of README.md and of the documents' page run and print the output shown.
 @Suite struct ReadmeTests {
     private static let page = "README.md"
     private static let documents = "Sources/QuireDocuments/README.md"

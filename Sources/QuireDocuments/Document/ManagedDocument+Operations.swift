@@ -240,7 +240,7 @@ extension ManagedDocument {
     @discardableResult
     func install(_ opened: OpenedPackage) -> OpenDocument {
         let open = OpenDocument(opened)
-        open.changed = { [weak self] in self?.documentDidChange() }
+        open.contexts.changed = { [weak self] in self?.documentDidChange() }
         openDocument = open
         lastSaveError = nil
         fileModificationDate = opened.modificationDate

@@ -130,7 +130,7 @@ extension OpenDocument {
     func takeSnapshot(
         for purpose: SnapshotPurpose, content rewriting: AdditionalContentChanges.Rewriting?
     ) throws -> Snapshot {
-        try pushChanges()
+        try contexts.pushChanges()
         var snapshot = Snapshot(content: unsavedContent, contentNames: contentNames)
         snapshot.content.rewriting = rewriting
         if purpose == .save {
@@ -139,19 +139,6 @@ extension OpenDocument {
             unsavedContent = AdditionalContentChanges()
         }
         return snapshot
-    }
-
-    /// Hands the context's changes to the parent.
-    private func pushChanges() throws {
-        context.processPendingChanges()
-        let pushes = context.hasChanges
-        try context.save(evenIfUnchanged: false) { [parent, parentChanges] changes in
-            try parent.save(changes, isNoted: false) { parent in
-                try parentChanges.ignoring(parent) { try parent.apply(changes) }
-            }
-            return []
-        }
-        if pushes { hasPushedChanges = true }
     }
 
     /// Writes a snapshot to the package: steps 4 to 6.
@@ -194,7 +181,7 @@ extension OpenDocument {
     /// saved with it.
     private func saveParent(generation: Int?, isRecorded: Bool) async throws {
         let removesDraft = draftInStore != nil
-        try await parent.performWithoutObjects { [parentChanges] context in
+        try await parent.performWithoutObjects { [parentChanges = contexts.parentChanges] context in
             parentChanges.beginSave()
             parentChanges.ignoring(context) {
                 if isRecorded {
@@ -250,7 +237,7 @@ extension OpenDocument {
         tokenBeingSaved = 0
         if succeeded {
             draftError = nil
-            hasPushedChanges = false
+            contexts.hasPushedChanges = false
             didSave(token)
         } else {
             didFailToSave(token)

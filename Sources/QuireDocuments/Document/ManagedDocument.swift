@@ -172,7 +172,7 @@ open class ManagedDocument {
     /// set.
     public var undoManager: UndoManager? {
         get { openDocument?.context.undoManager }
-        set { openDocument?.observe(newValue) }
+        set { openDocument?.contexts.observe(newValue) }
     }
 
     /// The files of the document beside its objects. While it is closed there are none, and reading and changing them throws

@@ -49,11 +49,9 @@ extension OpenDocument {
 
     /// A snapshot with the changes that the parent has not saved.
     private func unsavedChanges(of snapshot: Snapshot) async throws -> UnsavedChanges {
-        let objects = try await parent.performWithoutObjects { context in
-            try context.withUnsavedChanges { $0 }
-        }
-        return UnsavedChanges(
-            objects: objects, content: snapshot.content, contentNames: snapshot.contentNames)
+        UnsavedChanges(
+            objects: try await contexts.unsavedChanges(), content: snapshot.content,
+            contentNames: snapshot.contentNames)
     }
 
     // MARK: Other packages
@@ -95,7 +93,8 @@ extension OpenDocument {
         _ derived: [ManagedObjectID]
     ) async throws {
         do {
-            try await parent.performWithoutObjects { [parentChanges] context in
+            try await parent.performWithoutObjects {
+                [parentChanges = contexts.parentChanges] context in
                 parentChanges.beginSave()
                 try context.save(replacing: old.store) { changes in
                     guard changes.hasSameObjects(as: saved) else {

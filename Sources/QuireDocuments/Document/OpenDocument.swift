@@ -1,18 +1,14 @@
 import Foundation
 import Quire
 
-/// The parts of a document that exist only while it is open: the package, the two contexts, and unsaved changes.
+/// The parts of a document that exist only while it is open: the package, the contexts, and unsaved changes.
 ///
 /// `ManagedDocument+Saving` saves it, `OpenDocument+Package` copies, replaces and moves its package.
 @MainActor
 final class OpenDocument {
     /// Replaced when the document is saved as another package, or moved.
     var package: DocumentPackage
-    let coordinator: PersistentStoreCoordinator
-    let parent: PrivateQueueContext
-    let context: ManagedObjectContext
-    /// Called after every change.
-    var changed: () -> Void = {}
+    let contexts: DocumentContexts
 
     /// The paths of all files of additional content, unsaved changes included.
     var contentNames: AdditionalContentNames
@@ -27,18 +23,12 @@ final class OpenDocument {
     var draftError: QuireError?
     /// Whether the parent may have a record of a generation that was given up.
     var mustRecordGeneration = false
-    /// Whether the context has pushed changes to the parent that no save has written.
-    var hasPushedChanges = false
-    /// Changes of the parent that the context did not make.
-    let parentChanges = ParentChanges()
-    private var objectCounter = ChangeCounter(at: 0)
     /// Changes reported by ``ManagedDocument/updateChangeCount(_:)``.
     private var otherChanges = ChangeCounter()
-    private var lastToken = 0
     /// The token of the running save; 0 if none runs.
     var tokenBeingSaved = 0
-    /// The number of edits, of whatever kind.
-    private(set) var editCount = 0
+    /// The number of edits that did not change objects.
+    private var otherEditCount = 0
     /// Whether the files of the store are not at their path any more, and nothing else of the document is.
     var isStoreMissing = false
     /// The version that holds what was saved here before others replaced it, until the conflict is resolved.
@@ -48,33 +38,27 @@ final class OpenDocument {
         package = loaded.package
         generation = loaded.content.generation
         contentNames = loaded.content.names
-        coordinator = loaded.coordinator
-        parent = PrivateQueueContext(coordinator: coordinator)
-        parent.performAndWait { [parentChanges] parent in
-            parent.isWriteBehindParent = true
-            parent.automaticallyMergesChangesFromParent = true
-            parentChanges.observe(parent)
-        }
-        context = ManagedObjectContext.mainQueue(parent: parent)
-        context.isObservable = true
-        context.automaticallyMergesChangesFromParent = true
-        context.changeHandler = { [weak self] in self?.contextDidChange() }
-        parentChanges.follow { [weak self] in self?.changed() }
-        observe(UndoManager())
+        contexts = DocumentContexts(loaded.coordinator)
     }
+
+    var coordinator: PersistentStoreCoordinator { contexts.coordinator }
+    var parent: PrivateQueueContext { contexts.parent }
+    var context: ManagedObjectContext { contexts.context }
 
     // MARK: Changes
 
+    /// The number of edits, of whatever kind.
+    var editCount: Int { contexts.editCount + otherEditCount }
+
     /// Whether anything differs from the last save.
     var hasUnsavedChanges: Bool {
-        objectChanges.hasChanges || otherChanges.hasChanges
+        contexts.hasUnsavedChanges || otherChanges.hasChanges
             || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty || isStoreMissing
-            || parentChanges.hasChanges || context.hasUnregisteredChanges
     }
 
     /// Whether a save might write anything: also when undo has led back to what was saved, which the context may not
     /// know. To be asked before changes are dropped.
-    var mayHaveUnsavedChanges: Bool { needsSave || hasPushedChanges || context.hasChanges }
+    var mayHaveUnsavedChanges: Bool { needsSave || contexts.mayHaveUnsavedChanges }
 
     /// Whether a save would write anything: also if only the draft is to go, because undo has led back to what was saved.
     var needsSave: Bool { hasUnsavedChanges || draftInStore != nil }
@@ -84,71 +68,27 @@ final class OpenDocument {
         unsavedContent.following(contentBeingSaved)
     }
 
-    func observe(_ undoManager: UndoManager?) {
-        objectCounter = objectChanges
-        context.undoManager?.didChange = nil
-        context.undoManager = undoManager
-        undoManager?.didChange = { [weak self] in self?.undoManagerDidChange() }
-        objectCounter.rename(to: position)
-    }
-
-    /// Changes of the context's objects, at the undo manager's present position.
-    private var objectChanges: ChangeCounter {
-        get {
-            var counter = objectCounter
-            counter.move(to: position)
-            return counter
-        }
-        set { objectCounter = newValue }
-    }
-
-    private var position: UInt64 { context.undoManager?.position ?? 0 }
-
-    private var isUndoing: Bool {
-        context.undoManager.map { $0.isUndoing || $0.isRedoing } ?? false
-    }
-
-    /// Undo and redo are reported once, when the undo manager has finished.
-    private func undoManagerDidChange() {
-        if !isUndoing { changed() }
-    }
-
-    private func contextDidChange() {
-        editCount += 1
-        if isUndoing { return }
-        if !context.lastEventIsUndoable {
-            if !context.hasChanges && !hasPushedChanges {
-                objectChanges = ChangeCounter(at: position)  // It was rolled back.
-            } else {
-                objectChanges.countIrreversibleChange()
-            }
-        }
-        changed()
-    }
-
     func count(_ change: DocumentChange) {
-        editCount += 1
+        otherEditCount += 1
         otherChanges.count(change)
     }
 
     /// A token of the document's present state, for ``didSave(_:)`` or ``didFailToSave(_:)``.
     func takeChangeToken() -> ChangeCounter.Token {
-        lastToken += 1
-        context.processPendingChanges()
-        objectChanges.beginSave(lastToken)
-        otherChanges.beginSave(lastToken)
-        return lastToken
+        let token = contexts.takeChangeToken()
+        otherChanges.beginSave(token)
+        return token
     }
 
     /// Makes the state of a token the saved one.
     func didSave(_ token: ChangeCounter.Token) {
-        objectChanges.finishSave(token)
+        contexts.didSave(token)
         otherChanges.finishSave(token)
     }
 
     /// Drops a token whose state was not saved.
     func didFailToSave(_ token: ChangeCounter.Token) {
-        objectChanges.failSave(token)
+        contexts.didFailToSave(token)
         otherChanges.failSave(token)
     }
 
@@ -201,7 +141,7 @@ final class OpenDocument {
     }
 
     func changeContent(_ change: AdditionalContentChange, at path: String) {
-        editCount += 1
+        otherEditCount += 1
         unsavedContent.files[path] = change
         if change.isRemoval { contentNames.remove(path) } else { contentNames.insert(path) }
     }
@@ -215,17 +155,11 @@ final class OpenDocument {
             try OpenedContent(package, reading: reading)
         }
         await removeDraft()
-        await parent.perform { [parentChanges] parent in
-            parent.reset()
-            parentChanges.didReset()
-        }
-        context.reset()
+        await contexts.reset()
         generation = loaded.generation
         contentNames = loaded.names
         unsavedContent = AdditionalContentChanges()
         mustRecordGeneration = false
-        hasPushedChanges = false
-        objectChanges = ChangeCounter(at: position)
         otherChanges = ChangeCounter()
         return loaded.contents
     }
@@ -255,16 +189,7 @@ final class OpenDocument {
     func unblockChildSaves() async { await parent.perform { $0.saveBlock = nil } }
 
     /// Releases the objects: those that are still referenced belong to no context afterwards.
-    func detach() {
-        parentChanges.follow(nil)
-        parent.performAndWait { [closedError] in $0.saveBlock = closedError }
-        context.saveBlock = closedError
-        context.automaticallyMergesChangesFromParent = false
-        context.changeHandler = nil
-        context.undoManager?.didChange = nil
-        context.reset()
-        context.undoManager = nil
-    }
+    func detach() { contexts.detach(closedError) }
 }
 
 // MARK: - Opening

@@ -49,7 +49,7 @@ extension PersistentDocument {
     private func install(
         _ store: any PersistentStore, readOnly: Bool, replacing former: DocumentContexts? = nil
     ) {
-        let new = DocumentContexts(store)
+        let new = DocumentContexts(PersistentStoreCoordinator(store: store))
         if let former {
             let undoManager = former.context.undoManager
             new.context.mergePolicy = former.context.mergePolicy

@@ -74,7 +74,7 @@ open class PersistentDocument {
     public internal(set) var isReadOnly = false
 
     var contexts: DocumentContexts? { didSet { if let contexts { lastContexts = contexts } } }
-    /// What ``contexts`` was last, for callers that do not know that the document is closed.
+    /// The contexts of the last opening, which ``managedObjectContext`` returns after the document was closed.
     private var lastContexts: DocumentContexts?
     /// The model that the document was opened with.
     var model: ManagedObjectModel?
@@ -186,6 +186,6 @@ open class PersistentDocument {
     /// Called on the main actor when opening, saving, reverting or closing has failed, before the error is thrown. By itself it
     /// does nothing.
     ///
-    /// - Parameter userInteractionPermitted: Whether the user may be asked anything; not if nobody has asked for the save.
+    /// - Parameter userInteractionPermitted: Whether the user may be asked anything; `false` for an autosave.
     open func handleError(_ error: QuireError, userInteractionPermitted: Bool) {}
 }

@@ -104,7 +104,7 @@ final class PeopleDocument: PersistentDocument {
         .sorted()
     }
 
-    /// What is in a file.
+    /// The people in a file.
     static func people(at path: String) async throws -> [String] {
         let document = PeopleDocument(fileURL: URL(fileURLWithPath: path))
         try await document.open(readOnly: true)

@@ -16,8 +16,8 @@ internal import QuireSystem
 /// | ordered to-many relationship | `[ManagedObject]` | an array or fetched objects |
 /// | fetched property | `[ManagedObject]` | |
 ///
-/// A missing value is `nil`. Values of types that conform to ``AttributeRepresentable`` and enumerations over them are set as
-/// what they are kept as. A type given with `as:` is converted to, which `as?` does not do:
+/// A missing value is `nil`. A value of a type that conforms to ``AttributeRepresentable`` is set as its
+/// ``AttributeRepresentable/attributeValue``, and an enumeration as its raw value. `as:` converts to a type, unlike `as?`:
 ///
 /// ```swift
 /// book["title"] = "Emma"

@@ -1,0 +1,80 @@
+import Logging
+import Quire
+
+// Saving the contexts of a ``PersistentDocument``, whose coordinator has one store.
+
+extension DocumentContexts {
+    /// The store of the document's file. ``save(as:)`` replaces it.
+    var store: any PersistentStore { coordinator.persistentStores[0] }
+
+    /// Pushes the changes and runs a closure that writes those of the parent. What is changed meanwhile stays unsaved.
+    private func saving(_ write: (PrivateQueueContext) async throws -> Void) async throws {
+        try pushChanges()
+        let token = takeChangeToken()
+        do {
+            try await write(parent)
+            hasPushedChanges = false
+            didSave(token)
+        } catch {
+            didFailToSave(token)
+            throw error
+        }
+    }
+
+    /// Saves to the store, with the context's merge policy.
+    func save() async throws {
+        let policy = context.mergePolicy
+        try await saving { [parentChanges] parent in
+            try await parent.performWithoutObjects { context in
+                context.mergePolicy = policy
+                parentChanges.beginSave()
+                try context.save()
+                parentChanges.didSave()
+            }
+        }
+    }
+
+    /// Saves to a new file of the same format, whose store replaces the present one; see ``DocumentFile/continues(_:)``.
+    func save(as file: DocumentFile) async throws {
+        let old = store
+        try await saving { [parentChanges] parent in
+            try await parent.performWithoutObjects { context in
+                parentChanges.beginSave()
+                try context.save(replacing: old) { changes in
+                    try file.makeSuccessor(of: old, applying: changes)
+                }
+                parentChanges.didSave()
+            }
+        }
+        await FileQueue.shared.run { old.closeSaved() }
+    }
+
+    /// The unsaved changes, as a save would write them.
+    struct Snapshot: Sendable {
+        var changes: ChangeSet
+        fileprivate var editCount: Int
+    }
+
+    /// A snapshot of the unsaved changes, which stay unsaved.
+    func takeSnapshot() async throws -> Snapshot {
+        try pushChanges()
+        let editCount = editCount
+        return Snapshot(changes: try await unsavedChanges(), editCount: editCount)
+    }
+
+    /// Whether objects have been changed since a snapshot was taken.
+    func hasChanged(since snapshot: Snapshot) -> Bool {
+        context.processPendingChanges()
+        return editCount != snapshot.editCount
+    }
+}
+
+extension PersistentStore {
+    /// Closes the store after everything has been saved. Failures are logged: what was saved is on disk.
+    func closeSaved() {
+        do { try close() } catch {
+            Logger(label: "quire.document").warning(
+                "“\(path ?? "")” was closed, but its files could not be tidied up: \(error)")
+        }
+    }
+}
