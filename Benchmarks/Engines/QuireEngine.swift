@@ -34,7 +34,7 @@ final class QuireEngine: Engine {
     func insert(_ dataset: Dataset, withTags: Bool, _ stopwatch: Stopwatch) throws {
         stopwatch.start()
         let slots = slots
-        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             let folders = try (0..<dataset.folderCount).map {
                 let folder = try context.insertObject(entityName: "Folder")
                 folder["name"] = Dataset.folderName($0)
@@ -107,12 +107,12 @@ final class QuireEngine: Engine {
     }
 
     private func execute(_ body: (ManagedObjectContext) throws -> BatchResult) throws {
-        _ = try PrivateQueueContext(coordinator: coordinator).performAndWait { try body($0) }
+        _ = try QueueConfinedContext(coordinator: coordinator).performAndWait { try body($0) }
     }
 
     func insertInParts(_ dataset: Dataset, of size: Int) throws {
         let slots = slots
-        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             for number in 0..<dataset.count {
                 try slots.set(dataset[number], of: context.insertObject(slots.entity))
                 if (number + 1) % size == 0 || number + 1 == dataset.count {
@@ -133,7 +133,7 @@ final class QuireEngine: Engine {
         stopwatch.start()
         defer { stopwatch.stop() }
         let rating = slots.rating
-        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        return try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             var sum = Checksum()
             for note in try context.fetch(FetchRequest("Note")) {
                 sum.count += 1
@@ -146,7 +146,7 @@ final class QuireEngine: Engine {
     func summarizeFolders(_ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
-        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        return try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             var request = FetchRequest("Note")
             request.propertiesToGroupBy = ["folder"]
             request.propertiesToFetch = [
@@ -170,7 +170,7 @@ final class QuireEngine: Engine {
         stopwatch.start()
         defer { stopwatch.stop() }
         let slots = slots
-        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        return try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             var sum = Checksum()
             for title in titles {
                 for note in try context.fetch(Self.request(title: title)) {
@@ -191,7 +191,7 @@ final class QuireEngine: Engine {
 
     func change(every step: Int, _ stopwatch: Stopwatch) throws {
         let slots = slots
-        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             let all = try context.fetch(FetchRequest("Note"))
             let notes = stride(from: 0, to: all.count, by: step).map { all[$0] }
             stopwatch.start()
@@ -208,7 +208,7 @@ final class QuireEngine: Engine {
 
     func changeOneByOne(titles: [String], _ stopwatch: Stopwatch) throws {
         let rating = slots.rating
-        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             for title in titles {
                 guard let note = try context.fetch(Self.request(title: title)).first else {
                     throw BenchmarkFailure("There is no note “\(title)”.")
@@ -225,7 +225,7 @@ final class QuireEngine: Engine {
         stopwatch.start()
         defer { stopwatch.stop() }
         let slots = slots
-        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        return try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             var sum = Checksum()
             var request = FetchRequest("Note")
             request.relationshipKeyPathsForPrefetching = ["folder"]
@@ -243,7 +243,7 @@ final class QuireEngine: Engine {
         stopwatch.start()
         defer { stopwatch.stop() }
         let slots = slots
-        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        return try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             var sum = Checksum()
             for folder in try context.fetch(FetchRequest("Folder")) {
                 for note in folder.objects("notes") { slots.add(note, to: &sum) }
@@ -256,7 +256,7 @@ final class QuireEngine: Engine {
         stopwatch.start()
         defer { stopwatch.stop() }
         let slots = slots
-        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        return try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             var sum = Checksum()
             var request = FetchRequest("Note")
             request.relationshipKeyPathsForPrefetching = ["tags"]
@@ -271,7 +271,7 @@ final class QuireEngine: Engine {
     }
 
     func delete(every step: Int, _ stopwatch: Stopwatch) throws {
-        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             let all = try context.fetch(FetchRequest("Note"))
             let notes = stride(from: 0, to: all.count, by: step).map { all[$0] }
             stopwatch.start()
@@ -290,7 +290,7 @@ final class QuireEngine: Engine {
 
     private func read(_ request: FetchRequest<ManagedObject>, ordered: Bool) throws -> Checksum {
         let slots = slots
-        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        return try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             var sum = Checksum()
             for note in try context.fetch(request) { slots.add(note, to: &sum, ordered: ordered) }
             return sum

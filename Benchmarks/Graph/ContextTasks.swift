@@ -31,8 +31,8 @@ extension GraphTask {
     private static func saveToStore(
         _ site: GraphSite, levels: Int, _ stopwatch: Stopwatch
     ) throws {
-        var contexts = [PrivateQueueContext(coordinator: site.coordinator)]
-        for level in 0..<levels { contexts.append(PrivateQueueContext(parent: contexts[level])) }
+        var contexts = [QueueConfinedContext(coordinator: site.coordinator)]
+        for level in 0..<levels { contexts.append(QueueConfinedContext(parent: contexts[level])) }
         let bottom = contexts.removeLast()
         try bottom.performAndWait { context in
             let found = try context.fetch(FetchRequest("Note"))
@@ -53,10 +53,10 @@ extension GraphTask {
     private static func saveToParent(
         _ site: GraphSite, levels: Int, holdsAll: Bool, _ stopwatch: Stopwatch
     ) throws {
-        let top = PrivateQueueContext(coordinator: site.coordinator)
+        let top = QueueConfinedContext(coordinator: site.coordinator)
         var contexts = [top]
         for _ in 0..<levels {
-            contexts.append(PrivateQueueContext(parent: contexts[contexts.count - 1]))
+            contexts.append(QueueConfinedContext(parent: contexts[contexts.count - 1]))
         }
         let bottom = contexts.removeLast()
         try top.performAndWait { context in
@@ -96,14 +96,14 @@ extension GraphTask {
 
     /// Merges, and reads what has changed.
     private static func merge(_ site: GraphSite, holdsAll: Bool, _ stopwatch: Stopwatch) throws {
-        try PrivateQueueContext(coordinator: site.coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: site.coordinator).performAndWait { context in
             context.retainsRegisteredObjects = true
             let found = try context.fetch(FetchRequest("Note"))
             if holdsAll { for note in found { _ = note } }
             let notes = site.numbers(100).map { found[$0] }
             let ids = notes.map(\.objectID)
             let expected = site.ratings(of: notes) + Int64(notes.count)
-            try PrivateQueueContext(coordinator: site.coordinator).performAndWait { writer in
+            try QueueConfinedContext(coordinator: site.coordinator).performAndWait { writer in
                 for id in ids { try site.raiseRating(of: writer.existingObject(with: id)) }
                 try writer.save()
             }

@@ -42,7 +42,7 @@ extension GraphTask {
     private static func show(
         _ site: GraphSite, batchSize: Int, _ stopwatch: Stopwatch
     ) throws {
-        try PrivateQueueContext(coordinator: site.coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: site.coordinator).performAndWait { context in
             var request = FetchRequest("Note", sortOrderings: [SortOrdering("created")])
             request.fetchBatchSize = batchSize
             stopwatch.start()
@@ -59,7 +59,7 @@ extension GraphTask {
     private static func read(
         _ site: GraphSite, batchSize: Int, _ stopwatch: Stopwatch
     ) throws -> Int64 {
-        try PrivateQueueContext(coordinator: site.coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: site.coordinator).performAndWait { context in
             var request = FetchRequest("Note")
             request.fetchBatchSize = batchSize
             stopwatch.start()
@@ -79,7 +79,7 @@ extension GraphTask {
     ) throws {
         var sums: [Int] = []
         for (keyPaths, stopwatch) in [([], other), ([keyPath], measured)] {
-            try PrivateQueueContext(coordinator: site.coordinator).performAndWait { context in
+            try QueueConfinedContext(coordinator: site.coordinator).performAndWait { context in
                 var request = FetchRequest("Note")
                 request.fetchLimit = 1_000
                 request.relationshipKeyPathsForPrefetching = keyPaths

@@ -36,7 +36,7 @@ struct GraphSite {
         of coordinator: PersistentStoreCoordinator? = nil,
         _ body: (ManagedObjectContext, [ManagedObject]) throws -> sending Result
     ) throws -> sending Result {
-        try PrivateQueueContext(coordinator: coordinator ?? self.coordinator).performAndWait {
+        try QueueConfinedContext(coordinator: coordinator ?? self.coordinator).performAndWait {
             try body($0, Array($0.fetch(FetchRequest("Note"))))
         }
     }

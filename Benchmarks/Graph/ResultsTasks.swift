@@ -14,7 +14,7 @@ extension GraphTask {
             id: "R2", title: "fetch N results in order and sections",
             otherTitle: "fetch the objects", must: 10
         ) { site, measured, other in
-            try PrivateQueueContext(coordinator: site.coordinator).performAndWait { context in
+            try QueueConfinedContext(coordinator: site.coordinator).performAndWait { context in
                 other.start()
                 for note in try context.fetch(request(for: site.count)) { _ = note }
                 other.stop()
@@ -55,7 +55,7 @@ extension GraphTask {
     private static func move(
         _ site: GraphSite, among count: Int, _ stopwatch: Stopwatch
     ) throws {
-        try PrivateQueueContext(coordinator: site.coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: site.coordinator).performAndWait { context in
             let controller = controller(for: count, context)
             try controller.performFetch()
             guard let found = controller.fetchedObjects, found.count == count else {

@@ -19,7 +19,7 @@ extension Run {
         let document = try QuireEngine.create(at: path)
         try document.insert(dataset, withTags: true, Stopwatch())
         let rating = try NoteSlots(document.coordinator.layout).rating
-        let parent = PrivateQueueContext(coordinator: document.coordinator)
+        let parent = QueueConfinedContext(coordinator: document.coordinator)
         let context = ManagedObjectContext.mainQueue(parent: parent)
         // As in an application, the objects of the document are there: a list of them shows what has been read.
         let notes = try context.fetch(FetchRequest("Note", sortOrderings: [SortOrdering("title")]))

@@ -194,7 +194,7 @@ private final class OrderReader {
         _ orders: [Order], in coordinator: PersistentStoreCoordinator
     ) throws {
         let slots = try slots(coordinator)
-        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             for order in orders {
                 let object = try context.insertObject(entityName: "Order")
                 let values: [AttributeValue] = [
@@ -215,7 +215,7 @@ private final class OrderReader {
     ) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
-        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        return try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             var sum = Checksum()
             for object in try context.fetch(FetchRequest("Order")) {
                 func text(_ index: Int) -> String { object.string(at: slots[index]) ?? "" }

@@ -124,7 +124,7 @@ struct ThreeTiers {
     private func insertObjects() throws {
         let store = try SQLiteStore.create(at: path, model: Self.model)
         let coordinator = PersistentStoreCoordinator(store: store)
-        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             let first = try context.insertObject(entityName: "Top")
             first["name"] = "Top"
             try context.save()

@@ -6,7 +6,7 @@ final class StoreScene {
     private let conformance: StoreConformance
     private(set) var failures: [String] = []
     private var opened: (any PersistentStore)?
-    private var contexts: PrivateQueueContext?
+    private var contexts: QueueConfinedContext?
 
     init(conformance: StoreConformance) { self.conformance = conformance }
 
@@ -50,8 +50,8 @@ final class StoreScene {
     // MARK: - Contexts
 
     /// A new context over the store, which has read nothing.
-    func newContext() -> PrivateQueueContext {
-        PrivateQueueContext(coordinator: PersistentStoreCoordinator(store: store))
+    func newContext() -> QueueConfinedContext {
+        QueueConfinedContext(coordinator: PersistentStoreCoordinator(store: store))
     }
 
     /// Runs a closure in a context that checks share.

@@ -24,12 +24,12 @@ public final class TestStack: Sendable {
 
     /// A main-queue context over a private-queue one, as documents have them.
     @MainActor public func nestedContext() -> ManagedObjectContext {
-        .mainQueue(parent: PrivateQueueContext(coordinator: coordinator))
+        .mainQueue(parent: QueueConfinedContext(coordinator: coordinator))
     }
 
     /// A private-queue context like the parent of a document's context.
-    public func documentParent() -> PrivateQueueContext {
-        let parent = PrivateQueueContext(coordinator: coordinator)
+    public func documentParent() -> QueueConfinedContext {
+        let parent = QueueConfinedContext(coordinator: coordinator)
         parent.performAndWait { $0.isWriteBehindParent = true }
         return parent
     }

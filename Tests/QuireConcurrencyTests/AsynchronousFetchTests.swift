@@ -39,7 +39,7 @@ import Testing
     @Test nonisolated func theCompletionIsCalledOnThePrivateQueue() async throws {
         let stack = try TestStack()
         try await stack.fill(books: 10)
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         let titles = await withCheckedContinuation { continuation in
             background.performAndWait { context in
                 var request = AsynchronousFetchRequest(

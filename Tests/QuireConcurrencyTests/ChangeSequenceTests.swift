@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func theCoordinatorTellsOfWhatReachedTheStoreOnly() async throws {
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         var stored = stack.coordinator.saves.makeAsyncIterator()
         var parentChanges = parent.changes.makeAsyncIterator()
         var parentSaves = parent.saves.makeAsyncIterator()
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test func aConfinedContextIsFollowedFromElsewhere() async throws {
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         let changes = background.changes
         let saves = background.saves
         let writer = Task {
@@ -95,14 +95,14 @@ import Testing
         let emma = try book("Emma", context)
         try context.save()
         let id = emma.objectID
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         // Held there, so that there is something to refresh.
         await background.perform {
             $0.retainsRegisteredObjects = true
             _ = $0.object(with: id)["title", as: String.self]
         }
         var changes = background.changes.makeAsyncIterator()
-        var handle = MainQueueContext(context).saves.makeAsyncIterator()
+        var handle = QueueConfinedContext(context).saves.makeAsyncIterator()
         emma["year"] = 1815
         try context.save()
         let saved = try #require(await handle.next())
@@ -137,7 +137,7 @@ import Testing
     }
 
     @Test func aSequenceOfAHandleEndsWithIt() async throws {
-        let changes = PrivateQueueContext(coordinator: stack.coordinator).changes
+        let changes = QueueConfinedContext(coordinator: stack.coordinator).changes
         for await _ in changes { Issue.record("nothing was changed") }
         let saves = {
             let container = PersistentContainer(store: stack.coordinator.store)
@@ -168,7 +168,7 @@ import Testing
             for worker in 0..<4 {
                 let coordinator = stack.coordinator
                 group.addTask {
-                    let context = PrivateQueueContext(coordinator: coordinator)
+                    let context = QueueConfinedContext(coordinator: coordinator)
                     for number in 0..<10 {
                         try await context.perform { context in
                             let book = try context.insertObject(entityName: "Book")

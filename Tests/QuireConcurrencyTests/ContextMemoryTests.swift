@@ -27,20 +27,20 @@ import Testing
     }
 
     private func savedVersions(
-        of context: ConfinedContext
+        of context: QueueConfinedContext
     ) -> (count: Int, capacity: Int) {
         context.performAndWait {
             $0.writeBehindBuffer.withState { ($0.savedVersions.count, $0.savedVersions.capacity) }
         }
     }
 
-    private func isKnown(_ id: ManagedObjectID, in context: ConfinedContext) -> Bool {
+    private func isKnown(_ id: ManagedObjectID, in context: QueueConfinedContext) -> Bool {
         context.performAndWait { $0.savedVersion(of: id.bits) != nil }
     }
 
     @Test func savedVersionsThatNoChildNeedsAreForgotten() throws {
         try stack.fill(books: 100, authors: 0, tags: 0)
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let held = Array(try child.fetch(FetchRequest("Book")))
         try work(in: child, rounds: 1000)
@@ -52,10 +52,10 @@ import Testing
     /// A child that only reads answers by itself, and so do children of children.
     @Test func savedVersionsAreForgottenWhateverOtherChildrenThereAre() throws {
         try stack.fill(books: 100, authors: 0, tags: 0)
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
-        let reader = PrivateQueueContext(parent: parent)
-        let readersReader = PrivateQueueContext(parent: reader)
+        let reader = QueueConfinedContext(parent: parent)
+        let readersReader = QueueConfinedContext(parent: reader)
         let count = try readersReader.performAndWait { context in
             context.retainsRegisteredObjects = true
             return try context.fetch(FetchRequest("Book")).map { $0["title"] }.count
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test func nothingIsKeptWithoutChildren() throws {
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         var child: ManagedObjectContext? = .mainQueue(parent: parent)
         try work(in: #require(child), rounds: 20)
         #expect(savedVersions(of: parent).count > 0)
@@ -86,7 +86,7 @@ import Testing
     @Test(arguments: [true, false], [true, false])
     func oldRowsOfOtherChildrenAreStillKnown(asObjects: Bool, ofChildsChild: Bool) throws {
         try stack.fill(books: 10, authors: 0, tags: 0)
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let between = ManagedObjectContext.mainQueue(parent: parent)
         let reader =

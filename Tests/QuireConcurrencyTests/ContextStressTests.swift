@@ -8,7 +8,7 @@ import Testing
     @Test func writersReadersChildrenAndMergesAtOnce() async throws {
         let stack = try TestStack()
         let coordinator = stack.coordinator
-        let seed = PrivateQueueContext(coordinator: coordinator)
+        let seed = QueueConfinedContext(coordinator: coordinator)
         let authors = try await seed.perform { context in
             let authors = try (0..<4).map { number in
                 let author = try context.insertObject(entityName: "Author")
@@ -18,16 +18,16 @@ import Testing
             try context.save()
             return authors.map(\.objectID)
         }
-        let view = await MainActor.run { MainQueueContext(stack.mainContext()) }
+        let view = await MainActor.run { QueueConfinedContext(stack.mainContext()) }
         await view.perform { $0.automaticallyMergesChangesFromParent = true }
-        let parent = PrivateQueueContext(coordinator: coordinator)
+        let parent = QueueConfinedContext(coordinator: coordinator)
         await parent.perform { $0.automaticallyMergesChangesFromParent = true }
         let rounds = 12
         try await withThrowingTaskGroup(of: Void.self) { group in
             // Writers over the store add books to the same authors.
             for writer in 0..<2 {
                 group.addTask {
-                    let context = PrivateQueueContext(coordinator: coordinator)
+                    let context = QueueConfinedContext(coordinator: coordinator)
                     for round in 0..<rounds {
                         try await context.perform { context in
                             let book = try context.insertObject(entityName: "Book")
@@ -44,8 +44,8 @@ import Testing
                 group.addTask {
                     let context =
                         child == 0
-                        ? PrivateQueueContext(parent: PrivateQueueContext(parent: parent))
-                        : PrivateQueueContext(parent: parent)
+                        ? QueueConfinedContext(parent: QueueConfinedContext(parent: parent))
+                        : QueueConfinedContext(parent: parent)
                     await context.perform { $0.automaticallyMergesChangesFromParent = true }
                     for round in 0..<rounds {
                         try await context.perform { context in
@@ -65,7 +65,7 @@ import Testing
             // Scratch pads of the main queue's context, on private queues and discarded.
             group.addTask {
                 for _ in 0..<rounds {
-                    let pad = PrivateQueueContext(parent: view)
+                    let pad = QueueConfinedContext(parent: view)
                     try await pad.perform { context in
                         for book in try context.fetch(FetchRequest("Book")) { book["year"] = 1 }
                         let book = try context.insertObject(entityName: "Book")
@@ -94,7 +94,7 @@ import Testing
         }
         try await parent.perform { try $0.save() }
         let total = 5 * rounds
-        let fresh = PrivateQueueContext(coordinator: coordinator)
+        let fresh = QueueConfinedContext(coordinator: coordinator)
         let (count, related) = try await fresh.perform { context in
             (
                 try context.count(for: FetchRequest("Book")),
@@ -118,9 +118,9 @@ import Testing
             for number in 0..<4 {
                 group.addTask {
                     for round in 0..<10 {
-                        let context = PrivateQueueContext(coordinator: coordinator)
-                        let child = PrivateQueueContext(parent: context)
-                        let view = await MainActor.run { MainQueueContext(stack.mainContext()) }
+                        let context = QueueConfinedContext(coordinator: coordinator)
+                        let child = QueueConfinedContext(parent: context)
+                        let view = await MainActor.run { QueueConfinedContext(stack.mainContext()) }
                         for listener in [context, child, view] {
                             await listener.perform { context in
                                 context.automaticallyMergesChangesFromParent = true
@@ -137,7 +137,7 @@ import Testing
             }
             try await group.waitForAll()
         }
-        let fresh = PrivateQueueContext(coordinator: coordinator)
+        let fresh = QueueConfinedContext(coordinator: coordinator)
         #expect(try await fresh.perform { try $0.count(for: FetchRequest("Tag")) } == 40)
     }
 }

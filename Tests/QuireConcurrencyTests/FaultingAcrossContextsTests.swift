@@ -54,8 +54,8 @@ import Testing
     }
 
     @Test func readingInBatchesAndAheadGoesThroughThreeLevels() throws {
-        let top = PrivateQueueContext(coordinator: stack.coordinator)
-        let middle = PrivateQueueContext(parent: top)
+        let top = QueueConfinedContext(coordinator: stack.coordinator)
+        let middle = QueueConfinedContext(parent: top)
         let bottom = ManagedObjectContext.mainQueue(parent: middle)
         let ids = try fetch(0).objectIDs
         func change(_ context: ManagedObjectContext, _ position: Int, _ title: String) throws {
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test func aParentReadsWhatItDoesNotHoldOfWhatAChildSavesAtOnce() throws {
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let books = Array(try child.fetch(FetchRequest("Book")))
         for round in 0..<3 {
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func aParentSavesTheRestOfAChildsChangesWhenThePolicyGivesUpAnObjectThatIsGone() throws {
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let books = Array(try child.fetch(FetchRequest("Book")))
         for book in books { book["title"] = "1" }

@@ -245,7 +245,7 @@ import Testing
         // As another process's history has it: only the row that was written.
         ManagedObjectContext.mergeChanges(
             fromRemoteContextSave: ObjectIDChanges(updated: [emma.objectID]),
-            into: [MainQueueContext(context)])
+            into: [QueueConfinedContext(context)])
         #expect(writer.objects("books") == [emma])
     }
 
@@ -256,7 +256,7 @@ import Testing
         let emma = try book("Emma", context)
         try context.save()
         let id = emma.objectID
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         try await background.perform { context in
             context.object(with: id)["title"] = "Emma!"
             try context.save()

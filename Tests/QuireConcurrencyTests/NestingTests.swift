@@ -17,17 +17,17 @@ import Testing
     }
 
     /// The contexts from the lowest to the topmost.
-    func contexts(_ levels: Levels) -> (ManagedObjectContext, middle: ConfinedContext) {
-        let middle: ConfinedContext =
+    func contexts(_ levels: Levels) -> (ManagedObjectContext, middle: QueueConfinedContext) {
+        let middle: QueueConfinedContext =
             switch levels {
             case .mainOverPrivateOverPrivate:
-                PrivateQueueContext(parent: PrivateQueueContext(coordinator: stack.coordinator))
+                QueueConfinedContext(parent: QueueConfinedContext(coordinator: stack.coordinator))
             case .mainOverMainOverPrivate:
-                MainQueueContext(
-                    .mainQueue(parent: PrivateQueueContext(coordinator: stack.coordinator)))
+                QueueConfinedContext(
+                    .mainQueue(parent: QueueConfinedContext(coordinator: stack.coordinator)))
             case .mainOverMainOverMain:
-                MainQueueContext(.mainQueue(parent: stack.mainContext()))
-            case .mainOverPrivateOverMain: PrivateQueueContext(parent: stack.mainContext())
+                QueueConfinedContext(.mainQueue(parent: stack.mainContext()))
+            case .mainOverPrivateOverMain: QueueConfinedContext(parent: stack.mainContext())
             }
         return (.mainQueue(parent: middle), middle)
     }
@@ -120,7 +120,7 @@ import Testing
         let top = stack.mainContext()
         let emma = try book("Emma", top)
         let temporary = emma.objectID
-        let middle = PrivateQueueContext(parent: top)
+        let middle = QueueConfinedContext(parent: top)
         let context = ManagedObjectContext.mainQueue(parent: middle)
         let found = context.object(with: temporary)
         #expect(found["title", as: String.self] == "Emma")
@@ -384,7 +384,7 @@ import Testing
         let books = try ["a", "b", "c"].map { try book($0, parent) }
         shelf["books"] = books
         try parent.save()
-        let child = ManagedObjectContext.mainQueue(parent: PrivateQueueContext(parent: parent))
+        let child = ManagedObjectContext.mainQueue(parent: QueueConfinedContext(parent: parent))
         let mine = child.object(with: shelf.objectID)
         #expect(mine.objectIDs("books") == books.map(\.objectID))
         mine.insert(child.object(with: books[2].objectID), into: "books", at: 0)
@@ -517,7 +517,7 @@ import Testing
         }
         try parent.save()
         let id = author.objectID
-        let other = PrivateQueueContext(coordinator: stack.coordinator)
+        let other = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: other)
         let books = try child.fetch(FetchRequest("Book")).map { $0 }
         #expect(books.count == 200)

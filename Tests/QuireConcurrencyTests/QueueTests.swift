@@ -5,7 +5,7 @@ import Testing
 @Suite struct QueueTests {
     @Test func performGivesValuesOut() async throws {
         let stack = try TestStack()
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         let id = try await background.perform { context in
             let book = try context.insertObject(entityName: "Book")
             book["title"] = "Emma"
@@ -21,7 +21,7 @@ import Testing
 
     @Test func performPassesErrorsOn() async throws {
         let stack = try TestStack()
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         await #expect(throws: QuireError.self) {
             try await background.perform { _ = try $0.insertObject(entityName: "Nothing") }
         }
@@ -34,8 +34,8 @@ import Testing
     @Test @MainActor func anErrorOfAnotherQueueIsThrownOnTheCallersQueue() async throws {
         struct Failure: Error {}
         let stack = try TestStack()
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
-        for schedule in [ConfinedContext.ScheduledTaskType.immediate, .enqueued] {
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
+        for schedule in [QueueConfinedContext.ScheduledTaskType.immediate, .enqueued] {
             do {
                 try await background.perform(schedule: schedule) { _ throws -> Void in
                     throw Failure()
@@ -54,7 +54,7 @@ import Testing
 
     @Test @MainActor func aMainQueueChildSeesItsParentsUnsavedChanges() async throws {
         let stack = try TestStack()
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let book = try child.insertObject(entityName: "Book")
         book["title"] = "Emma"
@@ -80,7 +80,7 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             for worker in 0..<8 {
                 group.addTask {
-                    let context = PrivateQueueContext(coordinator: stack.coordinator)
+                    let context = QueueConfinedContext(coordinator: stack.coordinator)
                     for number in 0..<20 {
                         try await context.perform { context in
                             let book = try context.insertObject(entityName: "Book")
@@ -92,13 +92,13 @@ import Testing
             }
             try await group.waitForAll()
         }
-        let context = PrivateQueueContext(coordinator: stack.coordinator)
+        let context = QueueConfinedContext(coordinator: stack.coordinator)
         #expect(try context.performAndWait { try $0.count(for: FetchRequest("Book")) } == 160)
     }
 
     @Test func valuesComeOutWithoutTryIfNothingThrows() async throws {
         let stack = try TestStack()
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         let changed = await background.perform { $0.hasChanges }
         #expect(!changed)
         #expect(background.performAndWait { $0.insertedObjects.count } == 0)
@@ -109,8 +109,8 @@ import Testing
     @Test @MainActor func mainQueueContextsAreReachedFromAnywhere() async throws {
         let stack = try TestStack()
         let context = stack.mainContext()
-        let handle = MainQueueContext(context)
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let handle = QueueConfinedContext(context)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         let id = try await Task.detached {
             try await handle.perform { context in
                 let book = try context.insertObject(entityName: "Book")
@@ -137,7 +137,7 @@ import Testing
 
     @Test @MainActor func aUserEventEndsWithItsBlock() async throws {
         let stack = try TestStack()
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         await background.perform { $0.undoManager = UndoManager() }
         let id = try await background.perform { context in
             let book = try context.insertObject(entityName: "Book")
@@ -155,8 +155,8 @@ import Testing
         let view = stack.mainContext()
         let book = try view.insertObject(entityName: "Book")
         book["title"] = "Emma"
-        let child = PrivateQueueContext(parent: view)
-        let grandchild = PrivateQueueContext(parent: child)
+        let child = QueueConfinedContext(parent: view)
+        let grandchild = QueueConfinedContext(parent: child)
         // The main queue waits for a grandchild, which reads from and saves to the main queue's context.
         try grandchild.performAndWait { context in
             let copy = try #require(try context.fetch(FetchRequest("Book")).first)
@@ -171,7 +171,7 @@ import Testing
         let stack = try TestStack()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
-                let writer = PrivateQueueContext(coordinator: stack.coordinator)
+                let writer = QueueConfinedContext(coordinator: stack.coordinator)
                 for _ in 0..<20 {
                     try await writer.perform { context in
                         // Two at a time: nobody may see one without the other.
@@ -185,7 +185,7 @@ import Testing
             }
             for _ in 0..<3 {
                 group.addTask {
-                    let reader = PrivateQueueContext(coordinator: stack.coordinator)
+                    let reader = QueueConfinedContext(coordinator: stack.coordinator)
                     for _ in 0..<30 {
                         let (count, titles) = try await reader.perform { context in
                             let books = try context.fetch(FetchRequest("Book"))
@@ -215,7 +215,7 @@ import Testing
             processExitsWith: .failure, observing: [\.standardErrorContent]
         ) { [misuse] in
             let stack = try TestStack()
-            let background = PrivateQueueContext(coordinator: stack.coordinator)
+            let background = QueueConfinedContext(coordinator: stack.coordinator)
             nonisolated(unsafe) var leaked: ManagedObjectContext?
             nonisolated(unsafe) var object: ManagedObject?
             nonisolated(unsafe) var found: FetchedObjects<ManagedObject>?

@@ -8,7 +8,7 @@ import Testing
 @MainActor @Suite struct RandomReadingTests {
     @MainActor final class Run {
         let stack: TestStack
-        let parent: PrivateQueueContext
+        let parent: QueueConfinedContext
         var child: ManagedObjectContext
         /// What the store has, what was saved to the parent, and what the child sees.
         var stored = LibraryGraph()

@@ -154,7 +154,7 @@ import Testing
         let ids = try coordinator.store.objectIDs(matching: FetchSpecification("Book")).map { $0 }
         try await withThrowingTaskGroup(of: Void.self) { group in
             for worker in 0..<4 {
-                let background = PrivateQueueContext(coordinator: coordinator)
+                let background = QueueConfinedContext(coordinator: coordinator)
                 group.addTask {
                     for round in 0..<50 {
                         try await background.perform { context in

@@ -6,7 +6,7 @@ import Testing
 /// What the children of a document's parent context read and save while that is busy.
 @MainActor @Suite struct PendingChangesTests {
     let stack: TestStack
-    let parent: PrivateQueueContext
+    let parent: QueueConfinedContext
     let child: ManagedObjectContext
 
     init() throws {

@@ -55,7 +55,7 @@ import Testing
                 let path = folder.path("a.store")
                 let coordinator = PersistentStoreCoordinator(
                     store: try type.create(at: path, model: FixtureModels.library))
-                try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+                try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
                     let tag = try context.insertObject(entityName: "Tag")
                     tag["name"] = "a"
                     try context.save()
@@ -103,7 +103,7 @@ import Testing
                         try $0.value(at: $0.entity.slot(named: "name") ?? 0)
                     }
                 }
-                try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+                try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
                     let tag = try context.insertObject(entityName: "Tag")
                     tag["name"] = String(repeating: "a", count: 1_000_000)
                     try context.save()

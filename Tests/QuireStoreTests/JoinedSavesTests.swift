@@ -195,7 +195,7 @@ import Testing
                 try save(["a"])
                 Thread.detachNewThread {
                     do {
-                        try PrivateQueueContext(coordinator: coordinator).performAndWait {
+                        try QueueConfinedContext(coordinator: coordinator).performAndWait {
                             let book = try $0.insertObject(entityName: "Book")
                             book["title"] = "meanwhile"
                             let cover = try $0.insertObject(entityName: "Cover")

@@ -80,7 +80,7 @@ import Testing
     /// Folders of `Quire` in dependency order, with types that only they and those below may name.
     private static let order: [(folder: String, types: [String])] = [
         ("Coordinator/", ["PersistentStoreCoordinator", "ObjectSource"]),
-        ("Graph/", ["ManagedObjectContext", "ManagedObject", "ConfinedContext"]),
+        ("Graph/", ["ManagedObjectContext", "ManagedObject", "QueueConfinedContext"]),
         ("Results/", ["FetchedResultsController", "FetchedResultsSnapshot"]),
         ("Container/", ["PersistentContainer"]),
     ]

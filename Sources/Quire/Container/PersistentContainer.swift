@@ -116,8 +116,8 @@ open class PersistentContainer {
     public nonisolated var saves: AsyncStream<ObjectIDChanges> { persistentStoreCoordinator.saves }
 
     /// Creates a private-queue context that saves to the stores. A subclass may override it to set contexts up.
-    open nonisolated func newBackgroundContext() -> PrivateQueueContext {
-        PrivateQueueContext(coordinator: persistentStoreCoordinator)
+    open nonisolated func newBackgroundContext() -> QueueConfinedContext {
+        QueueConfinedContext(coordinator: persistentStoreCoordinator)
     }
 
     /// Runs a closure in a ``newBackgroundContext()``. A closure that does not throw needs no `try`.

@@ -7,7 +7,7 @@ import Quire
 @MainActor
 final class DocumentContexts {
     let coordinator: PersistentStoreCoordinator
-    let parent: PrivateQueueContext
+    let parent: QueueConfinedContext
     let context: ManagedObjectContext
     /// Called after every change.
     var changed: () -> Void = {}
@@ -22,7 +22,7 @@ final class DocumentContexts {
 
     init(_ coordinator: PersistentStoreCoordinator) {
         self.coordinator = coordinator
-        parent = PrivateQueueContext(coordinator: coordinator)
+        parent = QueueConfinedContext(coordinator: coordinator)
         parent.performAndWait { [parentChanges] parent in
             parent.isWriteBehindParent = true
             parent.automaticallyMergesChangesFromParent = true

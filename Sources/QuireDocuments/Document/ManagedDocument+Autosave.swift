@@ -194,9 +194,9 @@ extension ManagedDocument {
     /// Once the document was closed, or shows another package, saving the context is an error with code `invalidState`.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open.
-    public func newBackgroundContext() throws -> PrivateQueueContext {
+    public func newBackgroundContext() throws -> QueueConfinedContext {
         guard let openDocument else { throw notOpenError }
-        let context = PrivateQueueContext(parent: openDocument.parent)
+        let context = QueueConfinedContext(parent: openDocument.parent)
         context.performAndWait { $0.automaticallyMergesChangesFromParent = true }
         return context
     }

@@ -42,7 +42,7 @@ final class OpenDocument {
     }
 
     var coordinator: PersistentStoreCoordinator { contexts.coordinator }
-    var parent: PrivateQueueContext { contexts.parent }
+    var parent: QueueConfinedContext { contexts.parent }
     var context: ManagedObjectContext { contexts.context }
 
     // MARK: Changes

@@ -8,7 +8,7 @@ extension DocumentContexts {
     var store: any PersistentStore { coordinator.persistentStores[0] }
 
     /// Pushes the changes and runs a closure that writes those of the parent. What is changed meanwhile stays unsaved.
-    private func saving(_ write: (PrivateQueueContext) async throws -> Void) async throws {
+    private func saving(_ write: (QueueConfinedContext) async throws -> Void) async throws {
         try pushChanges()
         let token = takeChangeToken()
         do {

@@ -278,7 +278,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
         let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
         return try sibling.building {
             try FileSystem.building(path, as: temporary) {
-                let context = PrivateQueueContext(
+                let context = QueueConfinedContext(
                     coordinator: PersistentStoreCoordinator(store: store))
                 do {
                     try context.performAndWait {
@@ -329,7 +329,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
         _ path: String, _ layout: ResolvedModel, _ read: DocumentFile.Reader
     ) throws -> AtomicContents {
         let store = try InMemoryStore(layout: layout, options: AtomicStoreOptions())
-        let context = PrivateQueueContext(coordinator: PersistentStoreCoordinator(store: store))
+        let context = QueueConfinedContext(coordinator: PersistentStoreCoordinator(store: store))
         do {
             try context.performAndWait { context in
                 try read(URL(fileURLWithPath: path), context)

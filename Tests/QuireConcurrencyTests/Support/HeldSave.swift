@@ -10,7 +10,7 @@ final class HeldSave: Sendable {
     private let result = Lock<(hasEnded: Bool, error: (any Error)?)>((false, nil))
 
     init(
-        _ context: PrivateQueueContext,
+        _ context: QueueConfinedContext,
         _ save: @escaping @Sendable (ManagedObjectContext, () -> Void) throws -> Void
     ) {
         DispatchQueue.global().async { [self] in

@@ -24,12 +24,12 @@ import Testing
         return document
     }
 
-    private func background(_ document: ManagedDocument) throws -> PrivateQueueContext {
-        PrivateQueueContext(parent: try #require(document.managedObjectContext.parent))
+    private func background(_ document: ManagedDocument) throws -> QueueConfinedContext {
+        QueueConfinedContext(parent: try #require(document.managedObjectContext.parent))
     }
 
     /// Inserts a note and saves.
-    private func add(_ title: String, in context: PrivateQueueContext) async throws {
+    private func add(_ title: String, in context: QueueConfinedContext) async throws {
         try await context.perform { context in
             let note = try context.insertObject(entityName: "Note")
             note["title"] = title
@@ -39,7 +39,7 @@ import Testing
 
     /// Sets a title of the note of another, and saves.
     private func rename(
-        _ old: String, to new: String, in context: PrivateQueueContext
+        _ old: String, to new: String, in context: QueueConfinedContext
     ) async throws {
         try await context.perform { context in
             let request = FetchRequest(
@@ -341,7 +341,7 @@ import Testing
         let list = try controller(document)
         let held = try #require(list.fetchedObjects?.first)
         #expect(held["title", as: String.self] == "a")
-        let background = PrivateQueueContext(coordinator: document.persistentStoreCoordinator)
+        let background = QueueConfinedContext(coordinator: document.persistentStoreCoordinator)
         try await rename("a", to: "renamed", in: background)
         try await add("new", in: background)
         try await merge(into: document)
@@ -358,7 +358,7 @@ import Testing
         let note = try #require(
             try document.managedObjectContext.fetch(FetchRequest("Note")).first)
         #expect(note["title", as: String.self] == "a")
-        let background = PrivateQueueContext(coordinator: document.persistentStoreCoordinator)
+        let background = QueueConfinedContext(coordinator: document.persistentStoreCoordinator)
         for number in 0..<10 {
             let title = try #require(note["title", as: String.self])
             try await rename(title, to: "from the store \(number)", in: background)

@@ -44,7 +44,8 @@ import Testing
         let parent = try #require(context.parent)
         for result in [inserted, deleted] {
             ManagedObjectContext.mergeChanges(
-                fromRemoteContextSave: result.changes, into: [parent, MainQueueContext(context)])
+                fromRemoteContextSave: result.changes,
+                into: [parent, QueueConfinedContext(context)])
         }
         #expect(document.hasUnsavedChanges)
         #expect(try document.titles() == ["batch", "first, edited", "unsaved"])

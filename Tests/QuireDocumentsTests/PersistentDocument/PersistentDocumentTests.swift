@@ -173,7 +173,7 @@ import Testing
         let document = try await make(format)
         try document.add("Cleo")
         try document.managedObjectContext.save()
-        let background = PrivateQueueContext(parent: document.managedObjectContext)
+        let background = QueueConfinedContext(parent: document.managedObjectContext)
         try await background.perform { context in
             try context.insertObject(entityName: "Person")["name"] = "Dora"
             try context.save()

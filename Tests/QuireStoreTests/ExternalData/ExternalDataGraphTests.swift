@@ -116,7 +116,7 @@ import Testing
 
     @Test @MainActor func parentsCarryValuesUnread() async throws {
         let fixture = try Fixture()
-        let parent = PrivateQueueContext(coordinator: fixture.coordinator)
+        let parent = QueueConfinedContext(coordinator: fixture.coordinator)
         let context = ManagedObjectContext.mainQueue(parent: parent)
         let cover = try fixture.cover(context)
         try await cover.setExternalData(contentsOf: fixture.file(bytes), forKey: "image")

@@ -193,7 +193,7 @@ import Testing
         let data = try await fixture.coordinator.makeExternalData(
             contentsOf: path, forEntity: "Cover")
         #expect(try data.file?.folder == fixture.store.externalData.folder)
-        let context = PrivateQueueContext(coordinator: fixture.coordinator)
+        let context = QueueConfinedContext(coordinator: fixture.coordinator)
         try await context.perform { context in
             let cover = try context.insertObject(entityName: "Cover")
             try cover.setExternalData(data, forKey: "image")
@@ -215,7 +215,7 @@ import Testing
             let before = try residentSize()
             let data = try await fixture.coordinator.makeExternalData(
                 from: Pieces(count: megabytes, piece: piece))
-            let context = PrivateQueueContext(coordinator: fixture.coordinator)
+            let context = QueueConfinedContext(coordinator: fixture.coordinator)
             try await context.perform { context in
                 let cover = try context.insertObject(entityName: "Cover")
                 try cover.setExternalData(data, forKey: "image")

@@ -452,7 +452,7 @@ import Testing
 
     @Test func childrenAndBackgroundContextsSeeAllStores() async throws {
         let (_, stores) = try fill(6)
-        let background = PrivateQueueContext(coordinator: coordinator)
+        let background = QueueConfinedContext(coordinator: coordinator)
         let child = ManagedObjectContext.mainQueue(parent: background)
         #expect(try child.fetch(FetchRequest("Note")).count == 6)
         let note = try insert("Note", ["text": "child"], child)

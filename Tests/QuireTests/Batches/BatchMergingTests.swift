@@ -26,7 +26,7 @@ import Testing
 
     private func merge(_ result: BatchResult, into contexts: ManagedObjectContext...) {
         ManagedObjectContext.mergeChanges(
-            fromRemoteContextSave: result.changes, into: contexts.map { MainQueueContext($0) })
+            fromRemoteContextSave: result.changes, into: contexts.map { QueueConfinedContext($0) })
     }
 
     private func update(_ year: AttributeValue, where format: String? = nil) throws -> BatchResult {
@@ -115,7 +115,7 @@ import Testing
         let changes = try second.execute(request).changes
         if isStatic {
             ManagedObjectContext.mergeChanges(
-                fromRemoteContextSave: changes, into: [MainQueueContext(first)])
+                fromRemoteContextSave: changes, into: [QueueConfinedContext(first)])
         } else {
             first.mergeChanges(from: changes)
         }
@@ -134,7 +134,7 @@ import Testing
         let changes = try second.execute(request).changes
         if isStatic {
             ManagedObjectContext.mergeChanges(
-                fromRemoteContextSave: changes, into: [MainQueueContext(first)])
+                fromRemoteContextSave: changes, into: [QueueConfinedContext(first)])
         } else {
             first.mergeChanges(from: changes)
         }
@@ -170,7 +170,7 @@ import Testing
     }
 
     @Test func requestOfAChildGoesToTheStore() throws {
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let unsaved = try child.insertObject(entityName: "Book")
         unsaved["title"] = "unsaved"

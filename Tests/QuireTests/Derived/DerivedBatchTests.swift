@@ -48,7 +48,7 @@ import Testing
         let changes = try context.execute(other).changes
         #expect(changes.refreshed.count == books.count)
         ManagedObjectContext.mergeChanges(
-            fromRemoteContextSave: changes, into: [MainQueueContext(context)])
+            fromRemoteContextSave: changes, into: [QueueConfinedContext(context)])
         #expect(Set(books.map { $0["authorUpper", as: String.self] }) == ["ZOË"])
         try DerivedWorld.check(context)
     }
@@ -65,7 +65,7 @@ import Testing
         let changes = try context.execute(request).changes
         #expect(changes.deleted.count == 3)
         ManagedObjectContext.mergeChanges(
-            fromRemoteContextSave: changes, into: [MainQueueContext(context)])
+            fromRemoteContextSave: changes, into: [QueueConfinedContext(context)])
         #expect(author["bookCount", as: Int64.self] == 1)
         #expect(author["income", as: AttributeValue.self] == .decimal(Decimal(4) / 10))
         try DerivedWorld.check(stack.mainContext())

@@ -101,7 +101,7 @@ import Testing
         let books = Array(try context.fetch(byTitle))
         _ = books.map { $0["year"] }
         books[1]["isbn"] = "mine"
-        let other = PrivateQueueContext(coordinator: stack.coordinator)
+        let other = QueueConfinedContext(coordinator: stack.coordinator)
         try other.performAndWait { other in
             for book in try other.fetch(byTitle) { book["year"] = 2000 }
             try other.save()

@@ -43,7 +43,7 @@ import Testing
         let coordinator = PersistentStoreCoordinator(
             store: try SQLiteStore.open(at: path, model: FixtureModels.library))
         defer { try? coordinator.close() }
-        let parent = PrivateQueueContext(coordinator: coordinator)
+        let parent = QueueConfinedContext(coordinator: coordinator)
         parent.performAndWait { $0.isWriteBehindParent = true }
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let book = try child.insertObject(entityName: "Book")
@@ -69,7 +69,7 @@ import Testing
             let context =
                 edit % 2 == 0
                 ? ManagedObjectContext.mainQueue(coordinator: coordinator)
-                : .mainQueue(parent: PrivateQueueContext(coordinator: coordinator))
+                : .mainQueue(parent: QueueConfinedContext(coordinator: coordinator))
             var edits = RandomEdits(random: random, context: context)
             try edits.run()
             random = edits.random

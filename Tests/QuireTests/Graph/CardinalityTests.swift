@@ -311,7 +311,7 @@ import Testing
 
     @Test func aParentsUnsavedObjectMayBeReferred() throws {
         let stack = try TestStack()
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let id = try parent.performAndWait { parent in
             let author = try parent.insertObject(entityName: "Author")
             author["name"] = "A"

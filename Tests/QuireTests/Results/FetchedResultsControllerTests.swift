@@ -383,7 +383,7 @@ import Testing
 
     @Test func privateQueuesHaveControllersToo() throws {
         try stack.fill(books: 10)
-        let context = PrivateQueueContext(coordinator: stack.coordinator)
+        let context = QueueConfinedContext(coordinator: stack.coordinator)
         let counts = try context.performAndWait { context in
             let controller = FetchedResultsController<ManagedObject>(
                 fetchRequest: FetchRequest("Book", sortOrderings: [SortOrdering("title")]),

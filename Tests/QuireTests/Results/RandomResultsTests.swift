@@ -220,7 +220,7 @@ import Testing
                 var changes = try writer.saveChanges()
                 changes.updated.removeAll(where: untold.contains)
                 ManagedObjectContext.mergeChanges(
-                    fromRemoteContextSave: changes, into: [MainQueueContext(context)])
+                    fromRemoteContextSave: changes, into: [QueueConfinedContext(context)])
                 return "remote"
             }
         }
@@ -236,7 +236,7 @@ import Testing
             if Bool.random(using: &random) {
                 let parents = context.parent.map { [$0] } ?? []
                 ManagedObjectContext.mergeChanges(
-                    fromRemoteContextSave: changes, into: parents + [MainQueueContext(context)])
+                    fromRemoteContextSave: changes, into: parents + [QueueConfinedContext(context)])
             } else {
                 context.parent?.performAndWait { $0.mergeChanges(from: changes) }
                 context.mergeChanges(from: changes)

@@ -22,7 +22,7 @@ import Testing
     private func make(_ name: String, _ model: ManagedObjectModel = Self.model) throws -> String {
         let path = folder.path(name)
         let store = try SQLiteStore.create(at: path, model: model)
-        let context = PrivateQueueContext(
+        let context = QueueConfinedContext(
             coordinator: PersistentStoreCoordinator(store: store))
         try context.performAndWait {
             try $0.insertObject(entityName: "Place")["name"] = name

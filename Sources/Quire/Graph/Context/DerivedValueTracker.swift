@@ -119,7 +119,7 @@ struct DerivedValueTracker {
     let stale: StaleDerivedValues
 
     /// - Returns: `nil` if nothing in the model is derived.
-    init?(layout: ResolvedModel, parent: ConfinedContext?) {
+    init?(layout: ResolvedModel, parent: QueueConfinedContext?) {
         if layout.derivations.isEmpty { return nil }
         derivations = layout.derivations
         stale = StaleDerivedValues(

@@ -71,7 +71,7 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in the identifiers and in the registered objects of the contexts.
     public static func mergeChanges(
-        fromRemoteContextSave changes: ObjectIDChanges, into contexts: [ConfinedContext]
+        fromRemoteContextSave changes: ObjectIDChanges, into contexts: [QueueConfinedContext]
     ) {
         for context in contexts {
             context.performAndWait { $0.mergeChanges(from: changes) }

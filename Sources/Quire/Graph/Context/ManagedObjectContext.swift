@@ -7,7 +7,7 @@ internal import Synchronization
 ///
 /// A context has one object per identifier. It is used on one queue only, and so are its objects: a main-queue
 /// context on the main queue (the main actor), a private-queue context within the closures given to
-/// ``ConfinedContext/perform(schedule:_:)`` and ``ConfinedContext/performAndWait(_:)``. The compiler checks what
+/// ``QueueConfinedContext/perform(schedule:_:)`` and ``QueueConfinedContext/performAndWait(_:)``. The compiler checks what
 /// it can; in debug builds, and in release builds if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
 /// on a wrong queue traps.
 ///
@@ -43,7 +43,7 @@ public final class ManagedObjectContext {
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
     /// The parent context; `nil` if the context reads from the stores.
-    public let parent: ConfinedContext?
+    public let parent: QueueConfinedContext?
     /// The coordinator of the context, or of its root context.
     public let persistentStoreCoordinator: PersistentStoreCoordinator
     /// A name for debugging.
@@ -171,7 +171,7 @@ public final class ManagedObjectContext {
     private static let logger = Logger(label: "quire.context")
 
     init(
-        concurrencyType: ConcurrencyType, source: any ObjectSource, parent: ConfinedContext?,
+        concurrencyType: ConcurrencyType, source: any ObjectSource, parent: QueueConfinedContext?,
         coordinator: PersistentStoreCoordinator, queueMarker: QueueMarker
     ) {
         persistentStoreCoordinator = coordinator
@@ -201,7 +201,7 @@ public final class ManagedObjectContext {
     ///
     /// Unsaved changes of a released child never reach its parent.
     @MainActor
-    public static func mainQueue(parent: ConfinedContext) -> ManagedObjectContext {
+    public static func mainQueue(parent: QueueConfinedContext) -> ManagedObjectContext {
         ManagedObjectContext(
             concurrencyType: .mainQueue, source: parent, parent: parent,
             coordinator: parent.coordinator, queueMarker: .main)
@@ -210,7 +210,7 @@ public final class ManagedObjectContext {
     /// Creates a main-queue scratch pad: a child of another main-queue context.
     @MainActor
     public static func mainQueue(parent: ManagedObjectContext) -> ManagedObjectContext {
-        mainQueue(parent: MainQueueContext(parent))
+        mainQueue(parent: QueueConfinedContext(parent))
     }
 
     deinit {
@@ -493,5 +493,7 @@ public final class ManagedObjectContext {
     }
 }
 
-@available(*, unavailable, message: "A context is used on its queue; share its ConfinedContext.")
+@available(
+    *, unavailable, message: "A context is used on its queue; share its QueueConfinedContext."
+)
 extension ManagedObjectContext: Sendable {}

@@ -305,7 +305,7 @@ extension ManagedObjectContext {
     public var saves: AsyncStream<ObjectIDChanges> { saveBroadcast.stream() }
 }
 
-extension ConfinedContext {
+extension QueueConfinedContext {
     /// The changes of the context's objects; see ``ManagedObjectContext/changes``. May be called anywhere.
     public var changes: AsyncStream<ObjectIDChanges> { changeBroadcast.stream() }
 

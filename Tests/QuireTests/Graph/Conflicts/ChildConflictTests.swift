@@ -5,7 +5,7 @@ import Testing
 /// What happens when two children of one parent, or a child and its parent, edit the same objects.
 @MainActor @Suite struct ChildConflictTests {
     let stack: TestStack
-    let parent: PrivateQueueContext
+    let parent: QueueConfinedContext
     let first: ManagedObjectContext
     let second: ManagedObjectContext
     /// Knows nothing until the end of a test.
@@ -13,7 +13,7 @@ import Testing
 
     init() throws {
         stack = try TestStack()
-        parent = PrivateQueueContext(coordinator: stack.coordinator)
+        parent = QueueConfinedContext(coordinator: stack.coordinator)
         first = .mainQueue(parent: parent)
         second = .mainQueue(parent: parent)
         fresh = stack.mainContext()

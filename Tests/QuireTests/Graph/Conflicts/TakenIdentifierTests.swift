@@ -51,7 +51,7 @@ import Testing
     @Test func childrenOfTwoProcessesSaveNewObjects() throws {
         let rivals = try Rivals(.storeBesideNested)
         let theirs = ManagedObjectContext.mainQueue(
-            parent: PrivateQueueContext(coordinator: rivals.other))
+            parent: QueueConfinedContext(coordinator: rivals.other))
         var ids: Set<ManagedObjectID> = []
         for _ in 0..<3 {
             for context in [rivals.here, theirs] {

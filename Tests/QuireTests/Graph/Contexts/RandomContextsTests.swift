@@ -13,7 +13,7 @@ import Testing
         let stack: TestStack
         /// From the topmost to the lowest. The middle one is on a private queue in some runs.
         let top: ManagedObjectContext
-        let middle: ConfinedContext
+        let middle: QueueConfinedContext
         var low: ManagedObjectContext
         let other: ManagedObjectContext
         /// What the levels' contexts see, and the store.
@@ -32,7 +32,7 @@ import Testing
             top = stack.mainContext()
             middle =
                 seed.isMultiple(of: 2)
-                ? PrivateQueueContext(parent: top) : MainQueueContext(.mainQueue(parent: top))
+                ? QueueConfinedContext(parent: top) : QueueConfinedContext(.mainQueue(parent: top))
             low = .mainQueue(parent: middle)
             other = stack.mainContext()
             random = SeededRandom(seed: seed)
@@ -110,7 +110,7 @@ import Testing
                 (seenByTop, seenByMiddle, seenByLow) = (stored, stored, stored)
                 ManagedObjectContext.mergeChanges(
                     fromRemoteContextSave: changes,
-                    into: [MainQueueContext(top), middle, MainQueueContext(low)])
+                    into: [QueueConfinedContext(top), middle, QueueConfinedContext(low)])
                 #expect(!top.hasChanges)
                 #expect(!low.hasChanges)
             case 14:

@@ -10,7 +10,7 @@ import Testing
 
     /// What is in a store: values and relationships by the numbers that objects have.
     private static func dump(_ coordinator: PersistentStoreCoordinator) throws -> [String] {
-        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+        try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
             var lines: [String] = []
             for root in ["A", "B"] {
                 for object in try context.fetch(FetchRequest(root)) {
@@ -47,7 +47,7 @@ import Testing
         for round in 0..<Self.rounds {
             let seed = random.next()
             let stack = try TestStack(model)
-            let owner = PrivateQueueContext(coordinator: stack.coordinator)
+            let owner = QueueConfinedContext(coordinator: stack.coordinator)
             let comment: Comment = "round \(round), QUIRE_SEED=\(SeededRandom.baseSeed)"
             var (saves, edits) = (0, 0)
             let draft: ObjectDraft = try owner.performAndWait { context in
@@ -74,8 +74,8 @@ import Testing
             let other = PersistentStoreCoordinator(store: try SQLiteStore.open(at: copy))
             defer { try? other.close() }
             let isNested = round % 2 == 1
-            let parent = PrivateQueueContext(coordinator: other)
-            let target = isNested ? PrivateQueueContext(parent: parent) : parent
+            let parent = QueueConfinedContext(coordinator: other)
+            let target = isNested ? QueueConfinedContext(parent: parent) : parent
             let applied = try target.performAndWait { context in
                 if round % 3 == 0 { context.undoManager = UndoManager() }
                 let omissions = try context.apply(ObjectDraft(decoding: bytes))

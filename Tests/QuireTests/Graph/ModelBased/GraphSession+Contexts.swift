@@ -42,7 +42,7 @@ extension GraphSession {
     func child(depth: Int = 1) throws {
         context.processPendingChanges()
         note("child {")
-        let childOwner = PrivateQueueContext(parent: owner)
+        let childOwner = QueueConfinedContext(parent: owner)
         // What a child looks at has a permanent identifier.
         _ = try childOwner.performAndWait { try $0.count(for: FetchRequest("A")) }
         for (number, id) in ids where id.isTemporary {
@@ -146,7 +146,7 @@ extension GraphSession {
 
     /// A child that holds all that it has read.
     private func staleChild() throws -> StaleChild {
-        let childOwner = PrivateQueueContext(parent: owner)
+        let childOwner = QueueConfinedContext(parent: owner)
         _ = try childOwner.performAndWait { try $0.count(for: FetchRequest("A")) }
         for (number, id) in ids where id.isTemporary {
             ids[number] = context.object(with: id).objectID

@@ -9,7 +9,7 @@ import Testing
 /// It is used within a closure given to its context's owner, on that context's queue.
 final class GraphSession {
     let model = ReferenceModel.shared
-    let owner: ConfinedContext
+    let owner: QueueConfinedContext
     let context: ManagedObjectContext
     /// What the context should hold now.
     var graph: ReferenceGraph
@@ -33,7 +33,7 @@ final class GraphSession {
     private(set) var trace: [String] = []
 
     init(
-        _ owner: ConfinedContext, _ context: ManagedObjectContext, _ graph: ReferenceGraph,
+        _ owner: QueueConfinedContext, _ context: ManagedObjectContext, _ graph: ReferenceGraph,
         ids: [Int: ManagedObjectID], last: Int, random: SeededRandom, usesUndo: Bool = true
     ) {
         self.owner = owner

@@ -40,8 +40,8 @@ import Testing
         func sequence(_ arrangement: Arrangement) throws {
             let base =
                 arrangement == .inDocument
-                ? stack.documentParent() : PrivateQueueContext(coordinator: stack.coordinator)
-            let owner = arrangement == .direct ? base : PrivateQueueContext(parent: base)
+                ? stack.documentParent() : QueueConfinedContext(coordinator: stack.coordinator)
+            let owner = arrangement == .direct ? base : QueueConfinedContext(parent: base)
             owner.performAndWait { context in
                 let session = session(owner, context)
                 do {
@@ -66,7 +66,7 @@ import Testing
         }
 
         private func session(
-            _ owner: ConfinedContext, _ context: ManagedObjectContext
+            _ owner: QueueConfinedContext, _ context: ManagedObjectContext
         ) -> GraphSession {
             GraphSession(
                 owner, context, stored, ids: ids.filter { stored.nodes[$0.key] != nil },
@@ -118,7 +118,7 @@ import Testing
                 }
             }
             stored = session.graph.stored(session.model)
-            try PrivateQueueContext(coordinator: stack.coordinator).performAndWait { fresh in
+            try QueueConfinedContext(coordinator: stack.coordinator).performAndWait { fresh in
                 let seen = try session.seen(in: fresh, stored.numbers)
                 if seen != stored.canonical {
                     session.fail(
@@ -131,14 +131,14 @@ import Testing
         }
 
         private func merge(_ session: GraphSession, _ arrangement: Arrangement) throws {
-            let other = PrivateQueueContext(coordinator: stack.coordinator)
+            let other = QueueConfinedContext(coordinator: stack.coordinator)
             learn(from: session)
             let isSaved = try other.performAndWait { try session.merge(self.session(other, $0)) }
             if isSaved { try check(session) } else { stored = session.graph }
         }
 
         private func mergeTakenBack(_ session: GraphSession) throws {
-            let other = PrivateQueueContext(coordinator: stack.coordinator)
+            let other = QueueConfinedContext(coordinator: stack.coordinator)
             learn(from: session)
             let isSaved = try other.performAndWait {
                 try session.mergeTakenBack(self.session(other, $0))
@@ -154,14 +154,14 @@ import Testing
         ]
 
         private func conflict(_ session: GraphSession) throws {
-            let other = PrivateQueueContext(coordinator: rival)
+            let other = QueueConfinedContext(coordinator: rival)
             learn(from: session)
             let (policy, name) = Self.policies.randomElement(using: &random) ?? (.error, "error")
             try other.performAndWait { context in
                 // What another stack has saved meanwhile, coordinators do not know.
                 context.stalenessInterval = 0
                 let rival = self.session(other, context)
-                let fresh = PrivateQueueContext(coordinator: stack.coordinator)
+                let fresh = QueueConfinedContext(coordinator: stack.coordinator)
                 try fresh.performAndWait { fresh in
                     fresh.stalenessInterval = 0
                     try session.conflict(with: rival, policy: policy, name: name, store: fresh)

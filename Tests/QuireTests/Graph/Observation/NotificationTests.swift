@@ -266,7 +266,7 @@ private final class NotificationLog: @unchecked Sendable {
             childLog.stop()
         }
         let id = emma.objectID
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         var changes = context.changes.makeAsyncIterator()
         try await background.perform { context in
             context.object(with: id)["title"] = "Changed"
@@ -276,7 +276,7 @@ private final class NotificationLog: @unchecked Sendable {
         #expect(log.take() == ["change ^Changed", "mergeIDs ~Book/p1"])
         ManagedObjectContext.mergeChanges(
             fromRemoteContextSave: ObjectIDChanges(updated: [id]),
-            into: [MainQueueContext(context), MainQueueContext(child)])
+            into: [QueueConfinedContext(context), QueueConfinedContext(child)])
         #expect(log.take() == ["change ^Changed", "mergeIDs ~Book/p1"])
         #expect(childLog.take() == ["change ^Changed", "mergeIDs ~Book/p1"])
         context.mergeChanges(from: ObjectIDChanges())
@@ -312,7 +312,7 @@ private final class NotificationLog: @unchecked Sendable {
     }
 
     @Test func aChildsSaveIsAnEventOfItsParentOnItsQueue() throws {
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let emma = try book("Emma", child)
         try child.save()
@@ -369,7 +369,7 @@ private final class NotificationLog: @unchecked Sendable {
     }
 
     @Test func whatAnObserverChangesOnAPrivateQueueIsANewEvent() async throws {
-        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let background = QueueConfinedContext(coordinator: stack.coordinator)
         var changes = background.changes.makeAsyncIterator()
         let log = try background.performAndWait { context in
             let log = NotificationLog(context)
@@ -450,7 +450,7 @@ private final class NotificationLog: @unchecked Sendable {
             processExitsWith: .failure, observing: [\.standardErrorContent]
         ) {
             let stack = try TestStack()
-            let background = PrivateQueueContext(coordinator: stack.coordinator)
+            let background = QueueConfinedContext(coordinator: stack.coordinator)
             try background.performAndWait { context in
                 nonisolated(unsafe) let context = context
                 let token = NotificationCenter.default.addObserver(

@@ -130,7 +130,7 @@ import Testing
         let title = Watch { _ = emma["title", as: String.self] }
         let year = Watch { _ = emma["year", as: Int64.self] }
         let id = emma.objectID
-        try await PrivateQueueContext(coordinator: stack.coordinator).perform { context in
+        try await QueueConfinedContext(coordinator: stack.coordinator).perform { context in
             context.object(with: id)["title"] = "Changed"
             try context.save()
         }
@@ -188,7 +188,7 @@ import Testing
         try other.save()
         ManagedObjectContext.mergeChanges(
             fromRemoteContextSave: ObjectIDChanges(inserted: [emma.objectID]),
-            into: [MainQueueContext(context)])
+            into: [QueueConfinedContext(context)])
         #expect(books.sawChange && name.sawNothing)
     }
 

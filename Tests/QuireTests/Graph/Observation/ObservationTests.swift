@@ -321,7 +321,7 @@ import Testing
     }
 
     @Test func aChildsSaveIsSeenInItsParent() throws {
-        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let parent = QueueConfinedContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let emma = try book("Emma", child)
         let author = try child.insertObject(entityName: "Author")

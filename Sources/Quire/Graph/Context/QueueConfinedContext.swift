@@ -19,12 +19,7 @@ internal import Dispatch
 /// from any queue that no other such call waits for: also a parent's queue for a child, whose requests to that parent are then
 /// executed at once, in place of the waiting queue. Two queues that wait for each other by other means deadlock: semaphores,
 /// groups, `DispatchQueue.sync`.
-///
-/// There are two kinds: ``PrivateQueueContext`` and ``MainQueueContext``.
-public class ConfinedContext: @unchecked Sendable {
-    // Unchecked because classes with subclasses cannot be checked: all that is stored is constant, subclasses
-    // store nothing, and `context` is only used on the queue, which the functions here see to.
-
+public final class QueueConfinedContext: Sendable {
     /// When ``perform(schedule:_:)`` runs its closure.
     public enum ScheduledTaskType: Sendable {
         /// Runs at once if the caller is on the context's queue already, else enqueues.
@@ -43,14 +38,64 @@ public class ConfinedContext: @unchecked Sendable {
     let dirtyDerivationSources: DirtyDerivationSources?
     /// The buffered saves of the children of a document's context.
     let writeBehindBuffer: WriteBehindBuffer
+    /// Unchecked because it is only used on the queue, which the functions here see to.
     fileprivate nonisolated(unsafe) let context: ManagedObjectContext
     private let confinement: Confinement
 
-    fileprivate init(
-        _ context: ManagedObjectContext, coordinator: PersistentStoreCoordinator
+    /// Creates a context on a private queue that saves to a coordinator's stores.
+    public convenience init(coordinator: PersistentStoreCoordinator) {
+        self.init(source: coordinator, parent: nil, coordinator: coordinator)
+    }
+
+    /// Creates a context on a private queue that reads from another context, including its unsaved changes, and saves to it.
+    /// Unsaved changes of a released child never reach its parent.
+    public convenience init(parent: QueueConfinedContext) {
+        self.init(source: parent, parent: parent, coordinator: parent.coordinator)
+    }
+
+    /// Creates a context on a private queue that reads from a main-queue context, including its unsaved changes, and saves to
+    /// it.
+    ///
+    /// - Precondition: The parent is for the main queue.
+    @MainActor
+    public convenience init(parent: ManagedObjectContext) {
+        self.init(parent: QueueConfinedContext(parent))
+    }
+
+    /// Gives other queues access to a main-queue context.
+    ///
+    /// ```swift
+    /// let library = QueueConfinedContext(container.viewContext)
+    /// Task.detached {
+    ///     let count = try await library.perform { try $0.count(for: FetchRequest("Book")) }
+    /// }
+    /// ```
+    ///
+    /// Waiting for it from another queue needs a running main queue: it deadlocks if the program blocks its main thread.
+    ///
+    /// - Precondition: The context is for the main queue.
+    @MainActor
+    public convenience init(_ context: ManagedObjectContext) {
+        precondition(
+            context.concurrencyType == .mainQueue,
+            "The context has a queue of its own; use the QueueConfinedContext it belongs to.")
+        self.init(confining: context)
+    }
+
+    private convenience init(
+        source: any ObjectSource, parent: QueueConfinedContext?,
+        coordinator: PersistentStoreCoordinator
     ) {
+        self.init(
+            confining: ManagedObjectContext(
+                concurrencyType: .privateQueue, source: source, parent: parent,
+                coordinator: coordinator,
+                queueMarker: QueueMarker(marking: DispatchQueue(label: "quire.context"))))
+    }
+
+    private init(confining context: ManagedObjectContext) {
         self.context = context
-        self.coordinator = coordinator
+        coordinator = context.persistentStoreCoordinator
         marker = context.queueMarker
         saveObservers = context.saveObservers
         children = context.children
@@ -61,10 +106,17 @@ public class ConfinedContext: @unchecked Sendable {
         confinement = Confinement(executor: QueueExecutor(marker: context.queueMarker))
     }
 
+    deinit {
+        // Objects of a main-queue context are used on the main queue, so that is where it may end.
+        guard context.concurrencyType == .mainQueue, !marker.isCurrent else { return }
+        nonisolated(unsafe) let context = context
+        marker.queue.async { _ = context }
+    }
+
     /// Runs a closure on the context's queue; returns its result or rethrows its error.
     ///
     /// The user event ends with the closure. A closure that does not throw needs no `try`.
-    public final func perform<Result, Failure>(
+    public func perform<Result, Failure>(
         schedule: ScheduledTaskType = .immediate,
         _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
     ) async throws(Failure) -> sending Result {
@@ -76,7 +128,7 @@ public class ConfinedContext: @unchecked Sendable {
     ///
     /// May be called on the context's queue, where it runs the closure at once, within the present user event. On other queues
     /// the user event ends with the closure. A closure that does not throw needs no `try`.
-    public final func performAndWait<Result, Failure>(
+    public func performAndWait<Result, Failure>(
         _ body: (ManagedObjectContext) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         if marker.isCurrent { return try performHere(body) }
@@ -88,7 +140,7 @@ public class ConfinedContext: @unchecked Sendable {
 
     /// ``performAndWait(_:)`` for closures that do not use the context's objects: its children keep reading and saving
     /// meanwhile.
-    package final func performWithoutObjectsAndWait<Result, Failure>(
+    package func performWithoutObjectsAndWait<Result, Failure>(
         _ body: (ManagedObjectContext) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         if marker.isCurrent { return try body(context) }
@@ -97,13 +149,13 @@ public class ConfinedContext: @unchecked Sendable {
 
     /// ``perform(schedule:_:)`` for closures that do not use the context's objects: its children keep reading and saving
     /// meanwhile.
-    package final func performWithoutObjects<Result, Failure>(
+    package func performWithoutObjects<Result, Failure>(
         _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
     ) async throws(Failure) -> sending Result {
         try await confinement.run(context, usesObjects: false, body).get()
     }
 
-    private final func onQueue<Result, Failure>(
+    private func onQueue<Result, Failure>(
         _ body: (ManagedObjectContext) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         let box = ResultBox<Result, Failure>()
@@ -119,7 +171,7 @@ public class ConfinedContext: @unchecked Sendable {
         return try box.take()
     }
 
-    private final func performHere<Result, Failure>(
+    private func performHere<Result, Failure>(
         _ body: (ManagedObjectContext) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         context.takePendingChanges()
@@ -169,75 +221,6 @@ public class ConfinedContext: @unchecked Sendable {
     }
 }
 
-/// A context on a private queue.
-///
-/// ```swift
-/// let background = PrivateQueueContext(coordinator: coordinator)
-/// try await background.perform { context in
-///     let book = try context.insertObject(entityName: "Book")
-///     book["title"] = "Emma"
-///     try context.save()
-/// }
-/// ```
-public final class PrivateQueueContext: ConfinedContext, @unchecked Sendable {
-    /// Creates a context that saves to a coordinator's stores.
-    public init(coordinator: PersistentStoreCoordinator) {
-        super.init(
-            ManagedObjectContext(
-                concurrencyType: .privateQueue, source: coordinator, parent: nil,
-                coordinator: coordinator,
-                queueMarker: QueueMarker(marking: DispatchQueue(label: "quire.context"))),
-            coordinator: coordinator)
-    }
-
-    /// Creates a context that reads from another context, including its unsaved changes, and saves to it. Unsaved changes of a
-    /// released child never reach its parent.
-    public init(parent: ConfinedContext) {
-        super.init(
-            ManagedObjectContext(
-                concurrencyType: .privateQueue, source: parent, parent: parent,
-                coordinator: parent.coordinator,
-                queueMarker: QueueMarker(marking: DispatchQueue(label: "quire.context"))),
-            coordinator: parent.coordinator)
-    }
-
-    /// Creates a context that reads from a main-queue context and saves to it.
-    @MainActor
-    public convenience init(parent: ManagedObjectContext) {
-        self.init(parent: MainQueueContext(parent))
-    }
-}
-
-/// Access to a main-queue context from other queues.
-///
-/// ```swift
-/// let library = MainQueueContext(container.viewContext)
-/// Task.detached {
-///     let count = try await library.perform { try $0.count(for: FetchRequest("Book")) }
-/// }
-/// ```
-///
-/// Waiting for it from another queue needs a running main queue: it deadlocks if the program blocks its main thread.
-public final class MainQueueContext: ConfinedContext, @unchecked Sendable {
-    /// Wraps a main-queue context.
-    ///
-    /// - Precondition: The context is for the main queue.
-    @MainActor
-    public init(_ context: ManagedObjectContext) {
-        precondition(
-            context.concurrencyType == .mainQueue,
-            "The context has a queue of its own; use the PrivateQueueContext it belongs to.")
-        super.init(context, coordinator: context.persistentStoreCoordinator)
-    }
-
-    deinit {
-        // Objects of the context are used on the main queue, so that is where it may end.
-        if marker.isCurrent { return }
-        nonisolated(unsafe) let context = context
-        marker.queue.async { _ = context }
-    }
-}
-
 /// Runs an actor's jobs on a dispatch queue.
 private final class QueueExecutor: SerialExecutor {
     private let marker: QueueMarker
@@ -261,7 +244,7 @@ private final class QueueExecutor: SerialExecutor {
 /// A context as its children's source.
 ///
 /// Children read buffered values on their own threads, or else the context's objects on its queue; see ``WriteBehindBuffer``.
-extension ConfinedContext: ObjectSource {
+extension QueueConfinedContext: ObjectSource {
     var layout: ResolvedModel { coordinator.layout }
     var storeIdentity: StoreIdentity { coordinator.storeIdentity }
     var temporaryIdentity: StoreIdentity { coordinator.temporaryIdentity }
