@@ -2,7 +2,8 @@ public import QuireSystem
 
 /// Describes a kind of object: its properties, superentity and constraints.
 ///
-/// ``properties`` are the entity's own; ``ManagedObjectModel/layout()`` resolves those it inherits.
+/// ``properties`` are the entity's own, ``inheritedProperties`` those of its superentities, for entities that a model or an object
+/// has given.
 public struct EntityDescription: Sendable, Hashable {
     /// The entity's name, unique in its model.
     public var name: String
@@ -22,6 +23,15 @@ public struct EntityDescription: Sendable, Hashable {
         set { leftOut.names = newValue }
     }
     private var leftOut = LeftOutNames()
+    /// The properties of its superentities, the topmost first.
+    ///
+    /// ``ManagedObjectModel/entity(named:)``, ``ManagedObjectModel/entitiesByName`` and an object's entity have them; a
+    /// description that you make has none. Ignored when models are compared.
+    public internal(set) var inheritedProperties: [PropertyDescription] {
+        get { inherited.properties }
+        set { inherited.properties = newValue }
+    }
+    private var inherited = InheritedProperties()
     /// Whether only its sub-entities have objects.
     public var isAbstract = false
     /// The name of the entity whose properties it inherits.
@@ -60,6 +70,14 @@ public struct EntityDescription: Sendable, Hashable {
         func hash(into hasher: inout Hasher) {}
     }
 
+    private struct InheritedProperties: Sendable, Hashable {
+        var properties: [PropertyDescription] = []
+
+        static func == (left: Self, right: Self) -> Bool { true }
+
+        func hash(into hasher: inout Hasher) {}
+    }
+
     private struct LeftOutNames: Sendable, Hashable {
         var names: Set<String> = []
 
@@ -80,14 +98,23 @@ public struct EntityDescription: Sendable, Hashable {
         }
     }
 
-    /// The attributes by their names, without inherited ones.
-    public var attributesByName: [String: AttributeDescription] {
-        Dictionary(attributes.map { ($0.name, $0) }) { first, _ in first }
+    /// All properties by their names, with inherited ones.
+    public var propertiesByName: [String: PropertyDescription] {
+        Dictionary((inheritedProperties + properties).map { ($0.name, $0) }) { $1 }
     }
 
-    /// The relationships by their names, without inherited ones.
+    /// The attributes by their names, with inherited ones.
+    public var attributesByName: [String: AttributeDescription] {
+        propertiesByName.compactMapValues {
+            if case .attribute(let attribute) = $0 { attribute } else { nil }
+        }
+    }
+
+    /// The relationships by their names, with inherited ones.
     public var relationshipsByName: [String: RelationshipDescription] {
-        Dictionary(relationships.map { ($0.name, $0) }) { first, _ in first }
+        propertiesByName.compactMapValues {
+            if case .relationship(let relationship) = $0 { relationship } else { nil }
+        }
     }
 
     /// Its own property of a name.

@@ -51,9 +51,28 @@ public struct ManagedObjectModel: Sendable, Hashable {
         self.entities = entities
     }
 
-    /// The entity with a name. O(*n*) in entities; use ``layout()`` for repeated lookups.
+    /// The entity with a name, with its inherited properties. O(*n*) in entities.
     public func entity(named name: String) -> EntityDescription? {
-        entities.first { $0.name == name }
+        guard var entity = entities.first(where: { $0.name == name }) else { return nil }
+        var inherited: [PropertyDescription] = []
+        var names: Set = [name]
+        var superentityName = entity.superentityName
+        // Entities of a model that has not been validated may be their own superentities.
+        while let name = superentityName, names.insert(name).inserted,
+            let superentity = entities.first(where: { $0.name == name })
+        {
+            inherited.insert(contentsOf: superentity.properties, at: 0)
+            superentityName = superentity.superentityName
+        }
+        entity.inheritedProperties = inherited
+        return entity
+    }
+
+    /// The entities by their names, with their inherited properties.
+    public var entitiesByName: [String: EntityDescription] {
+        Dictionary(
+            entities.map(\.name).compactMap { name in entity(named: name).map { (name, $0) } }
+        ) { first, _ in first }
     }
 }
 

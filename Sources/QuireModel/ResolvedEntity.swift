@@ -21,7 +21,7 @@ public final class ResolvedEntity: Sendable {
     /// The entity's number, from 1: its position in a pre-order walk of all entities, siblings sorted by name ignoring case,
     /// as Core Data numbers them (`Z_ENT`).
     public let number: Int
-    /// The model's description, with the entity's own properties.
+    /// The model's description, with inherited properties.
     public let description: EntityDescription
     /// The entity's name.
     public var name: String { description.name }
@@ -79,6 +79,10 @@ public final class ResolvedEntity: Sendable {
         propertyNames: [String]
     ) {
         self.number = number
+        var description = description
+        if let inherited = superentity?.description {
+            description.inheritedProperties = inherited.inheritedProperties + inherited.properties
+        }
         self.description = description
         let objectClass = description.objectClass ?? superentity?.objectClass
         self.objectClass = objectClass

@@ -15,11 +15,11 @@ package struct StoredObject: QuerySubject {
     }
 
     package var objectID: ManagedObjectID { snapshot.objectID }
-    package var entity: ResolvedEntity { snapshot.entity }
+    package var resolvedEntity: ResolvedEntity { snapshot.entity }
     package var queryLayout: ResolvedModel { objects.layout }
 
     package func queryValue(forKey key: String) throws -> QueryValue {
-        switch entity.properties[key] {
+        switch resolvedEntity.properties[key] {
         // For external data only whether there is a value matters.
         case .attribute(let slot):
             if objects.derivesValues, let value = try derivedValue(at: slot) {
@@ -28,7 +28,7 @@ package struct StoredObject: QuerySubject {
             return .value(try snapshot.valueWithoutLoading(at: slot))
         case .composite: return .value(try composite(key))
         case .relationship(let index):
-            let relationship = entity.relationships[index]
+            let relationship = resolvedEntity.relationships[index]
             guard let slot = relationship.slot else {
                 return .objects(try objects.related(to: self, through: relationship))
             }
@@ -38,18 +38,18 @@ package struct StoredObject: QuerySubject {
             return .object(object)
         case .fetched, nil:
             throw QuireError(
-                .unknownKey, "\(entity.name) has no property “\(key)” that a query can use.",
-                subject: .init(entity: entity.name, property: key))
+                .unknownKey, "\(resolvedEntity.name) has no property “\(key)” that a query can use.",
+                subject: .init(entity: resolvedEntity.name, property: key))
         }
     }
 
     /// The value of a derived attribute, computed from the objects; `nil` if it is not derived, or is the time of a save.
     private func derivedValue(at slot: Int) throws -> AttributeValue? {
-        guard entity.slots[slot].isDerived,
-            let derivation = objects.layout.derivations.derivation(of: slot, in: entity)
+        guard resolvedEntity.slots[slot].isDerived,
+            let derivation = objects.layout.derivations.derivation(of: slot, in: resolvedEntity)
         else { return nil }
         func related(_ index: Int) throws -> [StoredObject] {
-            let relationship = entity.relationships[index]
+            let relationship = resolvedEntity.relationships[index]
             guard let slot = relationship.slot else {
                 return try objects.related(to: self, through: relationship)
             }
@@ -57,7 +57,7 @@ package struct StoredObject: QuerySubject {
             return try objects.object(for: id).map { [$0] } ?? []
         }
         return try derivation.value(
-            as: entity.storages[slot], count: { try related($0).count },
+            as: resolvedEntity.storages[slot], count: { try related($0).count },
             values: { index, slot in
                 try related(index).map { try $0.snapshot.valueWithoutLoading(at: slot) }
             },
@@ -70,7 +70,7 @@ package struct StoredObject: QuerySubject {
     /// The elements of a composite attribute that have values, by name.
     private func composite(_ name: String) throws -> AttributeValue {
         var elements: [String: AttributeValue] = [:]
-        for slot in entity.slots where slot.name.hasPrefix(name + ".") {
+        for slot in resolvedEntity.slots where slot.name.hasPrefix(name + ".") {
             let value = try snapshot.valueWithoutLoading(at: slot.index)
             let path = slot.name.dropFirst(name.count + 1).split(separator: ".").map(String.init)
             AttributeValue.set(value, at: path[...], of: &elements)

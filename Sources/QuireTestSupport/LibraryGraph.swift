@@ -117,7 +117,7 @@ public struct LibraryGraph: Equatable, Sendable {
                 title: book["title", as: String.self] ?? "",
                 author: book.object("author")?.objectID,
                 tags: Set(book.objectIDs("tags")))
-            if book.entity.slot(named: "authorName") != nil {
+            if book.resolvedEntity.slot(named: "authorName") != nil {
                 check(
                     book["authorName", as: String.self]
                         == book.object("author")?["name", as: String.self])
@@ -126,7 +126,7 @@ public struct LibraryGraph: Equatable, Sendable {
         for author in try context.fetch(FetchRequest("Author")) {
             all.append(author)
             seen.authors[author.objectID] = author["name", as: String.self]
-            if author.entity.slot(named: "bookCount") != nil {
+            if author.resolvedEntity.slot(named: "bookCount") != nil {
                 let books = ids { $0.author == author.objectID }
                 check(author["bookCount", as: Int64.self] == Int64(books.count))
             }

@@ -239,7 +239,7 @@ import Testing
             case .undo: leaked?.undo()
             case .registered: _ = leaked?.registeredObjects
             case .read: _ = book["title"]
-            case .readBySlot: _ = book.string(at: book.entity.slot(named: "title") ?? 0)
+            case .readBySlot: _ = book.string(at: book.resolvedEntity.slot(named: "title") ?? 0)
             case .relationship: _ = book.objects("tags")
             case .write: book["title"] = "x"
             case .fault: _ = book["title", as: String.self]

@@ -131,7 +131,7 @@ import Testing
         #expect(parent.writeBehindBuffer.isBuffering)
         try check()
         // Derived values are read from the store again, not computed.
-        #expect(!child.derived!.unsaved.containsAbove(author.entity))
+        #expect(!child.derived!.unsaved.containsAbove(author.resolvedEntity))
     }
 
     @Test func whatTheStoreHasAlreadyIsCountedOnce() throws {

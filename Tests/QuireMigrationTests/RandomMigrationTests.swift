@@ -208,9 +208,9 @@ import Testing
             }
         }
         for object in objects {
-            for relationship in object.entity.relationships {
+            for relationship in object.resolvedEntity.relationships {
                 let subtree = layout.destination(of: relationship).subtree
-                let targets = objects.filter { subtree.contains($0.entity.number) }
+                let targets = objects.filter { subtree.contains($0.resolvedEntity.number) }
                     .shuffled(using: &maker.random)
                 if Bool.random(using: &maker.random) { continue }
                 if relationship.isToMany {

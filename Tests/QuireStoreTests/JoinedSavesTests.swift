@@ -143,7 +143,7 @@ import Testing
             #expect(last.hasChanges)
             #expect(last.insertedObjects.count == 4)
             for book in last.insertedObjects
-            where book.entity.name == "Book" && book["title", as: String.self] == "a" {
+            where book.resolvedEntity.name == "Book" && book["title", as: String.self] == "a" {
                 book["title"] = "changed"
             }
             try last.save()

@@ -31,8 +31,10 @@ public import Foundation
 public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDReading {
     /// The store; if there are several, the composite of all.
     public var store: any PersistentStore { stores.withLock(\.combined) }
+    /// The model.
+    public var managedObjectModel: ManagedObjectModel { layout.model }
     /// The model, with inheritance and inverses resolved.
-    public let layout: ResolvedModel
+    package let layout: ResolvedModel
     let stores: Lock<Stores>
     let temporaryIdentity: StoreIdentity
     let saveObservers = SaveObservers()

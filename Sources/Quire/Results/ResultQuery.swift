@@ -304,7 +304,7 @@ extension ResultQuery {
         var found: [UInt64] = []
         for way in ways {
             for position in 0..<way.decidingCount
-            where way.steps[position].destination.subtree.contains(object.entity.number) {
+            where way.steps[position].destination.subtree.contains(object.resolvedEntity.number) {
                 guard let start = objects(leadingTo: object, way.steps[...position]) else {
                     return nil
                 }

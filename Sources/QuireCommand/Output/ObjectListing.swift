@@ -14,7 +14,7 @@ struct ObjectListing {
         var attributes: [String: [PropertyPath]] = [:]
         try output.printList { element in
             try document.forEach(of: objects) { object in
-                let entity = object.entity
+                let entity = object.resolvedEntity
                 let paths: [PropertyPath]
                 if let given = self.paths ?? attributes[entity.name] {
                     paths = given

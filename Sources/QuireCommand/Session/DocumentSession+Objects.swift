@@ -35,7 +35,7 @@ extension DocumentSession {
         let destination = layout.destination(of: relationship)
         return try list.split(separator: ",").map { part in
             let object = try object(named: part.filter { !$0.isWhitespace }, in: context)
-            guard destination.subtree.contains(object.entity.number) else {
+            guard destination.subtree.contains(object.resolvedEntity.number) else {
                 throw QuireError(
                     .invalidValue,
                     "“\(relationship.name)” leads to \(destination.name); "

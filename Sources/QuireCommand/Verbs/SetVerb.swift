@@ -57,13 +57,13 @@ struct SetVerb: DocumentVerb {
         }
         // Everything is checked before anything is changed; entities may differ from object to object.
         var changes: [String: [PropertyChange]] = [:]
-        for entity in Dictionary(grouping: objects, by: \.entity.name).values.map(\.[0].entity) {
+        for entity in Dictionary(grouping: objects, by: \.resolvedEntity.name).values.map(\.[0].resolvedEntity) {
             changes[entity.name] = try assignments.map {
                 try $0.resolved(for: entity, in: document)
             }
         }
         for object in objects {
-            for change in changes[object.entity.name] ?? [] { try change.apply(to: object) }
+            for change in changes[object.resolvedEntity.name] ?? [] { try change.apply(to: object) }
         }
         return Reply { try ChangeReply("Changed") { objects.map(\.objectID) }.print($0) }
     }

@@ -217,15 +217,8 @@ extension AttributeValue {
 }
 
 extension QueryPredicate {
-    /// Whether an object satisfies the condition, as a fetch of its entity would.
-    ///
-    /// Unlike a fetch it may read transient attributes.
-    ///
-    /// - Complexity: The predicate is resolved once per entity, unless it depends on the time.
-    /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if the predicate is not valid for the object,
-    ///   `unknownKey` if a property is missing, `unsupported`; `notFound` if the object's context is gone; or an error
-    ///   reading the store.
-    public func evaluate(with subject: some QuerySubject) throws -> Bool {
+    /// Whether a subject satisfies the condition, as a fetch of its entity would; see `evaluate(with:)` of objects.
+    package func isSatisfied(by subject: some QuerySubject) throws -> Bool {
         try PredicateEvaluator(subject: subject).holds(
             ResolutionCache.predicate(self, for: subject))
     }
@@ -419,7 +412,7 @@ extension PredicateEvaluator {
         _ keys: [String], step: Int, from start: [QueryValue]
     ) throws -> Bool {
         for case .object(let subject) in start {
-            let steps = try QueryKeyPath(keys, from: subject.entity, in: subject.queryLayout).steps
+            let steps = try QueryKeyPath(keys, from: subject.resolvedEntity, in: subject.queryLayout).steps
             return step < steps.count && steps[step].isToMany
         }
         return false
@@ -431,8 +424,8 @@ extension PredicateEvaluator {
         switch value {
         case .object(let object):
             if isLast, key == QueryKeyPath.objectKey { return value }
-            if key == QueryKeyPath.entityKey, object.entity.properties[key] == nil {
-                let name = AttributeValue.string(object.entity.name)
+            if key == QueryKeyPath.entityKey, object.resolvedEntity.properties[key] == nil {
+                let name = AttributeValue.string(object.resolvedEntity.name)
                 return .value(isLast ? name : .composite([QueryKeyPath.nameKey: name]))
             }
             return try object.queryValue(forKey: key)

@@ -204,11 +204,11 @@ extension QueryKeyPath {
 // MARK: - Subjects
 
 /// An object that predicates can be evaluated on in memory: an object of a context, or a stand-in for one.
-public protocol QuerySubject {
+package protocol QuerySubject {
     /// The object's identifier, used for `SELF`, `objectID` and comparisons of relationships.
     var objectID: ManagedObjectID { get }
     /// The object's entity.
-    var entity: ResolvedEntity { get }
+    var resolvedEntity: ResolvedEntity { get }
     /// The model that the entity is part of.
     var queryLayout: ResolvedModel { get }
 
@@ -230,7 +230,7 @@ package protocol ContextBoundSubject {
 }
 
 /// The value of a subject for a key.
-public enum QueryValue {
+package enum QueryValue {
     /// The value of an attribute, or null for a nil to-one relationship.
     case value(AttributeValue)
     /// The object of a to-one relationship.

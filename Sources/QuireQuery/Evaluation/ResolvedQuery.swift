@@ -170,7 +170,7 @@ enum ResolutionCache {
         _ form: Form, _ texts: [UInt8], for subject: some QuerySubject, in cache: Cache<Form>,
         _ resolve: (inout PredicateResolver, Form) throws -> Form
     ) throws -> Form {
-        let entity = subject.entity
+        let entity = subject.resolvedEntity
         let bound = subject as? any ContextBoundSubject
         let store = try bound.map { try $0.requireStoreIdentity() } ?? subject.ownIdentity
         let key = Key(

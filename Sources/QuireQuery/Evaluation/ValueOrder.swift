@@ -164,7 +164,7 @@ extension SortOrdering {
     ///
     /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if the key path traverses a to-many relationship,
     ///   `unknownKey` or `unsupported`; `notFound` if the object's context is gone; or an error reading the store.
-    public func sortValue(of subject: some QuerySubject) throws -> AttributeValue {
+    package func sortValue(of subject: some QuerySubject) throws -> AttributeValue {
         try ResolutionCache.ordering(self, for: subject).resolvedSortValue(of: subject)
     }
 
@@ -195,7 +195,7 @@ extension SortOrdering {
     /// The order of two objects.
     ///
     /// - Throws: As ``sortValue(of:)``.
-    public func compare(
+    package func compare(
         _ left: some QuerySubject, _ right: some QuerySubject
     ) throws -> ComparisonResult {
         Self.result(compare(try sortValue(of: left), try sortValue(of: right)))
@@ -213,14 +213,16 @@ extension SortOrdering {
     }
 }
 
-extension Array where Element: QuerySubject {
-    /// The objects sorted by orderings, then by primary key, new objects last.
-    public func sorted(by orderings: [SortOrdering]) throws -> [Element] {
-        let keyed = try map { subject in
-            (subject: subject, values: try orderings.map { try $0.sortValue(of: subject) })
+extension [SortOrdering] {
+    /// Subjects sorted by these orderings, then by primary key, new objects last.
+    ///
+    /// - Throws: As ``SortOrdering/sortValue(of:)``.
+    package func sorted<Subject: QuerySubject>(_ subjects: [Subject]) throws -> [Subject] {
+        let keyed = try subjects.map { subject in
+            (subject: subject, values: try map { try $0.sortValue(of: subject) })
         }
         return keyed.sorted { left, right in
-            for (index, ordering) in orderings.enumerated() {
+            for (index, ordering) in enumerated() {
                 let order = ordering.compare(left.values[index], right.values[index])
                 if order != 0 { return order < 0 }
             }

@@ -54,7 +54,7 @@ import Testing
         let kept = try stack.insert("Manager", ["name": "m"])
         try stack.context.save()
         let gone = ManagedObjectID(
-            entityNumber: tag.entity.number, primaryKey: 99, store: stack.store.identity)
+            entityNumber: tag.resolvedEntity.number, primaryKey: 99, store: stack.store.identity)
         // An identifier of another entity than the object with that key has is of no object.
         let employee = try stack.store.layout.requireEntity(named: "Tag")
         let wrong = ManagedObjectID(

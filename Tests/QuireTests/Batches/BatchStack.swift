@@ -49,7 +49,7 @@ import Testing
         let object = try context.insertObject(entityName: entity)
         for (key, value) in values { object[key] = value }
         for (key, other) in links {
-            if object.entity.relationship(named: key)?.isToMany == true {
+            if object.resolvedEntity.relationship(named: key)?.isToMany == true {
                 object.add(other, to: key)
             } else {
                 object[key] = other

@@ -197,7 +197,7 @@ import Testing
         }
         shelves[0].add(pick(tags, &random), to: "favourites")
         for person in people {
-            if person.entity.name != "Person" {
+            if person.resolvedEntity.name != "Person" {
                 person["salary"] = Double(random.next() % 9)
             }
             if random.next() % 2 == 0 { person["spouse"] = pick(people, &random) }

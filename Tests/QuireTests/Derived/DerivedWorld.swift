@@ -50,7 +50,7 @@ enum DerivedWorld {
         func live(_ key: String) -> [ManagedObject] {
             object.objects(key).filter { !$0.isDeleted }
         }
-        switch object.entity.name {
+        switch object.resolvedEntity.name {
         case "Author":
             let name = object["name", as: String.self]
             let books = live("books")
@@ -81,7 +81,7 @@ enum DerivedWorld {
                 "tagCount": .integer(Int64(tags.count)),
                 "tagWeight": .integer(tags.reduce(0) { $0 + ($1["weight", as: Int64.self] ?? 0) }),
             ]
-            if object.entity.name == "Novel" {
+            if object.resolvedEntity.name == "Novel" {
                 values["chapterCopy"] = object["chapters", as: AttributeValue.self]
                 values["readerCount"] = .integer(Int64(live("readers").count))
             }
@@ -123,7 +123,7 @@ enum DerivedWorld {
         _ sourceLocation: SourceLocation
     ) throws {
         let all = Array(try context.fetch(FetchRequest(entity)))
-        guard let first = all.first(where: { $0.entity.name == entity }) else { return }
+        guard let first = all.first(where: { $0.resolvedEntity.name == entity }) else { return }
         for name in expectedNames(first) where name != "stars" {
             let value = first[name, as: AttributeValue.self]
             // Nothing is equal to what is not there, and texts are compared as SQLite does only if they are ASCII.
@@ -150,6 +150,6 @@ enum DerivedWorld {
     }
 
     private static func expectedNames(_ object: ManagedObject) -> [String] {
-        object.entity.slots.filter { $0.isDerived && $0.name != "saved" }.map(\.name)
+        object.resolvedEntity.slots.filter { $0.isDerived && $0.name != "saved" }.map(\.name)
     }
 }

@@ -130,14 +130,14 @@ import Testing
             if hasNewWork && ["Work", "Novel"].contains(name) { return }
             hasNewWork = hasNewWork || ["Work", "Novel"].contains(name)
             let object = try context.insertObject(entityName: name)
-            for slot in object.entity.slots { try set(object, slot) }
+            for slot in object.resolvedEntity.slots { try set(object, slot) }
         case 1:
             // Who refers to these without an inverse is not told of their deletion.
             if ["Note", "Author"].contains(name) { return }
             if let object = try any(name) { context.delete(object) }
         case 2, 3:
             if let object = try any(name),
-                let slot = object.entity.slots.randomElement(using: &random)
+                let slot = object.resolvedEntity.slots.randomElement(using: &random)
             {
                 try set(object, slot)
             }
@@ -156,7 +156,7 @@ import Testing
 
     private mutating func relate(_ name: String) throws {
         guard let object = try any(name),
-            let relationship = object.entity.relationships.randomElement(using: &random),
+            let relationship = object.resolvedEntity.relationships.randomElement(using: &random),
             // Without an inverse, who had a member before is told only by the save.
             !relationship.isToMany || relationship.description.inverseName != nil
         else { return }

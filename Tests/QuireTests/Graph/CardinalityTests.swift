@@ -67,7 +67,7 @@ import Testing
         var dump: Dump = [:]
         for id in ids {
             let object = try context.existingObject(with: id)
-            for relationship in object.entity.relationships {
+            for relationship in object.resolvedEntity.relationships {
                 var names = object.objectIDs(forRelationshipNamed: relationship.name)
                     .map { context.object(with: $0)["name", as: String.self] ?? "?" }
                 if !relationship.isOrdered { names.sort() }
@@ -79,14 +79,14 @@ import Testing
 
     private static func checkSymmetry(_ objects: [ManagedObject]) {
         for object in objects {
-            for relationship in object.entity.relationships {
+            for relationship in object.resolvedEntity.relationships {
                 guard let inverse = relationship.description.inverseName else { continue }
                 let ids = object.objectIDs(forRelationshipNamed: relationship.name)
                 #expect(Set(ids).count == ids.count)
                 for other in objects {
                     let leads = ids.contains(other.objectID)
                     let isBack =
-                        other.entity.name == relationship.description.destinationEntityName
+                        other.resolvedEntity.name == relationship.description.destinationEntityName
                         && other.objectIDs(forRelationshipNamed: inverse).contains(object.objectID)
                     #expect(leads == isBack, "\(object).\(relationship.name) and \(other)")
                 }
@@ -234,7 +234,7 @@ import Testing
             context.processPendingChanges()
             let others = objects.filter { $0 !== object }
             for other in others {
-                for relationship in other.entity.relationships {
+                for relationship in other.resolvedEntity.relationships {
                     #expect(
                         !other.objectIDs(forRelationshipNamed: relationship.name)
                             .contains(object.objectID))
@@ -259,8 +259,8 @@ import Testing
         let (shelf, author) = (try new("Shelf"), try new("Author"))
         let books = try (0..<3).map { _ in try new("Book") }
         shelf["books"] = books
-        let ordered = try #require(shelf.entity.relationship(named: "books"))
-        let unordered = try #require(author.entity.relationship(named: "books"))
+        let ordered = try #require(shelf.resolvedEntity.relationship(named: "books"))
+        let unordered = try #require(author.resolvedEntity.relationship(named: "books"))
         let before = shelf.objects("books")
         func refused(_ code: QuireError.Code = .invalidValue, _ body: () throws -> Void) {
             let error = #expect(throws: QuireError.self) { try body() }
@@ -284,7 +284,7 @@ import Testing
         let deleted = try new("Book")
         context.delete(deleted)
         refused(.notFound) { try shelf.add(deleted, through: ordered) }
-        let ofDeleted = try #require(deleted.entity.relationship(named: "shelf"))
+        let ofDeleted = try #require(deleted.resolvedEntity.relationship(named: "shelf"))
         refused(.notFound) { try deleted.setObject(shelf, through: ofDeleted) }
         refused(.unknownKey) { try shelf.setValue(1, forKey: "nothing") }
         refused { try books[0].setAttributeValue(.double(.nan), forKey: "year") }
@@ -297,7 +297,7 @@ import Testing
         let other = stack.mainContext()
         let foreign = try other.insertObject(entityName: "Author")
         let book = try context.insertObject(entityName: "Book")
-        let author = try #require(book.entity.relationship(named: "author"))
+        let author = try #require(book.resolvedEntity.relationship(named: "author"))
         let error = #expect(throws: QuireError.self) {
             try book.setObject(context.object(with: foreign.objectID), through: author)
         }

@@ -139,7 +139,7 @@ import Testing
         let author = try new("Author", "name", "A", in: context)
         let error = #expect(throws: QuireError.self) {
             try author.add(
-                emma, through: #require(author.entity.relationship(named: "books")))
+                emma, through: #require(author.resolvedEntity.relationship(named: "books")))
         }
         #expect(error?.code == .notFound)
         let child = ManagedObjectContext.mainQueue(parent: context)

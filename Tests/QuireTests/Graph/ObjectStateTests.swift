@@ -108,7 +108,7 @@ import Testing
 
     class Animal: ManagedObject {
         func note(_ call: String) {
-            let call = "\(entity.name).\(call)"
+            let call = "\(resolvedEntity.name).\(call)"
             MainActor.assumeIsolated { ObjectStateTests.calls.append(call) }
         }
         override func awakeFromInsert() { self["sound"] = "none" }

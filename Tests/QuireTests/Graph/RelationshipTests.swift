@@ -138,7 +138,7 @@ import Testing
 
     @Test func objectsOfOtherEntitiesAreRefused() throws {
         let (book, tag) = (try new("Book"), try new("Tag"))
-        let author = try #require(book.entity.relationship(named: "author"))
+        let author = try #require(book.resolvedEntity.relationship(named: "author"))
         #expect(throws: QuireError.self) { try book.setObject(tag, through: author) }
         let stranger = try stack.mainContext().insertObject(entityName: "Author")
         #expect(throws: QuireError.self) { try book.setObject(stranger, through: author) }
@@ -152,7 +152,7 @@ import Testing
         try context.save()
         let other = stack.mainContext()
         let read = other.object(with: worker.objectID)
-        #expect(read.object("spouse")?.entity.name == "Manager")
+        #expect(read.object("spouse")?.resolvedEntity.name == "Manager")
         #expect(read.object("manager")?.objects("reports") == [read])
     }
 

@@ -190,7 +190,7 @@ import Testing
             for (text, isTrue) in [("\u{E9}", true), ("e\u{301}", false)] {
                 for format in ["title == %@", "TERNARY(title IN {%@}, 1, 2) == 1"] {
                     let predicate = try QueryPredicate(format: format, text)
-                    #expect(try predicate.evaluate(with: work) == isTrue, "\(text.utf8.count)")
+                    #expect(try predicate.isSatisfied(by: work) == isTrue, "\(text.utf8.count)")
                 }
             }
         }
@@ -198,7 +198,7 @@ import Testing
 
     @Test func transientAttributesCanBeTested() throws {
         let work = try QueryFixture.object("Work", 1, ["draft": "x"])
-        #expect(try QueryPredicate(format: "draft == 'x'").evaluate(with: work))
+        #expect(try QueryPredicate(format: "draft == 'x'").isSatisfied(by: work))
     }
 
     @Test(arguments: kinds)
@@ -207,11 +207,11 @@ import Testing
         defer { withExtendedLifetime(folder) {} }
         var request = FetchRequest(
             "Person", sortOrderings: [SortOrdering("entity.name", ascending: false)])
-        #expect(try context.fetch(request).map(\.entity.name) == ["Poet", "Person"])
+        #expect(try context.fetch(request).map(\.resolvedEntity.name) == ["Poet", "Person"])
         request = FetchRequest(
             "Person", predicate: try QueryPredicate(format: "entity.name == %@", "Poet"))
         #expect(try context.count(for: request) == 1)
-        let entity = people[1].entity
+        let entity = people[1].resolvedEntity
         request.predicate = try QueryPredicate(
             format: "entity == %@ OR entity IN %@", entity, [entity])
         #expect(try context.fetch(request).map { $0 } == [people[1]])

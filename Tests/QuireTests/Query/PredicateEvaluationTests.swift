@@ -126,16 +126,16 @@ import Testing
         let work = try Self.work()
         let predicate = try QueryPredicate(
             format: "title == %@ AND ANY tags.name == 'red' AND author.born < 1815", "Emma")
-        #expect(try predicate.evaluate(with: work))
-        #expect(try QueryPredicate(format: "year == '1815'").evaluate(with: work))
+        #expect(try predicate.isSatisfied(by: work))
+        #expect(try QueryPredicate(format: "year == '1815'").isSatisfied(by: work))
         #expect(throws: QuireError.self) {
-            try QueryPredicate(format: "tags.name == 'red'").evaluate(with: work)
+            try QueryPredicate(format: "tags.name == 'red'").isSatisfied(by: work)
         }
         #expect(throws: QuireError.self) {
-            try QueryPredicate(format: "nothing == 1").evaluate(with: work)
+            try QueryPredicate(format: "nothing == 1").isSatisfied(by: work)
         }
         #expect(throws: QuireError.self) {
-            try QueryPredicate(format: "title == $x").evaluate(with: work)
+            try QueryPredicate(format: "title == $x").isSatisfied(by: work)
         }
     }
 
@@ -176,7 +176,7 @@ import Testing
                 "Work", Int64(key), ["title": title.map { .string($0) } ?? .null])
         }
         func keys(_ orderings: SortOrdering...) throws -> [Int64] {
-            try works.sorted(by: orderings).map(\.objectID.primaryKey)
+            try orderings.sorted(works).map(\.objectID.primaryKey)
         }
         #expect(try keys(SortOrdering("title")) == [1, 5, 4, 2, 3])
         #expect(try keys(SortOrdering("title", ascending: false)) == [3, 2, 4, 1, 5])

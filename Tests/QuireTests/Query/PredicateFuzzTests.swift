@@ -107,7 +107,7 @@ import Testing
             let again = try QueryPredicate(format: predicate.format)
             #expect(again == predicate, "“\(text)” as “\(predicate.format)”")
             #expect(again.format == predicate.format)
-            for work in library.works { _ = try refusing { try predicate.evaluate(with: work) } }
+            for work in library.works { _ = try refusing { try predicate.isSatisfied(by: work) } }
             let query = try refusing {
                 try ResolvedQuery(
                     FetchSpecification("Work", predicate: predicate), in: QueryFixture.layout,

@@ -37,7 +37,7 @@ import Testing
 
     private func test(_ meaning: PredicateMeaning, _ predicate: QueryPredicate) throws {
         let library = try QueryLibrary()
-        #expect(try library.keys { try predicate.evaluate(with: $0) } == meaning.keys)
+        #expect(try library.keys { try predicate.isSatisfied(by: $0) } == meaning.keys)
         let query = try ResolvedQuery(
             FetchSpecification("Work", predicate: predicate), in: QueryFixture.layout,
             store: QueryFixture.store)

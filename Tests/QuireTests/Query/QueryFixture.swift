@@ -84,7 +84,7 @@ enum QueryFixture {
 /// An object that is in no context.
 final class TestSubject: QuerySubject {
     let objectID: ManagedObjectID
-    let entity: ResolvedEntity
+    let resolvedEntity: ResolvedEntity
     var queryLayout: ResolvedModel { QueryFixture.layout }
     var values: [String: AttributeValue]
     var toOne: [String: TestSubject] = [:]
@@ -92,17 +92,17 @@ final class TestSubject: QuerySubject {
 
     init(_ id: ManagedObjectID, _ entity: ResolvedEntity, _ values: [String: AttributeValue]) {
         objectID = id
-        self.entity = entity
+        resolvedEntity = entity
         self.values = values
     }
 
     func queryValue(forKey key: String) throws -> QueryValue {
-        switch entity.properties[key] {
+        switch resolvedEntity.properties[key] {
         case .relationship(let index)?:
-            if entity.relationships[index].isToMany { return .objects(toMany[key] ?? []) }
+            if resolvedEntity.relationships[index].isToMany { return .objects(toMany[key] ?? []) }
             return toOne[key].map { .object($0) } ?? .value(.null)
         case nil:
-            throw QuireError(.unknownKey, "\(entity.name) has no “\(key)”.")
+            throw QuireError(.unknownKey, "\(resolvedEntity.name) has no “\(key)”.")
         default: return .value(values[key] ?? .null)
         }
     }

@@ -215,7 +215,7 @@ import Testing
                 // Others name the rows they have written, not what these lead to.
                 let untold = Set(
                     writer.updatedObjects.filter {
-                        $0.entity.name == "Author" && $0.edits?.changed.isEmpty == true
+                        $0.resolvedEntity.name == "Author" && $0.edits?.changed.isEmpty == true
                     }.map(\.objectID))
                 var changes = try writer.saveChanges()
                 changes.updated.removeAll(where: untold.contains)

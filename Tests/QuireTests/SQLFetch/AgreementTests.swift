@@ -58,7 +58,7 @@ import Testing
             let fetched = Outcome { try world.store.rows(matching: request).map(\.objectID) }
             let works = world.subjects["Work"] ?? []
             let evaluated = Outcome {
-                try works.filter { try predicate.evaluate(with: $0) }.map(\.objectID)
+                try works.filter { try predicate.isSatisfied(by: $0) }.map(\.objectID)
             }
             try #require(fetched == evaluated, place)
             if case .found = fetched { answered += 1 }
@@ -87,10 +87,10 @@ import Testing
         guard let predicate = request.predicate else { return }
         let condition = SlotCondition(query.predicate, of: query.entity)
         for work in world.subjects["Work"] ?? []
-        where query.entity.subtree.contains(work.entity.number) {
-            try #require(try predicate.evaluate(with: work) == query.matches(work), place)
+        where query.entity.subtree.contains(work.resolvedEntity.number) {
+            try #require(try predicate.isSatisfied(by: work) == query.matches(work), place)
             let holds = try condition?.holds { slot in
-                try work.queryValue(forKey: work.entity.slots[slot].name).attributeValue
+                try work.queryValue(forKey: work.resolvedEntity.slots[slot].name).attributeValue
             }
             if let holds, query.request.affectedStores == nil {
                 try #require(try holds == query.matches(work), place)
@@ -103,11 +103,11 @@ import Testing
         let works = world.subjects["Work"] ?? []
         let candidates = works.filter {
             query.request.includesSubentities
-                ? query.entity.subtree.contains($0.entity.number)
-                : $0.entity.number == query.entity.number
+                ? query.entity.subtree.contains($0.resolvedEntity.number)
+                : $0.resolvedEntity.number == query.entity.number
         }
         let matching = try candidates.filter { try query.matches($0) }
-        let sorted = try matching.sorted(by: query.request.sortOrderings)
+        let sorted = try query.request.sortOrderings.sorted(matching)
         let rest = sorted.dropFirst(query.request.fetchOffset)
         let limited = query.request.fetchLimit > 0 ? rest.prefix(query.request.fetchLimit) : rest
         return limited.map(\.objectID)

@@ -43,8 +43,8 @@ import Testing
         try (world.subjects["Work"] ?? []).filter { work in
             let isOfEntity =
                 query.query.request.includesSubentities
-                ? query.query.entity.subtree.contains(work.entity.number)
-                : query.query.entity.number == work.entity.number
+                ? query.query.entity.subtree.contains(work.resolvedEntity.number)
+                : query.query.entity.number == work.resolvedEntity.number
             return try isOfEntity && query.query.matches(work)
         }.sorted { ValueOrder.compareObjects($0.objectID, $1.objectID) < 0 }
     }

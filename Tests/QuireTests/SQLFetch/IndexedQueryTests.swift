@@ -74,7 +74,7 @@ import Testing
     ) throws -> [Int64] {
         let predicate = try QueryPredicate(format: format)
         return try stack.mainContext().fetch(FetchRequest(entity))
-            .filter { try predicate.evaluate(with: $0) }.map(\.objectID.primaryKey)
+            .filter { try predicate.isSatisfied(by: $0) }.map(\.objectID.primaryKey)
     }
 
     @Test(arguments: [

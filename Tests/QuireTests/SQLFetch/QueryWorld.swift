@@ -150,7 +150,7 @@ struct QueryWorld {
     private func changes() -> ChangeSet {
         var changes = ChangeSet()
         for subject in subjects.values.joined() {
-            let entity = subject.entity
+            let entity = subject.resolvedEntity
             var values = ContiguousArray<AttributeValue>()
             var mask = SlotMask()
             for slot in entity.slots {

@@ -128,7 +128,7 @@ extension ManagedObjectContext {
             found.constraints[index].conflictingSnapshots =
                 found.constraints[index].conflictingObjectIDs.map { id in
                     let object = object(with: id)
-                    return ConflictSnapshot(of: object.entity, object.valueWithoutLoading)
+                    return ConflictSnapshot(of: object.resolvedEntity, object.valueWithoutLoading)
                 }
         }
     }
@@ -138,19 +138,19 @@ extension ManagedObjectContext {
         let isLive = object.state.contains(.live)
         if object.state.contains(.realized) && !object.isInaccessible {
             conflict.oldVersionNumber = object.version
-            conflict.cachedSnapshot = ConflictSnapshot(of: object.entity, object.savedValue)
+            conflict.cachedSnapshot = ConflictSnapshot(of: object.resolvedEntity, object.savedValue)
             if isLive {
                 conflict.objectSnapshot = ConflictSnapshot(
-                    of: object.entity, object.valueWithoutLoading)
+                    of: object.resolvedEntity, object.valueWithoutLoading)
             }
         }
         if isLive, let edits = object.edits {
-            for slot in object.entity.slots where edits.changed.contains(slot.index) {
+            for slot in object.resolvedEntity.slots where edits.changed.contains(slot.index) {
                 conflict.changedProperties.insert(slot.name)
             }
         }
         for (index, state) in (object.edits?.toMany ?? []).enumerated() {
-            let relationship = object.entity.relationships[object.entity.toManyRelationships[index]]
+            let relationship = object.resolvedEntity.relationships[object.resolvedEntity.toManyRelationships[index]]
             if isLive && state.hasChanges { conflict.changedProperties.insert(relationship.name) }
             guard state.needsOrder else { continue }
             let name = relationship.name
@@ -203,7 +203,7 @@ extension ManagedObjectContext {
         hasTemporaryIDs = true
         notifyObservers(ofReplacedIDs: temporary.map { ($0.key, $0.value.bits) })
         for object in tracked {
-            object.edits?.replaceEveryID(in: object.entity.identifierSlots) {
+            object.edits?.replaceEveryID(in: object.resolvedEntity.identifierSlots) {
                 temporary[$0.bits] ?? $0
             }
         }
@@ -262,9 +262,9 @@ extension ManagedObjectContext {
         for slot in slots.sorted() {
             let value = object.savedValue(at: slot)
             guard !value.isSame(as: object.valueWithoutLoading(at: slot)) else { continue }
-            if let index = object.entity.slots[slot].relationshipIndex {
+            if let index = object.resolvedEntity.slots[slot].relationshipIndex {
                 let target = value.objectID.map { self.object(with: $0) }
-                setToOne(of: object, object.entity.relationships[index], slot: slot, to: target)
+                setToOne(of: object, object.resolvedEntity.relationships[index], slot: slot, to: target)
             } else {
                 object.write(value, at: slot)
                 object.forgetChangeIfCommitted(at: slot)
@@ -280,19 +280,19 @@ extension ManagedObjectContext {
     ) {
         willChange(loser)
         willChange(winner)
-        for slot in loser.entity.slots where slot.relationshipIndex == nil {
-            guard let target = winner.entity.slot(named: slot.name) else { continue }
+        for slot in loser.resolvedEntity.slots where slot.relationshipIndex == nil {
+            guard let target = winner.resolvedEntity.slot(named: slot.name) else { continue }
             let value = loser.valueWithoutLoading(at: slot.index)
             let present = winner.valueWithoutLoading(at: target)
-            let `default` = loser.entity.defaultValues[slot.index]
+            let `default` = loser.resolvedEntity.defaultValues[slot.index]
             if !value.isSame(as: present), !constraint.contains(slot.index),
                 kind.adopts(value, default: `default`, over: present)
             {
                 winner.write(value, at: target)
             }
         }
-        for relationship in loser.entity.relationships {
-            guard let target = winner.entity.relationship(named: relationship.name),
+        for relationship in loser.resolvedEntity.relationships {
+            guard let target = winner.resolvedEntity.relationship(named: relationship.name),
                 target.isToMany == relationship.isToMany
             else { continue }
             if relationship.isToMany {
@@ -335,7 +335,7 @@ extension ManagedObjectContext {
         let id = loser.objectID
         for object in Array(tracked)
         where object !== loser && object.state.contains(.live) && object.edits != nil {
-            for relationship in object.entity.relationships
+            for relationship in object.resolvedEntity.relationships
             where layout.inverse(of: relationship) == nil {
                 if let slot = relationship.slot {
                     if object.reference(at: slot) == id {

@@ -87,7 +87,7 @@ struct Rebase {
         guard object.state.isSuperset(of: [.realized, .live]), !object.isInaccessible else {
             return
         }
-        remembered[conflict.objectID] = object.entity.slots.map {
+        remembered[conflict.objectID] = object.resolvedEntity.slots.map {
             object.valueWithoutLoading(at: $0.index)
         }
     }
@@ -96,7 +96,7 @@ struct Rebase {
         if object.isGone { return LocalChange(object: object, kind: .deletion) }
         var intent = LocalChange(object: object, kind: object.isNew ? .insertion : .update)
         guard let edits = object.edits else { return intent }
-        for slot in object.entity.slots {
+        for slot in object.resolvedEntity.slots {
             if slot.storage == .reference, let index = slot.relationshipIndex {
                 guard edits.changed.contains(slot.index) || object.isNew else { continue }
                 var old: ManagedObjectID?
@@ -105,14 +105,14 @@ struct Rebase {
                 if new == nil && object.isNew { continue }
                 intent.links.append(
                     Link(
-                        relationship: object.entity.relationships[index], slot: slot.index,
+                        relationship: object.resolvedEntity.relationships[index], slot: slot.index,
                         old: old, new: new))
             } else if intent.kind == .update, edits.changed.contains(slot.index) {
                 intent.values.append((slot.index, edits.values[slot.index]))
             }
         }
         for (index, state) in edits.toMany.enumerated() where state.hasChanges {
-            let relationship = object.entity.relationships[object.entity.toManyRelationships[index]]
+            let relationship = object.resolvedEntity.relationships[object.resolvedEntity.toManyRelationships[index]]
             let isArranged = relationship.isOrdered && state.members != nil
             intent.toMany.append(
                 ToManyIntent(
@@ -162,7 +162,7 @@ struct Rebase {
         }
         while let object = pending.popLast() {
             guard restored.insert(object.objectID).inserted else { continue }
-            for relationship in object.entity.relationships
+            for relationship in object.resolvedEntity.relationships
             where relationship.description.deleteRule == .cascade {
                 for id in context.relatedIDs(of: object, relationship)
                 where ids.contains(id) && conflicts[id]?.resolution.outcome != .delete {
@@ -175,7 +175,7 @@ struct Rebase {
     /// Empties the relationships of a new object.
     private func unlink(_ object: ManagedObject) {
         let edits = object.editsForRelationships()
-        for slot in object.entity.identifierSlots where object.entity.storages[slot] == .reference {
+        for slot in object.resolvedEntity.identifierSlots where object.resolvedEntity.storages[slot] == .reference {
             object.announceChange(at: slot, to: .null)
             edits.values[slot] = .null
         }
@@ -194,7 +194,7 @@ struct Rebase {
         object.version = 0
         object.state.remove(.persisted)
         object.state.formUnion([.live, .realized])
-        let edits = ObjectEdits(slotCount: object.entity.slots.count)
+        let edits = ObjectEdits(slotCount: object.resolvedEntity.slots.count)
         edits.values = ContiguousArray(values)
         edits.own = SlotMask(first: values.count)
         edits.changed = edits.own
@@ -208,14 +208,14 @@ struct Rebase {
         guard let values = remembered[conflict.objectID] else { return }
         let object = context.object(bits: conflict.objectID.bits)
         for (slot, value) in values.enumerated() {
-            guard case .objectID(let id) = value, object.entity.storages[slot] == .reference,
-                let index = object.entity.slots[slot].relationshipIndex, isThere(id)
+            guard case .objectID(let id) = value, object.resolvedEntity.storages[slot] == .reference,
+                let index = object.resolvedEntity.slots[slot].relationshipIndex, isThere(id)
             else { continue }
             context.setToOne(
-                of: object, object.entity.relationships[index], slot: slot,
+                of: object, object.resolvedEntity.relationships[index], slot: slot,
                 to: context.object(bits: id.bits))
         }
-        for slot in object.entity.slots {
+        for slot in object.resolvedEntity.slots {
             if let value = conflict.resolution.values[slot.name] {
                 object.write(value, at: slot.index)
             }
@@ -268,7 +268,7 @@ struct Rebase {
         if let cached = intent.saved, conflict.current != nil {
             writeUnchanged(conflict, object, intent, cached.chunk, cached.offset, cached.edits)
         }
-        for slot in object.entity.slots {
+        for slot in object.resolvedEntity.slots {
             guard let value = conflict.resolution.values[slot.name],
                 !object.valueWithoutLoading(at: slot.index).isSame(as: value)
             else { continue }
@@ -283,7 +283,7 @@ struct Rebase {
         _ offset: UInt32, _ edits: ObjectEdits?
     ) {
         let changed = Set(intent.values.map(\.slot) + intent.links.map(\.slot))
-        for slot in object.entity.slots
+        for slot in object.resolvedEntity.slots
         where conflict.resolution.keeps(slot) && slot.isStored && !changed.contains(slot.index) {
             var value = AttributeValue.null
             if let edits, edits.own.contains(slot.index) {
@@ -291,7 +291,7 @@ struct Rebase {
             } else if let chunk {
                 value =
                     (try? PackedRow(chunk: chunk, offset: Int(offset))
-                        .valueWithoutLoading(of: slot, in: object.entity, store: object.rowIdentity))
+                        .valueWithoutLoading(of: slot, in: object.resolvedEntity, store: object.rowIdentity))
                     ?? .null
             }
             if value.isSame(as: object.valueWithoutLoading(at: slot.index)) { continue }
@@ -301,7 +301,7 @@ struct Rebase {
                     target = context.object(bits: id.bits)
                 }
                 context.setToOne(
-                    of: object, object.entity.relationships[index], slot: slot.index, to: target)
+                    of: object, object.resolvedEntity.relationships[index], slot: slot.index, to: target)
             } else {
                 object.write(value, at: slot.index)
             }
@@ -425,7 +425,7 @@ extension ManagedObjectContext {
         let object = object(with: conflict.objectID)
         guard conflict.change == .update, conflict.resolution.outcome != .delete,
             let row = conflict.current,
-            row.entity === object.entity,
+            row.entity === object.resolvedEntity,
             object.state.isSuperset(of: [.live, .persisted, .realized]),
             !object.isInaccessible, let edits = object.edits
         else { return false }
@@ -433,7 +433,7 @@ extension ManagedObjectContext {
         if conflict.resolution.outcome == .discard && edits.toMany.contains(where: \.hasChanges) {
             return false
         }
-        return object.entity.slots.allSatisfy { slot in
+        return object.resolvedEntity.slots.allSatisfy { slot in
             slot.storage != .reference || !slot.isStored
                 || (try? row.value(at: slot.index)) == object.savedValue(at: slot.index)
                     && (!edits.changed.contains(slot.index)
@@ -447,12 +447,12 @@ extension ManagedObjectContext {
         guard let row = conflict.current, let edits = object.edits else { return }
         object.announceMerge(conflict, onto: row)
         let (before, own, changed) = (edits.values, edits.own, edits.changed)
-        let kept = object.entity.slots.map { slot -> AttributeValue? in
+        let kept = object.resolvedEntity.slots.map { slot -> AttributeValue? in
             if let value = conflict.resolution.values[slot.name] { return value }
             guard slot.isStored, conflict.resolution.keeps(slot) else { return .none }
             return object.valueWithoutLoading(at: slot.index)
         }
-        for slot in object.entity.slots where slot.isStored {
+        for slot in object.resolvedEntity.slots where slot.isStored {
             edits.own.remove(slot.index)
             edits.changed.remove(slot.index)
         }
@@ -468,7 +468,7 @@ extension ManagedObjectContext {
             }
         }
         // Transient values never conflict.
-        for slot in object.entity.slots where !slot.isStored && own.contains(slot.index) {
+        for slot in object.resolvedEntity.slots where !slot.isStored && own.contains(slot.index) {
             edits.values[slot.index] = before[slot.index]
             if changed.contains(slot.index) && conflict.resolution.outcome == .discard {
                 edits.changed.remove(slot.index)

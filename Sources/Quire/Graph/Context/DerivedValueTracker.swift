@@ -150,7 +150,7 @@ extension ManagedObjectContext {
     func announceDerivedValues(after changes: EventChanges) {
         guard let observation, derived != nil else { return }
         let changed = changes.inserted + changes.updated + changes.deleted
-        let numbers = Set(changed.map(\.entity.number))
+        let numbers = Set(changed.map(\.resolvedEntity.number))
         let objects = Set(changed)
         // Collected first: observers may read other objects.
         var followed: [ManagedObject] = []
@@ -158,9 +158,9 @@ extension ManagedObjectContext {
             if $0.state.isSuperset(of: [.observed, .derives]) { followed.append($0) }
         }
         for object in followed {
-            for derivation in layout.derivations[object.entity] {
+            for derivation in layout.derivations[object.resolvedEntity] {
                 let destination = derivation.relationshipIndex.map {
-                    layout.destination(of: object.entity.relationships[$0])
+                    layout.destination(of: object.resolvedEntity.relationships[$0])
                 }
                 if objects.contains(object)
                     || destination.map({ numbers.contains(where: $0.subtree.contains) }) == true
@@ -186,7 +186,7 @@ extension ManagedObjectContext {
             identityMap.forEach { objects.append($0) }
         }
         objects = objects.filter { object in
-            object.entity.hasDerivedSlots
+            object.resolvedEntity.hasDerivedSlots
                 && object.state.isSuperset(of: [.persisted, .realized])
                 && !object.state.contains(.inaccessible)
         }

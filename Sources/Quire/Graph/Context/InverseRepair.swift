@@ -5,7 +5,7 @@ extension ManagedObjectContext {
     func references(setBy operations: [UndoOperation]) -> [(ManagedObject, Int, ManagedObjectID)] {
         operations.compactMap { operation in
             guard case .value(let object, let slot, _) = operation,
-                object.entity.storages[slot] == .reference, let id = object.reference(at: slot)
+                object.resolvedEntity.storages[slot] == .reference, let id = object.reference(at: slot)
             else { return nil }
             return (object, slot, id)
         }
@@ -25,7 +25,7 @@ extension ManagedObjectContext {
         for operation in operations {
             switch operation {
             case .value(let object, let slot, _):
-                guard object.state.contains(.live), object.entity.storages[slot] == .reference,
+                guard object.state.contains(.live), object.resolvedEntity.storages[slot] == .reference,
                     let id = object.reference(at: slot)
                 else { continue }
                 guard let other = present(id) else {
@@ -76,7 +76,7 @@ extension ManagedObjectContext {
 
     /// Sets the inverse in destinations that exist, and removes those that do not.
     private func repair(_ object: ManagedObject) {
-        for relationship in object.entity.relationships {
+        for relationship in object.resolvedEntity.relationships {
             guard let inverse = layout.inverse(of: relationship) else { continue }
             guard let slot = relationship.slot else {
                 guard let toMany = relationship.toManyIndex else { continue }
@@ -104,7 +104,7 @@ extension ManagedObjectContext {
     private func repair(_ object: ManagedObject, _ toMany: Int, _ id: ManagedObjectID) {
         guard object.state.contains(.live) else { return }
         let id = permanentIDIfAny(for: id)
-        let relationship = object.entity.relationships[object.entity.toManyRelationships[toMany]]
+        let relationship = object.resolvedEntity.relationships[object.resolvedEntity.toManyRelationships[toMany]]
         let isThere = object.members(of: relationship).contains(id)
         let inverse = layout.inverse(of: relationship)
         guard let other = present(id) else {
@@ -133,8 +133,8 @@ extension ManagedObjectContext {
     }
 
     private func inverse(of object: ManagedObject, _ slot: Int) -> ResolvedEntity.Relationship? {
-        object.entity.slots[slot].relationshipIndex.flatMap {
-            layout.inverse(of: object.entity.relationships[$0])
+        object.resolvedEntity.slots[slot].relationshipIndex.flatMap {
+            layout.inverse(of: object.resolvedEntity.relationships[$0])
         }
     }
 

@@ -114,8 +114,8 @@ extension ManagedObjectContext: PendingChangeLayer {
             // The next save gives the child's row another version.
             let isSaved = !object.state.contains(.tracked) && knowsVersion(of: object)
             builder.beginRow(
-                object.objectID.bits, entity: object.entity, version: isSaved ? object.version : 0)
-            for slot in object.entity.slots where slot.isStored {
+                object.objectID.bits, entity: object.resolvedEntity, version: isSaved ? object.version : 0)
+            for slot in object.resolvedEntity.slots where slot.isStored {
                 // So that no file is read.
                 try builder.set(object.readHeldValue(at: slot.index), at: slot)
             }

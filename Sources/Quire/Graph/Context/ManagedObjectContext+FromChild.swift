@@ -56,7 +56,7 @@ extension ManagedObjectContext {
         // All inserted objects are registered before relationships refer to them.
         let inserted = changes.inserted.map(insert)
         for (change, object) in zip(changes.inserted, inserted) {
-            for slot in object.entity.identifierSlots {
+            for slot in object.resolvedEntity.identifierSlots {
                 if case .objectID(let id) = change.values[slot], isDeletedHere(id) {
                     object.write(.null, at: slot)
                 }
@@ -221,7 +221,7 @@ extension ManagedObjectContext {
     /// Records that a child has seen all values of an object it saved, unless they differ here.
     private func noteSeen(_ change: ObjectChange, _ object: ManagedObject, by child: UInt32) {
         guard let edits = object.edits, child != 0 else { return }
-        for slot in object.entity.identifierSlots where change.changedSlots.contains(slot) {
+        for slot in object.resolvedEntity.identifierSlots where change.changedSlots.contains(slot) {
             if !object.valueWithoutLoading(at: slot).isSame(as: change.values[slot]) { return }
         }
         edits.child = child
@@ -231,7 +231,7 @@ extension ManagedObjectContext {
         _ change: ObjectChange, to object: ManagedObject, _ deleted: Set<UInt64>
     ) {
         for slot in change.values.indices where change.changedSlots.contains(slot) {
-            if object.entity.storages[slot] == .reference {
+            if object.resolvedEntity.storages[slot] == .reference {
                 applyReference(change.values[slot], at: slot, to: object, deleted)
             } else {
                 object.write(change.values[slot], at: slot)
@@ -249,8 +249,8 @@ extension ManagedObjectContext {
         var new: ManagedObjectID?
         if case .objectID(let id) = value { new = id }
         if let old = object.reference(at: slot), old != new,
-            let index = object.entity.slots[slot].relationshipIndex,
-            let inverse = layout.inverse(of: object.entity.relationships[index])
+            let index = object.resolvedEntity.slots[slot].relationshipIndex,
+            let inverse = layout.inverse(of: object.resolvedEntity.relationships[index])
         {
             // Without a saved value from the child only this context is concerned, and the object may not be registered.
             let held = deleted.contains(old.bits) ? nil : self.object(with: old)
@@ -327,7 +327,7 @@ extension ManagedObjectContext {
         if logsChanges {
             // Undo brings back all of it, also after a save.
             object.realize()
-            for relationship in object.entity.relationships where relationship.slot == nil {
+            for relationship in object.resolvedEntity.relationships where relationship.slot == nil {
                 _ = object.members(of: relationship)
             }
         }
@@ -360,7 +360,7 @@ extension ManagedObjectContext {
     ) -> [(ResolvedEntity.Relationship, ResolvedEntity.Relationship, ManagedObject)] {
         guard let edits = object.edits else { return [] }
         var found: [(ResolvedEntity.Relationship, ResolvedEntity.Relationship, ManagedObject)] = []
-        for relationship in object.entity.relationships {
+        for relationship in object.resolvedEntity.relationships {
             guard let inverse = layout.inverse(of: relationship) else { continue }
             var ids: [ManagedObjectID] = []
             if let slot = relationship.slot {

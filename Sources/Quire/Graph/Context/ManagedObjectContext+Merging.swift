@@ -135,8 +135,8 @@ extension ManagedObjectContext {
         }
         for object in registeredObjects {
             guard let edits = object.edits, !edits.toMany.isEmpty, isSaved(object) else { continue }
-            for (toMany, index) in object.entity.toManyRelationships.enumerated() {
-                let relationship = object.entity.relationships[index]
+            for (toMany, index) in object.resolvedEntity.toManyRelationships.enumerated() {
+                let relationship = object.resolvedEntity.relationships[index]
                 let destination = layout.destination(of: relationship)
                 staleRows.note(object.objectID.bits)
                 if numbers.contains(where: destination.subtree.contains) {
@@ -293,7 +293,7 @@ extension ManagedObjectContext {
         if object.state.contains(.observed) { observation?.forget(object) }
         object.state.subtract([.observable, .observed])
         object.context = nil
-        let fault = instance(object.objectID, object.entity, state: [])
+        let fault = instance(object.objectID, object.resolvedEntity, state: [])
         register(fault, for: object.objectID.bits)
         return fault
     }
@@ -347,15 +347,15 @@ extension ManagedObjectContext {
                 "\(object.objectID.shortDescription) has its place in a store already; only new objects are assigned to "
                     + "one.",
                 subject: .init(
-                    entity: object.entity.name, object: object.objectID.uriRepresentation))
+                    entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation))
         }
-        try persistentStoreCoordinator.checkIsPlace(store, forNew: object.entity)
+        try persistentStoreCoordinator.checkIsPlace(store, forNew: object.resolvedEntity)
         assignedStores[object.objectID.bits] = store.identity
     }
 
     /// The store that a new object is saved to.
     func storeForNewObject(_ object: ManagedObject) -> StoreIdentity? {
         assignedStores[object.objectID.bits]
-            ?? persistentStoreCoordinator.storeForNewObjects(of: object.entity)
+            ?? persistentStoreCoordinator.storeForNewObjects(of: object.resolvedEntity)
     }
 }

@@ -109,7 +109,7 @@ extension ManagedObjectContext {
 
     private func rebase(_ objects: [ManagedObject]) {
         var rebased: [ManagedObject] = []
-        for (_, group) in Dictionary(grouping: objects, by: \.entity.rootNumber) {
+        for (_, group) in Dictionary(grouping: objects, by: \.resolvedEntity.rootNumber) {
             do {
                 let rows = try source.rows(for: group.map(\.objectID))
                 var positions: [UInt64: Int] = [:]
@@ -147,7 +147,7 @@ extension ManagedObjectContext {
     /// removed and reinserted member had no edit while the stored reference was the same.
     private func keepUnsavedReferences(of object: ManagedObject) {
         guard object.state.contains(.live), let edits = object.edits else { return }
-        for relationship in object.entity.relationships {
+        for relationship in object.resolvedEntity.relationships {
             guard let slot = relationship.slot, edits.changed.contains(slot),
                 let inverse = layout.inverse(of: relationship), inverse.isToMany,
                 let id = object.reference(at: slot), id != object.savedReference(at: slot)
@@ -160,7 +160,7 @@ extension ManagedObjectContext {
     /// Removes an object from the inverses of its new row's references that its unsaved changes or its deletion contradict.
     func leaveSavedReferences(of object: ManagedObject) {
         let isLive = object.state.contains(.live)
-        for relationship in object.entity.relationships {
+        for relationship in object.resolvedEntity.relationships {
             guard let inverse = layout.inverse(of: relationship) else { continue }
             // Deny and no-action rules leave the inverses alone here, too.
             let rule = relationship.description.deleteRule
@@ -204,14 +204,14 @@ extension ManagedObjectContext {
             object.realize()
             if object.isInaccessible { return }
         }
-        for relationship in object.entity.relationships {
+        for relationship in object.resolvedEntity.relationships {
             if let slot = relationship.slot {
                 discardReference(of: object, relationship, slot, wasDeleted: wasDeleted)
             } else if let toMany = relationship.toManyIndex {
                 discardMembers(of: object, relationship, toMany, wasDeleted: wasDeleted)
             }
         }
-        for slot in object.entity.slots where slot.relationshipIndex == nil {
+        for slot in object.resolvedEntity.slots where slot.relationshipIndex == nil {
             guard let edits = object.edits, edits.changed.contains(slot.index) else { continue }
             object.write(object.savedValue(at: slot.index), at: slot.index)
             edits.changed.remove(slot.index)
@@ -220,7 +220,7 @@ extension ManagedObjectContext {
             object.edits?.commit()
             object.state.remove(.tracked)
             tracked.removeAll { $0 === object }
-            if !object.entity.transientSlots.isEmpty { object.edits = nil }
+            if !object.resolvedEntity.transientSlots.isEmpty { object.edits = nil }
         }
     }
 }
@@ -352,7 +352,7 @@ extension ManagedObject {
 
     /// Rebases the object's unsaved changes onto a newer row; ``rebaseContents()`` does so for to-many relationships.
     final func rebase(onto row: ObjectSnapshot) {
-        guard row.entity === entity else { return }
+        guard row.entity === resolvedEntity else { return }
         context?.staleRows.note(objectID.bits)
         announceRefresh(to: row)
         chunk = row.chunk
@@ -373,8 +373,8 @@ extension ManagedObject {
     /// Turns the contents of all to-many relationships into faults, except for unsaved orders.
     final func rebaseContents() {
         guard let edits, !edits.toMany.isEmpty else { return }
-        for (toMany, index) in entity.toManyRelationships.enumerated() {
-            rebaseContents(of: entity.relationships[index], toMany)
+        for (toMany, index) in resolvedEntity.toManyRelationships.enumerated() {
+            rebaseContents(of: resolvedEntity.relationships[index], toMany)
         }
     }
 
@@ -410,6 +410,6 @@ extension ManagedObject {
     }
 
     private final func transientSlots(of mask: SlotMask) -> SlotMask {
-        mask.subtracting(mask.subtracting(entity.transientSlots))
+        mask.subtracting(mask.subtracting(resolvedEntity.transientSlots))
     }
 }

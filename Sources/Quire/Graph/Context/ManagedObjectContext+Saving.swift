@@ -84,11 +84,11 @@ extension ManagedObjectContext {
             // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
             let store = assignedStores.isEmpty ? nil : assignedStores[object.objectID.bits]
             if let index = groups.lastIndex(where: {
-                $0.entity === object.entity && $0.store === store
+                $0.entity === object.resolvedEntity && $0.store === store
             }) {
                 groups[index].objects.append(object)
             } else {
-                groups.append((object.entity, store, [object]))
+                groups.append((object.resolvedEntity, store, [object]))
             }
         }
         if groups.isEmpty { return }
@@ -108,8 +108,8 @@ extension ManagedObjectContext {
             }
         }
         // Objects still have their entry under the temporary identifier, which finds the permanent one.
-        for object in tracked where !object.entity.relationships.isEmpty {
-            object.edits?.replaceIDs(in: object.entity.identifierSlots) {
+        for object in tracked where !object.resolvedEntity.relationships.isEmpty {
+            object.edits?.replaceIDs(in: object.resolvedEntity.identifierSlots) {
                 identityMap.find($0.bits)?.objectID ?? $0
             }
         }
@@ -161,18 +161,18 @@ extension ManagedObjectContext {
             }
         }
         return ObjectChange(
-            objectID: object.objectID, entity: object.entity, version: 0, values: values,
+            objectID: object.objectID, entity: object.resolvedEntity, version: 0, values: values,
             changedSlots: SlotMask(first: values.count),
             toManyChanges: toManyChanges(of: object, edits))
     }
 
     private func update(of object: ManagedObject, includesBase: Bool) -> ObjectChange? {
         guard let edits = object.edits, edits.hasChanges else { return nil }
-        let changed = edits.changed.subtracting(object.entity.transientSlots)
+        let changed = edits.changed.subtracting(object.resolvedEntity.transientSlots)
         let toManyChanges = toManyChanges(of: object, edits)
         if changed.isEmpty && toManyChanges.isEmpty { return nil }
         var change = ObjectChange(
-            objectID: object.objectID, entity: object.entity,
+            objectID: object.objectID, entity: object.resolvedEntity,
             version: includesBase || knowsVersion(of: object) ? object.version : 0,
             values: edits.values, changedSlots: changed, toManyChanges: toManyChanges,
             base: includesBase && !object.state.contains(.savedHere) ? object.snapshot : nil)
@@ -203,7 +203,7 @@ extension ManagedObjectContext {
         for (index, state) in edits.toMany.enumerated()
         where state.hasChanges && !object.toManyRelationship(index).description.isTransient {
             var change = ToManyChange(
-                relationshipIndex: object.entity.toManyRelationships[index],
+                relationshipIndex: object.resolvedEntity.toManyRelationships[index],
                 added: state.added.elements, removed: state.removed.elements,
                 order: state.needsOrder ? state.members?.elements : nil)
             if parent != nil && change.order != nil {
@@ -267,7 +267,7 @@ extension ManagedObjectContext {
 
     /// As ``ObjectChange/writesRow`` of the change that was saved.
     private func writesRow(_ object: ManagedObject, _ edits: ObjectEdits) -> Bool {
-        !edits.changed.subtracting(object.entity.transientSlots).isEmpty
+        !edits.changed.subtracting(object.resolvedEntity.transientSlots).isEmpty
             || edits.toMany.contains { $0.needsOrder }
     }
 }
@@ -283,7 +283,7 @@ extension ManagedObjectContext {
         var failures: [QuireError] = []
         // A copy, because a method of a class may change other objects.
         for object in tracked {
-            if !object.entity.hasRules && object.state.contains(.live)
+            if !object.resolvedEntity.hasRules && object.state.contains(.live)
                 && !object.state.contains(.hasHooks)
             {
                 continue

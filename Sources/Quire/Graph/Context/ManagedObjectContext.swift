@@ -49,7 +49,7 @@ public final class ManagedObjectContext {
     /// A name for debugging.
     public var name: String?
     /// The model.
-    public let layout: ResolvedModel
+    package let layout: ResolvedModel
     /// The undo manager; `nil` for a new context. The old one keeps its registered actions when another is set.
     public var undoManager: UndoManager? {
         willSet {
@@ -245,7 +245,7 @@ public final class ManagedObjectContext {
             if awakeningDepth > 0 { return didSetWhileAwakening(object) }
             object.state.insert(.tracked)
             tracked.append(object)
-            derived?.unsaved.note(object.entity.number)
+            derived?.unsaved.note(object.resolvedEntity.number)
         }
         if !object.state.contains(.inEvent) {
             let wasLive = wasLive ?? object.state.contains(.live)
@@ -261,7 +261,7 @@ public final class ManagedObjectContext {
         if awakeningDepth > 0 { return didSetWhileAwakening(object) }
         object.state.insert(.tracked)
         tracked.append(object)
-        derived?.unsaved.note(object.entity.number)
+        derived?.unsaved.note(object.resolvedEntity.number)
     }
 
     // MARK: Awakening
@@ -341,7 +341,7 @@ public final class ManagedObjectContext {
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the entity is abstract, or `invalidState` if the context is that
     ///   of a document which is closed.
-    public func insertObject(_ entity: ResolvedEntity) throws -> ManagedObject {
+    package func insertObject(_ entity: ResolvedEntity) throws -> ManagedObject {
         if let saveBlock { throw saveBlock }
         let initializer = try initializerForNewObject(of: entity)
         let object = instance(initializer.objectID, entity, state: initializer.state)
@@ -372,7 +372,7 @@ public final class ManagedObjectContext {
 
     /// Counts a new object among the context's.
     func didInsert(_ object: ManagedObject) {
-        object.edits = ObjectEdits(defaultValuesOf: object.entity)
+        object.edits = ObjectEdits(defaultValuesOf: object.resolvedEntity)
         hasTemporaryIDs = true
         register(object, for: object.objectID.bits)
         if logsChanges { log(.life(object, isLive: false)) }

@@ -22,7 +22,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
 
     func isOfEntity(_ object: Object) -> Bool {
         request.includesSubentities
-            ? entity.subtree.contains(object.entity.number) : object.entity === entity
+            ? entity.subtree.contains(object.resolvedEntity.number) : object.resolvedEntity === entity
     }
 
     /// Evaluates the predicate on each changed object.
@@ -146,7 +146,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         let entities = resolved.entitiesBeyond
         guard !entities.isEmpty else { return false }
         return changed.contains { object in
-            entities.contains { $0.subtree.contains(object.entity.number) }
+            entities.contains { $0.subtree.contains(object.resolvedEntity.number) }
         }
     }
 

@@ -256,7 +256,7 @@ extension ManagedObjectContext {
     /// foreign key.
     private func dropOneSidedReferences(of object: ManagedObject) {
         guard layout.hasRelationshipsWithoutInverse else { return }
-        for relationship in object.entity.relationships
+        for relationship in object.resolvedEntity.relationships
         where layout.inverse(of: relationship) == nil {
             if let slot = relationship.slot {
                 if let id = object.reference(at: slot), present(id) == nil {
@@ -271,7 +271,7 @@ extension ManagedObjectContext {
     }
 
     private func identifier(in object: ManagedObject, _ slot: Int) -> ManagedObjectID? {
-        guard object.entity.storages[slot] == .reference else { return nil }
+        guard object.resolvedEntity.storages[slot] == .reference else { return nil }
         return object.reference(at: slot)
     }
 
@@ -309,7 +309,7 @@ extension ManagedObjectContext {
     private func relationship(
         _ object: ManagedObject, _ toMany: Int
     ) -> ResolvedEntity.Relationship {
-        object.entity.relationships[object.entity.toManyRelationships[toMany]]
+        object.resolvedEntity.relationships[object.resolvedEntity.toManyRelationships[toMany]]
     }
 
     /// The permanent identifier of an ID recorded in an undo log.

@@ -272,7 +272,7 @@ extension ManagedObjectContext {
         var builder = RowSetBuilder(
             layout: layout, store: storeIdentity, externalData: chunk.externalData, expectedRows: 1)
         builder.copyRow(
-            PackedRow(chunk: chunk, offset: Int(object.rowOffset)), of: object.entity,
+            PackedRow(chunk: chunk, offset: Int(object.rowOffset)), of: object.resolvedEntity,
             storeBits: object.objectID.bits & ManagedObjectID.storeNumberMask, version: version)
         guard let row = builder.finish().first else { return }
         object.chunk = row.chunk

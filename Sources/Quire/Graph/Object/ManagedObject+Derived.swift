@@ -6,7 +6,7 @@ extension ManagedObject {
     /// Updates the value of a derived slot for the unsaved changes, before it is read.
     final func updateDerivedValue(at slot: Int) {
         guard let context, let derived = context.derived, state.contains(.live),
-            let derivation = derived.derivations.derivation(of: slot, in: entity)
+            let derivation = derived.derivations.derivation(of: slot, in: resolvedEntity)
         else { return }
         realize()
         if state.contains(.inaccessible) { return }
@@ -20,8 +20,8 @@ extension ManagedObject {
 
     /// Adopts the derived values of a newer row.
     final func takeDerivedValues(from row: ObjectSnapshot) throws {
-        guard row.entity === entity else { return }
-        for slot in entity.slots where slot.isDerived {
+        guard row.entity === resolvedEntity else { return }
+        for slot in resolvedEntity.slots where slot.isDerived {
             let value = try row.value(at: slot.index)
             announceChange(at: slot.index, to: value)
             editsForWriting().setSavedValue(value, at: slot.index)
@@ -34,8 +34,8 @@ extension ManagedObject {
         in context: ManagedObjectContext
     ) -> Bool {
         if case .now = derivation.form { return false }
-        if !state.contains(.persisted) || unsaved.containsAbove(entity) { return true }
-        let relationship = derivation.relationshipIndex.map { entity.relationships[$0] }
+        if !state.contains(.persisted) || unsaved.containsAbove(resolvedEntity) { return true }
+        let relationship = derivation.relationshipIndex.map { resolvedEntity.relationships[$0] }
         guard let relationship else {
             if case .copy(_, let source) = derivation.form { return hasChanged(source) }
             if case .text(_, _, let source) = derivation.form { return hasChanged(source) }
@@ -58,10 +58,10 @@ extension ManagedObject {
         _ derivation: ResolvedEntity.Derivation, in context: ManagedObjectContext
     ) -> AttributeValue? {
         derivation.value(
-            as: entity.storages[derivation.slot],
-            count: { liveMembers(of: entity.relationships[$0], in: context).count },
+            as: resolvedEntity.storages[derivation.slot],
+            count: { liveMembers(of: resolvedEntity.relationships[$0], in: context).count },
             values: { index, slot in
-                liveMembers(of: entity.relationships[index], in: context).map {
+                liveMembers(of: resolvedEntity.relationships[index], in: context).map {
                     $0.value(at: slot)
                 }
             },
@@ -80,7 +80,7 @@ extension ManagedObject {
         at slot: Int, through index: Int?, in context: ManagedObjectContext
     ) -> AttributeValue {
         guard let index else { return value(at: slot) }
-        guard let reference = entity.relationships[index].slot, let id = objectID(at: reference)
+        guard let reference = resolvedEntity.relationships[index].slot, let id = objectID(at: reference)
         else { return .null }
         let target = context.object(with: id)
         return target.state.contains(.live) ? target.value(at: slot) : .null
@@ -141,10 +141,10 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no fetched property, `invalidQuery` if its request is
     ///   invalid, or `storeUnavailable`.
     public final func fetchedObjects(_ key: String) throws -> [ManagedObject] {
-        guard case .fetched(let property) = try entity.requireProperty(key) else {
+        guard case .fetched(let property) = try resolvedEntity.requireProperty(key) else {
             throw QuireError(
-                .unknownKey, "“\(key)” of \(entity.name) is no fetched property.",
-                subject: .init(entity: entity.name, property: key))
+                .unknownKey, "“\(key)” of \(resolvedEntity.name) is no fetched property.",
+                subject: .init(entity: resolvedEntity.name, property: key))
         }
         guard let context = contextUnlessDiscarded else { return [] }
         context.willChange(self)
@@ -188,10 +188,10 @@ extension ManagedObject {
         default:
             throw QuireError(
                 .invalidQuery,
-                "The request of the fetched property “\(entity.name).\(property.name)” uses "
+                "The request of the fetched property “\(resolvedEntity.name).\(property.name)” uses "
                     + "$\(name); it can use $FETCH_SOURCE, $FETCH_SOURCE.KEY, $FETCHED_PROPERTY.name and "
                     + "$FETCHED_PROPERTY.userInfo.KEY.",
-                subject: .init(entity: entity.name, property: property.name))
+                subject: .init(entity: resolvedEntity.name, property: property.name))
         }
     }
 
@@ -210,9 +210,9 @@ extension ManagedObject {
             guard rest.isEmpty || value.isNull else {
                 throw QuireError(
                     .unknownKey,
-                    "“\(key)” of \(subject.entity.name) is an attribute, so “\(rest.joined(separator: "."))” "
+                    "“\(key)” of \(subject.resolvedEntity.name) is an attribute, so “\(rest.joined(separator: "."))” "
                         + "cannot follow it.",
-                    subject: .init(entity: subject.entity.name, property: key))
+                    subject: .init(entity: subject.resolvedEntity.name, property: key))
             }
             return .constant(value)
         case .object(let object): return try value(of: object, at: rest)
@@ -353,12 +353,12 @@ extension ManagedObject {
 
     /// The slot of an attribute that can hold bytes.
     private final func binarySlot(_ key: String) throws -> Int {
-        guard case .attribute(let slot) = try entity.requireProperty(key),
-            entity.storages[slot] == .binary
+        guard case .attribute(let slot) = try resolvedEntity.requireProperty(key),
+            resolvedEntity.storages[slot] == .binary
         else {
             throw QuireError(
-                .invalidValue, "“\(key)” of \(entity.name) is no binary attribute.",
-                subject: .init(entity: entity.name, property: key))
+                .invalidValue, "“\(key)” of \(resolvedEntity.name) is no binary attribute.",
+                subject: .init(entity: resolvedEntity.name, property: key))
         }
         return slot
     }
@@ -374,7 +374,7 @@ extension ManagedObject {
 
     private final func owner(of slot: Int) -> QuireError.Subject {
         .init(
-            entity: entity.name, property: entity.slots[slot].name,
+            entity: resolvedEntity.name, property: resolvedEntity.slots[slot].name,
             object: objectID.uriRepresentation)
     }
 

@@ -105,11 +105,11 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, or errors of reading the store or the
     ///   value's file.
     public final func value(forKey key: String) throws -> Any? {
-        switch try entity.requireProperty(key) {
+        switch try resolvedEntity.requireProperty(key) {
         case .attribute(let slot): return try readValue(at: slot).nativeValue
         case .composite: return try attributeValue(forKey: key).nativeValue
         case .relationship(let index):
-            let relationship = entity.relationships[index]
+            let relationship = resolvedEntity.relationships[index]
             if !relationship.isToMany { return object(key) }
             let objects = objects(through: relationship)
             return relationship.isOrdered ? objects : Set(objects)
@@ -123,14 +123,14 @@ extension ManagedObject {
     ///   the value, or `notFound` if an object does not exist; nothing is changed then.
     public final func setValue(_ value: Any?, forKey key: String) throws {
         let index: Int
-        switch try entity.requireProperty(key) {
+        switch try resolvedEntity.requireProperty(key) {
         case .attribute(let slot):
             return try setValue(attributeValue(value, forKey: key), at: slot)
         case .relationship(let found): index = found
         case .composite, .fetched:
             return try setAttributeValue(attributeValue(value, forKey: key), forKey: key)
         }
-        let relationship = entity.relationships[index]
+        let relationship = resolvedEntity.relationships[index]
         if !relationship.isToMany {
             if let object = value as? ManagedObject {
                 try setObject(object, through: relationship)
@@ -150,7 +150,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` or `invalidQuery` if there is no such path, `notFound` if the object's
     ///   context is gone, or errors of reading the store.
     public final func value(forKeyPath keyPath: String) throws -> Any? {
-        if entity.properties[keyPath] != nil { return try value(forKey: keyPath) }
+        if resolvedEntity.properties[keyPath] != nil { return try value(forKey: keyPath) }
         switch try SortOrdering(keyPath).expression.operand(for: self) {
         case .one(let value): return value.nativeValue
         case .list(let values): return values.compactMap(\.nativeValue)
@@ -202,9 +202,9 @@ extension ManagedObject {
     private final func invalidValue(_ value: Any, forKey key: String) -> QuireError {
         QuireError(
             .invalidValue,
-            "“\(key)” of \(entity.name) cannot be set to a value of type \(type(of: value)).",
+            "“\(key)” of \(resolvedEntity.name) cannot be set to a value of type \(type(of: value)).",
             subject: .init(
-                entity: entity.name, property: key, object: objectID.uriRepresentation))
+                entity: resolvedEntity.name, property: key, object: objectID.uriRepresentation))
     }
 }
 

@@ -76,7 +76,7 @@ extension ManagedObjectContext {
                     "willSave() of \(first.objectID.shortDescription) changes objects each of the "
                         + "\(Self.willSaveLimit) times it was called; it must set only what differs.",
                     subject: .init(
-                        entity: first.entity.name, object: first.objectID.uriRepresentation))
+                        entity: first.resolvedEntity.name, object: first.objectID.uriRepresentation))
             }
             for object in pending where object.isUnsaved { object.willSave() }
             pending = endSavingRound(&hasChanged)
@@ -108,7 +108,7 @@ extension ManagedObjectContext {
                 next.prepareForDeletion()
                 guard next.state.contains(.live) else { continue }
             }
-            for relationship in next.entity.relationships
+            for relationship in next.resolvedEntity.relationships
             where relationship.description.deleteRule == .cascade {
                 pending += relatedIDs(of: next, relationship).map { self.object(with: $0) }
             }
@@ -157,7 +157,7 @@ extension ManagedObject {
     final func validationFailures(all: Bool) -> [QuireError] {
         var failures: [QuireError] = []
         let asksClass = state.contains(.hasHooks)
-        for slot in asksClass ? entity.slots : entity.ruledSlots
+        for slot in asksClass ? resolvedEntity.slots : resolvedEntity.ruledSlots
         where all || edits?.changed.contains(slot.index) == true {
             // An external value that has not changed need not be read to be checked.
             if slot.isExternalCapable && edits?.own.contains(slot.index) != true { continue }
@@ -171,7 +171,7 @@ extension ManagedObject {
                 failures += self.failures(from: error, property: slot.name)
             }
         }
-        for relationship in entity.countedRelationships {
+        for relationship in resolvedEntity.countedRelationships {
             if all || relationship.toManyIndex.map({ toManyState($0).hasChanges }) == true {
                 failures += countFailures(of: relationship)
             }
@@ -190,17 +190,17 @@ extension ManagedObject {
     /// Checks a value for a key against the model, and brings it into the form the attribute keeps.
     final func validateByModel(_ value: inout AttributeValue, forKey key: String) throws {
         let slot: ResolvedEntity.Slot
-        switch try entity.requireProperty(key) {
+        switch try resolvedEntity.requireProperty(key) {
         case .attribute(let index):
-            slot = entity.slots[index]
-            if !slot.isDerived { value = try slot.coerce(value, in: entity) }
-        case .relationship(let index) where entity.relationships[index].slot != nil:
-            slot = entity.slots[entity.relationships[index].slot ?? 0]
+            slot = resolvedEntity.slots[index]
+            if !slot.isDerived { value = try slot.coerce(value, in: resolvedEntity) }
+        case .relationship(let index) where resolvedEntity.relationships[index].slot != nil:
+            slot = resolvedEntity.slots[resolvedEntity.relationships[index].slot ?? 0]
         default:
             throw QuireError(
                 .unknownKey,
-                "“\(key)” of \(entity.name) has no single value to validate; validate the object.",
-                subject: .init(entity: entity.name, property: key))
+                "“\(key)” of \(resolvedEntity.name) has no single value to validate; validate the object.",
+                subject: .init(entity: resolvedEntity.name, property: key))
         }
         do {
             try validate(value, in: slot)
@@ -211,13 +211,13 @@ extension ManagedObject {
 
     private final func validate(_ value: AttributeValue, in slot: ResolvedEntity.Slot) throws {
         if let attribute = slot.attribute {
-            try attribute.validate(value, entity: entity.name)
+            try attribute.validate(value, entity: resolvedEntity.name)
             if !attribute.validationPredicates.isEmpty && !value.isNull {
                 try ValidationPredicateTest(object: self, slot: slot, value: value)
                     .check(attribute.validationPredicates)
             }
         } else if let index = slot.relationshipIndex, value.isNull,
-            !entity.relationships[index].description.isOptional
+            !resolvedEntity.relationships[index].description.isOptional
         {
             throw failure(.required, "is required but leads to no object", property: slot.name)
         }
@@ -257,7 +257,7 @@ extension ManagedObject {
         QuireError(
             .validation, "“\(property)” of \(objectID.shortDescription) \(text).",
             subject: .init(
-                entity: entity.name, property: property, object: objectID.uriRepresentation,
+                entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation,
                 rule: rule, value: value))
     }
 
@@ -268,7 +268,7 @@ extension ManagedObject {
                 QuireError(
                     .validation, "\(objectID.shortDescription): \(error)",
                     subject: .init(
-                        entity: entity.name, property: property,
+                        entity: resolvedEntity.name, property: property,
                         object: objectID.uriRepresentation, rule: .custom), underlying: error)
             ]
         }
@@ -282,7 +282,7 @@ extension ManagedObject {
         }
         var failure = error
         failure.message = "\(objectID.shortDescription): \(error.message)"
-        failure.subject.entity = error.subject.entity ?? entity.name
+        failure.subject.entity = error.subject.entity ?? resolvedEntity.name
         failure.subject.property = error.subject.property ?? property
         failure.subject.object = error.subject.object ?? objectID.uriRepresentation
         failure.subject.rule = error.subject.rule ?? .custom
@@ -304,7 +304,7 @@ struct ValidationPredicateTest: QuerySubject {
     let value: AttributeValue
 
     var objectID: ManagedObjectID { object.objectID }
-    var entity: ResolvedEntity { object.entity }
+    var resolvedEntity: ResolvedEntity { object.resolvedEntity }
     var queryLayout: ResolvedModel { object.queryLayout }
 
     func queryValue(forKey key: String) throws -> QueryValue {
@@ -321,22 +321,22 @@ struct ValidationPredicateTest: QuerySubject {
                 .validation,
                 "“\(slot.name)” of \(objectID.shortDescription) is \(value.display): it \(text).",
                 subject: .init(
-                    entity: entity.name, property: slot.name, object: objectID.uriRepresentation,
+                    entity: resolvedEntity.name, property: slot.name, object: objectID.uriRepresentation,
                     rule: .predicate, value: value.display))
         }
     }
 
     private func isSatisfied(_ predicate: ValidationPredicate) throws -> Bool {
         do {
-            var request = FetchSpecification(entity.name)
+            var request = FetchSpecification(resolvedEntity.name)
             request.predicate = replaced(in: try QueryPredicate(format: predicate.format))
             return try ResolvedQuery(request, in: queryLayout, allowsTransient: true).matches(self)
         } catch let error as QuireError {
             throw QuireError(
                 .invalidModel,
-                "The validation predicate “\(predicate.format)” of “\(entity.name).\(slot.name)” "
+                "The validation predicate “\(predicate.format)” of “\(resolvedEntity.name).\(slot.name)” "
                     + "cannot be tested: \(error.message)",
-                subject: .init(entity: entity.name, property: slot.name), underlying: error)
+                subject: .init(entity: resolvedEntity.name, property: slot.name), underlying: error)
         }
     }
 
@@ -350,7 +350,7 @@ struct ValidationPredicateTest: QuerySubject {
         switch expression {
         case .evaluatedObject: return .key(slot.name)
         case .keyPath(let keys) where keys == ["length"] || keys == ["SELF", "length"]:
-            guard case .string(let text) = value, entity.properties["length"] == nil else {
+            guard case .string(let text) = value, resolvedEntity.properties["length"] == nil else {
                 return expression
             }
             return .constant(.integer(Int64(text.utf16.count)))

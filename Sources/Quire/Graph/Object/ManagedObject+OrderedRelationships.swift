@@ -90,8 +90,8 @@ extension ManagedObject {
     ) throws -> OrderedSet<ManagedObjectID> {
         guard relationship.isOrdered else {
             throw QuireError(
-                .invalidValue, "“\(relationship.name)” of \(entity.name) has no order.",
-                subject: .init(entity: entity.name, property: relationship.name))
+                .invalidValue, "“\(relationship.name)” of \(resolvedEntity.name) has no order.",
+                subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
         try checkMayChange(relationship)
         requireContext().willChange(self)
@@ -110,7 +110,7 @@ extension ManagedObject {
             "Position \(index) of “\(relationship.name)” of \(objectID.shortDescription) is out of bounds: it "
                 + "has \(count) objects.",
             subject: .init(
-                entity: entity.name, property: relationship.name,
+                entity: resolvedEntity.name, property: relationship.name,
                 object: objectID.uriRepresentation))
     }
 }

@@ -255,7 +255,7 @@ extension ManagedObject {
         let edits = editsForWriting()
         if edits.toMany.isEmpty {
             edits.toMany = ContiguousArray(
-                repeating: ToManyState(), count: entity.toManyRelationships.count)
+                repeating: ToManyState(), count: resolvedEntity.toManyRelationships.count)
         }
         return edits
     }
@@ -263,10 +263,10 @@ extension ManagedObject {
     // MARK: Checks
 
     final func relationship(_ key: String, toMany: Bool) -> ResolvedEntity.Relationship {
-        guard let relationship = entity.relationship(named: key), relationship.isToMany == toMany
+        guard let relationship = resolvedEntity.relationship(named: key), relationship.isToMany == toMany
         else {
             preconditionFailure(
-                "\(entity.name) has no \(toMany ? "to-many" : "to-one") relationship “\(key)”.")
+                "\(resolvedEntity.name) has no \(toMany ? "to-many" : "to-one") relationship “\(key)”.")
         }
         return relationship
     }
@@ -275,12 +275,12 @@ extension ManagedObject {
     final func checkMayChange(_ relationship: ResolvedEntity.Relationship) throws {
         if state.contains(.discarded) { throw goneError(relationship.name) }
         requireContext().checkMayChangeGraph()
-        guard entity.relationships.indices.contains(relationship.index),
-            entity.relationships[relationship.index] === relationship
+        guard resolvedEntity.relationships.indices.contains(relationship.index),
+            resolvedEntity.relationships[relationship.index] === relationship
         else {
             throw QuireError(
-                .invalidValue, "“\(relationship.name)” is no relationship of \(entity.name).",
-                subject: .init(entity: entity.name, property: relationship.name))
+                .invalidValue, "“\(relationship.name)” is no relationship of \(resolvedEntity.name).",
+                subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
         guard state.contains(.live) else { throw goneError(relationship.name) }
     }
@@ -294,15 +294,15 @@ extension ManagedObject {
             throw QuireError(
                 .invalidValue,
                 "\(object) belongs to another context than \(self); ask this one for object(with:).",
-                subject: .init(entity: entity.name, property: relationship.name))
+                subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
         let destination = context.layout.destination(of: relationship)
-        guard destination.subtree.contains(object.entity.number) else {
+        guard destination.subtree.contains(object.resolvedEntity.number) else {
             throw QuireError(
                 .invalidValue,
-                "“\(relationship.name)” of \(entity.name) leads to \(destination.name); "
+                "“\(relationship.name)” of \(resolvedEntity.name) leads to \(destination.name); "
                     + "\(object.objectID.shortDescription) is none.",
-                subject: .init(entity: entity.name, property: relationship.name))
+                subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
         if object.objectID.isTemporary && object.state.contains(.persisted) {
             object.realize()
@@ -321,9 +321,9 @@ extension ManagedObject {
         QuireError(
             .notFound,
             "\(object.objectID.shortDescription) was deleted, or has left its context, and cannot be in "
-                + "“\(relationship.name)” of \(entity.name).",
+                + "“\(relationship.name)” of \(resolvedEntity.name).",
             subject: .init(
-                entity: entity.name, property: relationship.name,
+                entity: resolvedEntity.name, property: relationship.name,
                 object: object.objectID.uriRepresentation))
     }
 
@@ -333,16 +333,16 @@ extension ManagedObject {
         QuireError(
             .invalidValue,
             "\(object.objectID.shortDescription) has the temporary identifier of another context's object and cannot "
-                + "be in “\(relationship.name)” of \(entity.name); save that context first.",
-            subject: .init(entity: entity.name, property: relationship.name))
+                + "be in “\(relationship.name)” of \(resolvedEntity.name); save that context first.",
+            subject: .init(entity: resolvedEntity.name, property: relationship.name))
     }
 
     private final func wrongKind(_ relationship: ResolvedEntity.Relationship) -> QuireError {
         QuireError(
             .invalidValue,
-            "“\(relationship.name)” of \(entity.name) is a \(relationship.isToMany ? "to-many" : "to-one") "
+            "“\(relationship.name)” of \(resolvedEntity.name) is a \(relationship.isToMany ? "to-many" : "to-one") "
                 + "relationship.",
-            subject: .init(entity: entity.name, property: relationship.name))
+            subject: .init(entity: resolvedEntity.name, property: relationship.name))
     }
 
     /// Traps if a change is a programmer error, and reports an object that does not exist, which other contexts may have

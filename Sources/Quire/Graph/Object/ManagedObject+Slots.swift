@@ -20,7 +20,7 @@ extension ManagedObject {
 
     /// ``readNotedValue(at:)`` without registering an access; for the graph's own reads.
     final func readHeldValue(at slot: Int) throws -> AttributeValue {
-        if state.contains(.derives), entity.derivedSlots.contains(slot) {
+        if state.contains(.derives), resolvedEntity.derivedSlots.contains(slot) {
             context?.withoutNoting { updateDerivedValue(at: slot) }
         }
         return try presentValue(at: slot)
@@ -28,13 +28,13 @@ extension ManagedObject {
 
     private final func presentValue(at slot: Int) throws -> AttributeValue {
         if let edits, edits.own.contains(slot) { return edits.values[slot] }
-        if entity.storages[slot] == .reference {
+        if resolvedEntity.storages[slot] == .reference {
             return reference(at: slot).map { .objectID($0) } ?? .null
         }
         realize()
         guard let chunk else { return .null }
         return try PackedRow(chunk: chunk, offset: Int(rowOffset))
-            .valueWithoutLoading(of: entity.slots[slot], in: entity, store: rowIdentity)
+            .valueWithoutLoading(of: resolvedEntity.slots[slot], in: resolvedEntity, store: rowIdentity)
     }
 
     /// The value of a slot, without reading the file that it may be in, nor being noted for Observation; missing if it cannot
@@ -63,10 +63,10 @@ extension ManagedObject {
     /// because decoding would misinterpret bytes. A transient attribute has no value in any row.
     @inline(__always)
     private final func row(for slot: Int, _ storage: ResolvedEntity.Slot.Storage) -> PackedRow? {
-        guard entity.storages[slot] == storage else {
+        guard resolvedEntity.storages[slot] == storage else {
             precondition(
-                entity.storages[slot] == .transient,
-                "Slot \(slot) of \(entity.name) holds a value of another type than the one asked for."
+                resolvedEntity.storages[slot] == .transient,
+                "Slot \(slot) of \(resolvedEntity.name) holds a value of another type than the one asked for."
             )
             return nil
         }
@@ -83,7 +83,7 @@ extension ManagedObject {
             if case .string(let string) = edits.values[slot] { return string }
             return nil
         }
-        return row(for: slot, .string)?.string(slot, slotCount: entity.storages.count)
+        return row(for: slot, .string)?.string(slot, slotCount: resolvedEntity.storages.count)
     }
 
     /// The integer in a slot.
@@ -93,7 +93,7 @@ extension ManagedObject {
             if case .integer(let integer) = edits.values[slot] { return integer }
             return nil
         }
-        return row(for: slot, .integer)?.integer(slot, slotCount: entity.storages.count)
+        return row(for: slot, .integer)?.integer(slot, slotCount: resolvedEntity.storages.count)
     }
 
     /// The floating-point number in a slot.
@@ -103,7 +103,7 @@ extension ManagedObject {
             if case .double(let double) = edits.values[slot] { return double }
             return nil
         }
-        return row(for: slot, .double)?.double(slot, slotCount: entity.storages.count)
+        return row(for: slot, .double)?.double(slot, slotCount: resolvedEntity.storages.count)
     }
 
     /// The truth value in a slot.
@@ -114,7 +114,7 @@ extension ManagedObject {
             return nil
         }
         return row(for: slot, .boolean).map {
-            $0.integer(slot, slotCount: entity.storages.count) != 0
+            $0.integer(slot, slotCount: resolvedEntity.storages.count) != 0
         }
     }
 
@@ -127,7 +127,7 @@ extension ManagedObject {
         }
         return row(for: slot, .date).map {
             Date(
-                timeIntervalSinceReferenceDate: $0.double(slot, slotCount: entity.storages.count))
+                timeIntervalSinceReferenceDate: $0.double(slot, slotCount: resolvedEntity.storages.count))
         }
     }
 
@@ -140,7 +140,7 @@ extension ManagedObject {
         }
         return row(for: slot, .uuid).map {
             UUID(
-                uuid: $0.bytes(slot, slotCount: entity.storages.count)
+                uuid: $0.bytes(slot, slotCount: resolvedEntity.storages.count)
                     .loadUnaligned(as: uuid_t.self))
         }
     }
@@ -158,7 +158,7 @@ extension ManagedObject {
             return nil
         }
         return row(for: slot, .reference).map {
-            let bits = UInt64(bitPattern: $0.integer(slot, slotCount: entity.storages.count))
+            let bits = UInt64(bitPattern: $0.integer(slot, slotCount: resolvedEntity.storages.count))
             return context?.objectID(bits: bits)
                 ?? ManagedObjectID(bits: bits, store: objectID.store)
         }
@@ -169,8 +169,8 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `invalidValue` if the value is not of the attribute's type, or `notFound` if the
     ///   object's deletion is saved.
     public final func setValue(_ value: AttributeValue, at slot: Int) throws {
-        let value = try entity.slots[slot].coerce(value, in: entity)
-        if state.contains(.discarded) { throw goneError(entity.slots[slot].name) }
+        let value = try resolvedEntity.slots[slot].coerce(value, in: resolvedEntity)
+        if state.contains(.discarded) { throw goneError(resolvedEntity.slots[slot].name) }
         let context = requireContext()
         context.willChange(self)
         write(value, at: slot, in: context)
@@ -199,7 +199,7 @@ extension ManagedObject {
         if let edits { return edits }
         // A changed object is not a fault, even if its row could not be read; saving finds its version outdated.
         if state.contains(.inaccessible) { state.insert(.realized) }
-        let new = ObjectEdits(slotCount: entity.storages.count)
+        let new = ObjectEdits(slotCount: resolvedEntity.storages.count)
         edits = new
         return new
     }
@@ -214,7 +214,7 @@ extension ManagedObject {
         QuireError(
             .notFound, "\(objectID.shortDescription) was deleted; “\(property)” cannot be changed.",
             subject: .init(
-                entity: entity.name, property: property, object: objectID.uriRepresentation))
+                entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation))
     }
 
     /// The context, for an operation that needs one.

@@ -6,28 +6,28 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, or errors of reading the store or the value's
     ///   file.
     public final func attributeValue(forKey key: String) throws -> AttributeValue {
-        switch try entity.requireProperty(key) {
+        switch try resolvedEntity.requireProperty(key) {
         case .attribute(let slot): return try readValue(at: slot)
         case .composite(let slots):
             var elements: [String: AttributeValue] = [:]
             for slot in slots {
-                let path = entity.slots[slot].name.dropFirst(key.count + 1).split(separator: ".")
+                let path = resolvedEntity.slots[slot].name.dropFirst(key.count + 1).split(separator: ".")
                 Self.set(try readValue(at: slot), at: path[...], in: &elements)
             }
             return .composite(elements)
         case .relationship(let index):
-            guard let slot = entity.relationships[index].slot else {
+            guard let slot = resolvedEntity.relationships[index].slot else {
                 throw QuireError(
                     .unknownKey,
-                    "“\(key)” of \(entity.name) is a to-many relationship, not a value; ask for objects(“\(key)”).",
-                    subject: .init(entity: entity.name, property: key))
+                    "“\(key)” of \(resolvedEntity.name) is a to-many relationship, not a value; ask for objects(“\(key)”).",
+                    subject: .init(entity: resolvedEntity.name, property: key))
             }
             return objectID(at: slot).map { .objectID($0) } ?? .null
         case .fetched:
             throw QuireError(
                 .unsupported,
-                "“\(key)” of \(entity.name) is a fetched property; ask for fetchedObjects(“\(key)”).",
-                subject: .init(entity: entity.name, property: key))
+                "“\(key)” of \(resolvedEntity.name) is a fetched property; ask for fetchedObjects(“\(key)”).",
+                subject: .init(entity: resolvedEntity.name, property: key))
         }
     }
 
@@ -36,14 +36,14 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, `invalidValue` if the value is of the wrong
     ///   type, or `notFound` if there is no such object or it, or this one, was deleted.
     public final func setAttributeValue(_ value: AttributeValue, forKey key: String) throws {
-        switch try entity.requireProperty(key) {
+        switch try resolvedEntity.requireProperty(key) {
         case .attribute(let slot): try setValue(value, at: slot)
         case .composite(let slots):
-            for element in try entity.elements(of: value, forKey: key, in: slots) {
+            for element in try resolvedEntity.elements(of: value, forKey: key, in: slots) {
                 try setValue(element.value, at: element.slot)
             }
         case .relationship(let index):
-            let relationship = entity.relationships[index]
+            let relationship = resolvedEntity.relationships[index]
             if state.contains(.discarded) { throw goneError(key) }
             switch value {
             case .null where !relationship.isToMany: try setObject(nil, through: relationship)
@@ -52,14 +52,14 @@ extension ManagedObject {
             default:
                 throw QuireError(
                     .invalidValue,
-                    "“\(key)” of \(entity.name) is a relationship; \(value) is no object for it.",
-                    subject: .init(entity: entity.name, property: key))
+                    "“\(key)” of \(resolvedEntity.name) is a relationship; \(value) is no object for it.",
+                    subject: .init(entity: resolvedEntity.name, property: key))
             }
         case .fetched:
             throw QuireError(
                 .invalidValue,
-                "“\(key)” of \(entity.name) is a fetched property and cannot be set.",
-                subject: .init(entity: entity.name, property: key))
+                "“\(key)” of \(resolvedEntity.name) is a fetched property and cannot be set.",
+                subject: .init(entity: resolvedEntity.name, property: key))
         }
     }
 
@@ -93,7 +93,7 @@ extension ManagedObject {
     /// - Complexity: O(*n*) in the object's properties; reads no relationship.
     public final var hasPersistentChangedValues: Bool {
         guard let edits else { return false }
-        return entity.slots.contains { isChanged($0, edits) }
+        return resolvedEntity.slots.contains { isChanged($0, edits) }
             || edits.toMany.indices.contains { isChanged(toMany: $0, edits) }
     }
 
@@ -106,7 +106,7 @@ extension ManagedObject {
     public final func changedValues() -> [String: PropertyValue] {
         guard let edits else { return [:] }
         var changes: [String: PropertyValue] = [:]
-        for slot in entity.slots where isChanged(slot, edits) {
+        for slot in resolvedEntity.slots where isChanged(slot, edits) {
             changes[slot.name] = .value(edits.values[slot.index])
         }
         for index in edits.toMany.indices where isChanged(toMany: index, edits) {
@@ -123,7 +123,7 @@ extension ManagedObject {
         guard state.contains(.inEvent), let edits else { return [:] }
         let isNew = !state.contains(.wasLive)
         var changes: [String: PropertyValue] = [:]
-        for slot in entity.slots where slot.isStored && edits.own.contains(slot.index) {
+        for slot in resolvedEntity.slots where slot.isStored && edits.own.contains(slot.index) {
             let before: AttributeValue
             if !isNew, let base = edits.eventBase {
                 before =
@@ -170,28 +170,28 @@ extension ManagedObject {
             values[relationship.name] = .objectIDs(isNew ? [] : savedMembers(of: relationship))
         }
         guard let keys else {
-            for slot in entity.slots where slot.isStored { add(slot) }
-            for index in entity.toManyRelationships.indices
+            for slot in resolvedEntity.slots where slot.isStored { add(slot) }
+            for index in resolvedEntity.toManyRelationships.indices
             where isNew || toManyState(index).members != nil {
                 add(toManyRelationship(index))
             }
             return values
         }
         for key in keys {
-            switch try entity.requireProperty(key) {
-            case .attribute(let slot) where entity.slots[slot].isStored: add(entity.slots[slot])
-            case .composite(let slots): for slot in entity.slots[slots] { add(slot) }
+            switch try resolvedEntity.requireProperty(key) {
+            case .attribute(let slot) where resolvedEntity.slots[slot].isStored: add(resolvedEntity.slots[slot])
+            case .composite(let slots): for slot in resolvedEntity.slots[slots] { add(slot) }
             case .relationship(let index):
-                let relationship = entity.relationships[index]
+                let relationship = resolvedEntity.relationships[index]
                 if let slot = relationship.slot {
-                    add(entity.slots[slot])
+                    add(resolvedEntity.slots[slot])
                 } else {
                     add(relationship)
                 }
             case .attribute, .fetched:
                 throw QuireError(
-                    .unknownKey, "“\(key)” of \(entity.name) is not stored, so it was never saved.",
-                    subject: .init(entity: entity.name, property: key))
+                    .unknownKey, "“\(key)” of \(resolvedEntity.name) is not stored, so it was never saved.",
+                    subject: .init(entity: resolvedEntity.name, property: key))
             }
         }
         return values
@@ -210,7 +210,7 @@ extension ManagedObject {
 
     /// The value a slot had when the object was read or last saved; of a new object, its default value.
     final func savedValue(at slot: Int) -> AttributeValue {
-        if !state.contains(.persisted) && chunk == nil { return entity.defaultValues[slot] }
+        if !state.contains(.persisted) && chunk == nil { return resolvedEntity.defaultValues[slot] }
         if let edits {
             if let derived = edits.savedDerived.first(where: { $0.slot == slot }) {
                 return derived.value ?? rowValue(at: slot)
@@ -226,10 +226,10 @@ extension ManagedObject {
 
     /// The value that the object's row has in a slot.
     private final func rowValue(at slot: Int) -> AttributeValue {
-        guard let chunk, entity.slots[slot].isStored else { return .null }
+        guard let chunk, resolvedEntity.slots[slot].isStored else { return .null }
         do {
             return try PackedRow(chunk: chunk, offset: Int(rowOffset))
-                .valueWithoutLoading(of: entity.slots[slot], in: entity, store: rowIdentity)
+                .valueWithoutLoading(of: resolvedEntity.slots[slot], in: resolvedEntity, store: rowIdentity)
         } catch {
             context?.reportFault(error)
             return .null
@@ -247,7 +247,7 @@ extension ManagedObject {
     }
 
     final func toManyRelationship(_ index: Int) -> ResolvedEntity.Relationship {
-        entity.relationships[entity.toManyRelationships[index]]
+        resolvedEntity.relationships[resolvedEntity.toManyRelationships[index]]
     }
 }
 
@@ -269,14 +269,14 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, or `invalidValue` if the value is of the
     ///   wrong type. A relationship is refused, because its inverse would not be maintained.
     public final func setPrimitiveValue(_ value: Any?, forKey key: String) throws {
-        guard case .attribute(let index) = try entity.requireProperty(key) else {
+        guard case .attribute(let index) = try resolvedEntity.requireProperty(key) else {
             throw QuireError(
                 .unknownKey,
-                "“\(key)” of \(entity.name) is no single attribute and has no primitive value to set.",
-                subject: .init(entity: entity.name, property: key))
+                "“\(key)” of \(resolvedEntity.name) is no single attribute and has no primitive value to set.",
+                subject: .init(entity: resolvedEntity.name, property: key))
         }
-        let value = try entity.slots[index].coerce(
-            attributeValue(value, forKey: key), in: entity)
+        let value = try resolvedEntity.slots[index].coerce(
+            attributeValue(value, forKey: key), in: resolvedEntity)
         if state.contains(.discarded) { throw goneError(key) }
         let context = requireContext()
         context.willChange(self)
@@ -302,7 +302,7 @@ extension ManagedObject {
         let context = requireContext()
         context.willChange(self)
         let property: ResolvedEntity.Property
-        do { property = try entity.requireProperty(key) } catch { preconditionFailure("\(error)") }
+        do { property = try resolvedEntity.requireProperty(key) } catch { preconditionFailure("\(error)") }
         switch property {
         case .attribute(let slot): willChange(slot, in: context)
         case .composite(let slots): for slot in slots { willChange(slot, in: context) }
@@ -353,8 +353,8 @@ extension ManagedObject {
     }
 
     private final func anyRelationship(_ key: String) -> ResolvedEntity.Relationship {
-        guard let relationship = entity.relationship(named: key) else {
-            preconditionFailure("\(entity.name) has no relationship “\(key)”.")
+        guard let relationship = resolvedEntity.relationship(named: key) else {
+            preconditionFailure("\(resolvedEntity.name) has no relationship “\(key)”.")
         }
         return relationship
     }

@@ -57,8 +57,10 @@ open class ManagedObject: EntityClass {
 
     /// The object's identifier: temporary until it is saved.
     @exclusivity(unchecked) public final internal(set) var objectID: ManagedObjectID
-    /// The object's entity.
-    public final let entity: ResolvedEntity
+    /// The object's entity, with inheritance resolved.
+    @usableFromInline package final let resolvedEntity: ResolvedEntity
+    /// The description of the object's entity.
+    public final var entity: EntityDescription { resolvedEntity.description }
     /// Not retained: the context clears it in its deinit, and outlives every other use of the object.
     @exclusivity(unchecked) unowned(unsafe) final var context: ManagedObjectContext?
     /// The row of the values that `edits` lacks.
@@ -72,10 +74,10 @@ open class ManagedObject: EntityClass {
     /// Instantiates an object. Called by contexts; a subclass with its own designated initializers passes the argument on.
     public required init(_ initializer: ObjectInitializer) {
         objectID = initializer.objectID
-        entity = initializer.entity
+        resolvedEntity = initializer.entity
         context = initializer.context
         state = initializer.state.union(initializer.context?.stateOfObjects ?? .unguarded)
-        if entity.hasDerivedSlots { state.insert(.derives) }
+        if resolvedEntity.hasDerivedSlots { state.insert(.derives) }
     }
 
     /// Inserts a new object of the class's entity.
@@ -85,7 +87,7 @@ open class ManagedObject: EntityClass {
     public convenience init(context: ManagedObjectContext) {
         guard let entity = context.layout.entity(of: Self.self) else {
             preconditionFailure(
-                "The model has no entity, or several, whose class is \(Self.self); use insertObject(_:)."
+                "The model has no entity, or several, whose class is \(Self.self); use init(entity:insertInto:)."
             )
         }
         do {
@@ -95,6 +97,27 @@ open class ManagedObject: EntityClass {
         }
         // Others may close a document at any time.
         if let saveBlock = context.saveBlock { context.reportFault(saveBlock) }
+        context.didInsert(self)
+    }
+
+    /// Inserts a new object of an entity, for classes that several entities have.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity` if the context's model has no entity of that name, `invalidValue` if it
+    ///   is abstract or its objects are of another class, or `invalidState` if the context is that of a document which is
+    ///   closed.
+    public convenience init(
+        entity: EntityDescription, insertInto context: ManagedObjectContext
+    ) throws {
+        let resolved = try context.layout.requireEntity(named: entity.name)
+        let objectClass = resolved.objectClass ?? ManagedObject.plainClass
+        guard objectClass == Self.self else {
+            throw QuireError(
+                .invalidValue,
+                "Objects of \(entity.name) are of the class \(objectClass), not \(Self.self); make them with that class.",
+                subject: .init(entity: entity.name))
+        }
+        if let saveBlock = context.saveBlock { throw saveBlock }
+        self.init(try context.initializerForNewObject(of: resolved))
         context.didInsert(self)
     }
 
@@ -257,7 +280,7 @@ extension ManagedObject: CustomStringConvertible {
     public var description: String {
         let change =
             isNew ? ", inserted" : isGone ? ", deleted" : isModified ? ", updated" : ""
-        return "<\(entity.name) \(objectID.shortDescription)\(isFault ? ", fault" : "")\(change)>"
+        return "<\(resolvedEntity.name) \(objectID.shortDescription)\(isFault ? ", fault" : "")\(change)>"
     }
 }
 
@@ -267,7 +290,7 @@ extension ManagedObject {
     /// Fulfills a fault with a row.
     @inline(__always)
     final func adopt(_ snapshot: ObjectSnapshot) {
-        guard !state.contains(.realized), snapshot.entity === entity else { return }
+        guard !state.contains(.realized), snapshot.entity === resolvedEntity else { return }
         chunk = snapshot.chunk
         rowOffset = UInt32(truncatingIfNeeded: snapshot.offset)
         version = snapshot.version
@@ -300,7 +323,7 @@ extension ManagedObject {
         // The replacement of a deleted object is not known to exist.
         let isKnown = state.contains(.persisted)
         do {
-            if let snapshot = try context.rowForFault(of: self), snapshot.entity === entity {
+            if let snapshot = try context.rowForFault(of: self), snapshot.entity === resolvedEntity {
                 state.formUnion(isKnown ? [] : [.live, .persisted])
                 adopt(snapshot)
                 return
@@ -309,7 +332,7 @@ extension ManagedObject {
                 QuireError(
                     .notFound,
                     "The object \(objectID.shortDescription) is not in the store any more.",
-                    subject: .init(entity: entity.name, object: objectID.uriRepresentation)))
+                    subject: .init(entity: resolvedEntity.name, object: objectID.uriRepresentation)))
             if context.shouldDeleteInaccessibleFaults {
                 announceStateChange()
                 state.subtract([.live, .persisted])
@@ -344,7 +367,7 @@ extension ManagedObject {
     final var snapshot: ObjectSnapshot? {
         guard let chunk else { return nil }
         return ObjectSnapshot(
-            chunk: chunk, offset: Int(rowOffset), entity: entity, store: rowIdentity)
+            chunk: chunk, offset: Int(rowOffset), entity: resolvedEntity, store: rowIdentity)
     }
 
     /// The store identity of the identifiers in the object's row.
@@ -360,25 +383,49 @@ extension ManagedObject: QueryArgument {
 
 extension ManagedObject: QuerySubject {
     /// The model of the object's context.
-    public final var queryLayout: ResolvedModel { requireContext().layout }
+    package final var queryLayout: ResolvedModel { requireContext().layout }
 
     /// The value of a property, for predicates evaluated in memory.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, or the store's read errors.
-    public func queryValue(forKey key: String) throws -> QueryValue {
+    package func queryValue(forKey key: String) throws -> QueryValue {
         let index: Int
-        switch try entity.requireProperty(key) {
+        switch try resolvedEntity.requireProperty(key) {
         case .relationship(let found): index = found
         // Of a value in a file only its presence matters.
         case .attribute(let slot): return .value(try readNotedValue(at: slot))
         default: return .value(try attributeValue(forKey: key))
         }
-        let relationship = entity.relationships[index]
+        let relationship = resolvedEntity.relationships[index]
         let context = requireContext()
         guard let slot = relationship.slot else {
             return .objects(objects(through: relationship))
         }
         return objectID(at: slot).map { .object(context.object(with: $0)) } ?? .value(.null)
+    }
+}
+
+extension QueryPredicate {
+    /// Whether an object satisfies the condition, as a fetch of its entity would.
+    ///
+    /// Unlike a fetch it may read transient attributes.
+    ///
+    /// - Complexity: The predicate is resolved once per entity, unless it depends on the time.
+    /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if the predicate is not valid for the object,
+    ///   `unknownKey` if a property is missing, `unsupported`; `notFound` if the object's context is gone; or an error
+    ///   reading the store.
+    public func evaluate(with object: ManagedObject) throws -> Bool {
+        try isSatisfied(by: object)
+    }
+}
+
+extension Array where Element: ManagedObject {
+    /// The objects sorted by orderings, then by primary key, new objects last.
+    ///
+    /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if a key path traverses a to-many relationship,
+    ///   `unknownKey` or `unsupported`; `notFound` if an object's context is gone; or an error reading the store.
+    public func sorted(by orderings: [SortOrdering]) throws -> [Element] {
+        try orderings.sorted(self)
     }
 }
 
@@ -392,7 +439,7 @@ extension ManagedObject: ContextBoundSubject {
         throw QuireError(
             .notFound,
             "\(objectID.shortDescription) belongs to no context any more; a query cannot look at it.",
-            subject: .init(entity: entity.name, object: objectID.uriRepresentation))
+            subject: .init(entity: resolvedEntity.name, object: objectID.uriRepresentation))
     }
 }
 

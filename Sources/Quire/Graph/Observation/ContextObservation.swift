@@ -71,8 +71,8 @@ final class ContextObservation {
     func announceAll(_ object: ManagedObject) {
         guard let entry = entries[ObjectIdentifier(object)] else { return }
         announce(object, .state)
-        for slot in object.entity.slots.indices { announce(object, .slot(slot), in: entry) }
-        for index in object.entity.toManyRelationships.indices {
+        for slot in object.resolvedEntity.slots.indices { announce(object, .slot(slot), in: entry) }
+        for index in object.resolvedEntity.toManyRelationships.indices {
             announce(object, .toMany(index), in: entry)
         }
     }
@@ -132,7 +132,7 @@ extension ManagedObject: Observable {
     private final func recordAccess(_ property: ObservedProperty) {
         willRead()
         if state.contains(.observable) { context?.observation?.access(self, property) }
-        if state.contains(.derives), let slot = property.slot, entity.derivedSlots.contains(slot) {
+        if state.contains(.derives), let slot = property.slot, resolvedEntity.derivedSlots.contains(slot) {
             updateDerivedValue(at: slot)
         }
     }
@@ -198,7 +198,7 @@ extension ManagedObject: Observable {
         guard let row else { return observation.announceAll(self) }
         // Observers of the values were notified when it became a fault.
         guard state.contains(.realized) else { return }
-        for slot in entity.slots where slot.isStored && edits?.changed.contains(slot.index) != true
+        for slot in resolvedEntity.slots where slot.isStored && edits?.changed.contains(slot.index) != true
         {
             guard observation.isObserved(self, .slot(slot.index)) else { continue }
             if (try? row.valueWithoutLoading(at: slot.index)) != valueWithoutLoading(at: slot.index)
@@ -212,7 +212,7 @@ extension ManagedObject: Observable {
     final func announceMerge(_ conflict: MergeConflict, onto row: ObjectSnapshot) {
         guard state.contains(.observed) else { return }
         announceStateChange()
-        for slot in entity.slots where slot.isStored {
+        for slot in resolvedEntity.slots where slot.isStored {
             if let value = conflict.resolution.values[slot.name] {
                 announceChange(at: slot.index, to: value)
             } else if !conflict.resolution.keeps(slot) {
@@ -227,7 +227,7 @@ extension ManagedObject: Observable {
             observation.isObserved(self, .toMany(index)), let old = toManyState(index).members
         else { return body() }
         body()
-        let relationship = entity.relationships[entity.toManyRelationships[index]]
+        let relationship = resolvedEntity.relationships[resolvedEntity.toManyRelationships[index]]
         let new = members(of: relationship)
         // In a relationship without order, only which objects there are counts.
         let isSame =

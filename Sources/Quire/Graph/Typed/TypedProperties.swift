@@ -150,7 +150,7 @@ extension ManagedObject {
     /// no table.
     @inline(__always)
     final func position(of ordinal: Int) -> Int? {
-        let table = entity.classTable
+        let table = resolvedEntity.classTable
         return ordinal < table.count ? table[ordinal] : nil
     }
 }
@@ -260,7 +260,7 @@ extension ManagedObject {
     @usableFromInline @inline(never)
     final func defaultValue<Value: AttributeRepresentable>(_ ordinal: Int) -> Value {
         guard let slot = position(of: ordinal) else { return Value.missingValue }
-        return Value(attributeValue: entity.defaultValues[slot]) ?? Value.missingValue
+        return Value(attributeValue: resolvedEntity.defaultValues[slot]) ?? Value.missingValue
     }
 }
 
@@ -290,9 +290,9 @@ extension ManagedObject {
     /// not exist that is reported as the context's ``ManagedObjectContext/lastFaultError``, and nothing is changed.
     public final func setRelated(_ ordinal: Int, _ object: ManagedObject?) {
         guard let slot = position(of: ordinal),
-            let index = entity.slots[slot].relationshipIndex
+            let index = resolvedEntity.slots[slot].relationshipIndex
         else { return }
-        trapping { try setObject(object, through: entity.relationships[index]) }
+        trapping { try setObject(object, through: resolvedEntity.relationships[index]) }
     }
 
     /// The objects in an ordered to-many relationship.
@@ -358,12 +358,12 @@ extension ManagedObject {
             return PropertyProbe.object(ordinal, of: self).map { [$0] } ?? []
         }
         guard let context = contextUnlessDiscarded else { return [] }
-        return notedMembers(of: entity.relationships[index]).map { context.object(with: $0) }
+        return notedMembers(of: resolvedEntity.relationships[index]).map { context.object(with: $0) }
     }
 
     @usableFromInline
     final func setRelatedObjects(_ ordinal: Int, _ objects: [ManagedObject]) {
         guard let index = position(of: ordinal) else { return }
-        trapping { try setObjects(objects, through: entity.relationships[index]) }
+        trapping { try setObjects(objects, through: resolvedEntity.relationships[index]) }
     }
 }

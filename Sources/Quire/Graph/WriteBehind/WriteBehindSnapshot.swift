@@ -225,13 +225,13 @@ extension SnapshotObjects.Object {
     var objectID: ManagedObjectID {
         found?.objectID ?? layer.view.changes.changes[position].change.objectID
     }
-    var entity: ResolvedEntity { layer.layout.entity(number: objectID.entityNumber) }
+    var resolvedEntity: ResolvedEntity { layer.layout.entity(number: objectID.entityNumber) }
     var queryLayout: ResolvedModel { layer.layout }
 
     func queryValue(forKey key: String) throws -> QueryValue {
         // Most conditions are about values.
-        if position >= 0, case .attribute(let slot) = entity.properties[key],
-            !entity.slots[slot].isDerived, layer.view.changes.changes[position].hasValues
+        if position >= 0, case .attribute(let slot) = resolvedEntity.properties[key],
+            !resolvedEntity.slots[slot].isDerived, layer.view.changes.changes[position].hasValues
         {
             return .value(try layer.view.changes.value(ofChangeAt: position, slot: slot))
         }

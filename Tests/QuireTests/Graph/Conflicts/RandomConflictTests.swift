@@ -134,7 +134,7 @@ import Testing
                         try rivals.stack.coordinator.store.row(for: stored.objectID)?.version
                             == object.version
                     else { continue }
-                    for slot in stored.entity.slots {
+                    for slot in stored.resolvedEntity.slots {
                         #expect(
                             stored.value(at: slot.index) == object.value(at: slot.index),
                             "seed \(seed): \(object).\(slot.name)")
@@ -166,7 +166,7 @@ import Testing
                 try run.rivals.here.fetch(FetchRequest($0)).map { $0 }
             }
             for object in held {
-                for name in object.entity.relationships where name.isToMany {
+                for name in object.resolvedEntity.relationships where name.isToMany {
                     _ = object.objectIDs(name.name)
                 }
             }

@@ -78,12 +78,12 @@ enum RivalKind: CaseIterable, Sendable {
             let seen = try context.fetch(FetchRequest(entity.name)).map { $0 }
             #expect(stored.map(\.objectID) == seen.map(\.objectID), comment)
             for (left, right) in zip(stored, seen) {
-                for slot in left.entity.slots {
+                for slot in left.resolvedEntity.slots {
                     #expect(
                         left.value(at: slot.index) == right.value(at: slot.index),
                         "\(left.objectID.shortDescription).\(slot.name) \(comment ?? "")")
                 }
-                for relationship in left.entity.relationships {
+                for relationship in left.resolvedEntity.relationships {
                     try expectSymmetric(left, relationship, fresh, comment)
                     try expectSymmetric(right, relationship, context, comment)
                     if relationship.isToMany {

@@ -101,7 +101,7 @@ import Testing
                 var changes = other.changes
                 // Of another process's save the rows are known, and an author's is not written with a book.
                 let unwritten = other.updatedObjects.filter {
-                    $0.entity.name == "Author" && $0.changedValues()["name"] == nil
+                    $0.resolvedEntity.name == "Author" && $0.changedValues()["name"] == nil
                 }.map(\.objectID)
                 try other.save()
                 if Bool.random(using: &random) {

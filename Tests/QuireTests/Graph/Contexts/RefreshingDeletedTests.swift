@@ -45,7 +45,7 @@ import Testing
         let numbers = Dictionary(uniqueKeysWithValues: ids.enumerated().map { ($1, $0) })
         return ids.enumerated().flatMap { number, id -> [String] in
             guard let object = try? context.existingObject(with: id) else { return [] }
-            return object.entity.relationships.compactMap { relationship in
+            return object.resolvedEntity.relationships.compactMap { relationship in
                 var targets =
                     relationship.isToMany
                     ? object.objectIDs(relationship.name).map { numbers[$0] ?? -1 }
@@ -68,7 +68,7 @@ import Testing
             return object
         }
         let subject = objects[0]
-        guard let relationship = subject.entity.relationship(named: links.key) else { return [] }
+        guard let relationship = subject.resolvedEntity.relationship(named: links.key) else { return [] }
         let isA = context.layout.destination(of: relationship).name == "A"
         let others = links.others.map { objects[$0 + (isA ? 1 : 4)] }
         if let inverse = context.layout.inverse(of: relationship), inverse.isToMany,
@@ -168,7 +168,7 @@ import Testing
         let objects = try objects(links, in: context)
         let ids = objects.map(\.objectID)
         let before = seen(context, ids)
-        guard let relationship = objects[0].entity.relationship(named: links.key) else { return }
+        guard let relationship = objects[0].resolvedEntity.relationship(named: links.key) else { return }
         let isA = context.layout.destination(of: relationship).name == "A"
         guard let free = (0..<3).first(where: { !links.others.contains($0) }) else { return }
         let unsaved = objects[free + (isA ? 1 : 4)]
@@ -192,7 +192,7 @@ import Testing
         let objects = try objects(links, in: context)
         let ids = objects.map(\.objectID)
         let before = seen(context, ids)
-        guard let relationship = objects[0].entity.relationship(named: links.key) else { return }
+        guard let relationship = objects[0].resolvedEntity.relationship(named: links.key) else { return }
         if relationship.isToMany {
             objects[0][links.key] = [ManagedObject]()
         } else {

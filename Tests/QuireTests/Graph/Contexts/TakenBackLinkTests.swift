@@ -49,7 +49,7 @@ import Testing
     }
 
     private func set(_ isLinked: Bool, _ a: ManagedObject, _ b: ManagedObject, _ shape: Shape) {
-        if a.entity.relationship(named: shape.rawValue)?.isToMany == false {
+        if a.resolvedEntity.relationship(named: shape.rawValue)?.isToMany == false {
             a[shape.rawValue] = isLinked ? b : nil
         } else if isLinked {
             a.add(b, to: shape.rawValue)
@@ -59,7 +59,7 @@ import Testing
     }
 
     private func leads(_ object: ManagedObject, _ key: String, to other: ManagedObject) -> Bool {
-        object.entity.relationship(named: key)?.isToMany == true
+        object.resolvedEntity.relationship(named: key)?.isToMany == true
             ? object.objects(key).contains(other) : object.object(key) === other
     }
 
@@ -230,7 +230,7 @@ import Testing
         context.refreshAllObjects()
         set(false, a, b, shape)
         set(true, a, b, shape)
-        let isSetHere = a.entity.relationship(named: shape.rawValue)?.isToMany == false
+        let isSetHere = a.resolvedEntity.relationship(named: shape.rawValue)?.isToMany == false
         for isLinked in [false, true, false] {
             try saveAndMerge(isLinked, a, b, shape)
             let isThere = isLinked || isSetHere

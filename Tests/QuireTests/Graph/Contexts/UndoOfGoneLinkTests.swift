@@ -23,7 +23,7 @@ import Testing
     }
 
     private func leads(_ object: ManagedObject, _ key: String) -> Bool {
-        object.entity.relationship(named: key)?.isToMany == true
+        object.resolvedEntity.relationship(named: key)?.isToMany == true
             ? !object.objects(key).isEmpty : object.object(key) != nil
     }
 
@@ -42,7 +42,7 @@ import Testing
     @Test(arguments: ["partner", "owner", "inList", "tags", "ranked", "both", "bookmark"])
     func whatOthersHaveDeletedIsNotLedToAgain(key: String) throws {
         func link(_ a: ManagedObject, to b: ManagedObject?, in context: ManagedObjectContext) {
-            guard a.entity.relationship(named: key)?.isToMany == true else {
+            guard a.resolvedEntity.relationship(named: key)?.isToMany == true else {
                 return a[key] = b
             }
             for b in a.objects(key) { a.remove(b, from: key) }

@@ -67,7 +67,7 @@ import Testing
             context.object(with: source.objectID), context.object(with: target.objectID)
         )
         // Without an open file, as the value that undo restores.
-        let slot = try #require(from.entity.slot(named: "external"))
+        let slot = try #require(from.resolvedEntity.slot(named: "external"))
         from.realize()
         let value = from.valueWithoutLoading(at: slot)
         changed["external"] = value

@@ -313,7 +313,7 @@ extension GraphSession {
         var known = try seen(in: context, numbers)
         for number in numbers {
             let object = context.object(with: try #require(ids[number]))
-            for link in model.links(of: object.entity.name)
+            for link in model.links(of: object.resolvedEntity.name)
             where !link.isToMany && link.back == nil && object.object(link.name) != nil
                 && known.links(of: number, link.name).isEmpty
             {

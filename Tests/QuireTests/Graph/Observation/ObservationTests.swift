@@ -45,8 +45,8 @@ import Testing
         let typed = everything.mainContext()
         typed.isObservable = true
         let emma = try book("Emma", context)
-        let title = try #require(emma.entity.slot(named: "title"))
-        let author = try #require(emma.entity.slot(named: "author"))
+        let title = try #require(emma.resolvedEntity.slot(named: "title"))
+        let author = try #require(emma.resolvedEntity.slot(named: "author"))
         let watches: [Watch] = [
             Watch { _ = emma["title"] }, Watch { _ = emma["title", as: String.self] },
             Watch { _ = emma.string(at: title) }, Watch { _ = emma.value(at: title) },
@@ -65,7 +65,7 @@ import Testing
 
         let object = try typed.insertObject(entityName: "Everything")
         func slot(_ name: String) throws -> Int {
-            try #require(object.entity.slot(named: name))
+            try #require(object.resolvedEntity.slot(named: name))
         }
         let slots = try (
             slot("int32"), slot("double"), slot("boolean"), slot("date"), slot("uuid"),
