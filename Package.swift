@@ -93,6 +93,10 @@ let package = Package(
         .library(name: "QuireDocuments", targets: ["QuireDocuments"]),
         .library(name: "QuireMacros", targets: ["QuireMacros"]),
         .library(name: "QuireRescue", targets: ["QuireRescue"]),
+        // For those who write stores, or use one without a coordinator.
+        .library(name: "QuireStore", targets: ["QuireStore"]),
+        .library(name: "QuireSQLite", targets: ["QuireSQLite"]),
+        .library(name: "QuireAtomicStores", targets: ["QuireAtomicStores"]),
         .library(name: "QuireStoreConformance", targets: ["QuireStoreConformance"]),
         .executable(name: "quire", targets: ["QuireCommand"]),
     ],
@@ -199,7 +203,9 @@ let package = Package(
         .target(
             name: "QuireDocuments",
             dependencies: [
-                "Quire", "QuireRescue", "CArchive", "CLinux",
+                "Quire", "QuireRescue", "QuireAtomicStores", "QuireSQLite", "QuireStore",
+                "CArchive",
+                "CLinux",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -226,7 +232,8 @@ let package = Package(
         .executableTarget(
             name: "QuireCommand",
             dependencies: [
-                "QuireDocuments", "QuireRescue", "Quire",
+                "QuireDocuments", "QuireRescue", "Quire", "QuireAtomicStores", "QuireSQLite",
+                "QuireStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Stencil", package: "Stencil"),
@@ -251,8 +258,14 @@ let package = Package(
             path: "Tests/TypedReadmeExample",
             swiftSettings: settings),
         // What every store must do, for those who write one of their own.
-        .target(name: "QuireStoreConformance", dependencies: ["Quire"], swiftSettings: settings),
-        .target(name: "QuireTestSupport", dependencies: ["Quire"], swiftSettings: settings),
+        .target(
+            name: "QuireStoreConformance",
+            dependencies: ["Quire", "QuireAtomicStores", "QuireSQLite", "QuireStore"],
+            swiftSettings: settings),
+        .target(
+            name: "QuireTestSupport",
+            dependencies: ["Quire", "QuireAtomicStores", "QuireSQLite", "QuireStore"],
+            swiftSettings: settings),
         // Programs as users write them, who have the products and know nothing of what is within: no upcoming features of
         // ours, and no access to declarations of the package.
         .testTarget(

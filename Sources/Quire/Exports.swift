@@ -1,10 +1,21 @@
-// An app needs one import.
-@_exported public import QuireAtomicStores
 @_exported public import QuireMigration
 @_exported public import QuireModel
 @_exported public import QuireModelFiles
 @_exported public import QuireProtection
 @_exported public import QuireQuery
-@_exported public import QuireSQLite
-@_exported public import QuireStore
 @_exported public import QuireSystem
+
+// One import is enough for an app. What only those use who write stores, or use one without a coordinator, is in the
+// modules QuireStore, QuireSQLite and QuireAtomicStores, which they import besides.
+@_exported public import struct QuireAtomicStores.AtomicStoreOptions
+@_exported public import struct QuireSQLite.SQLiteStoreOptions
+@_exported public import struct QuireStore.ConflictSnapshot
+@_exported public import struct QuireStore.ConstraintConflict
+@_exported public import struct QuireStore.MergeConflict
+@_exported public import class QuireStore.MergePolicy
+@_exported public import struct QuireStore.MergeResolution
+@_exported public import protocol QuireStore.PersistentStore
+@_exported public import struct QuireStore.SaveConflicts
+@_exported public import struct QuireStore.StoreCapabilities
+@_exported public import struct QuireStore.StoreMetadata
+@_exported public import struct QuireStore.StoreType

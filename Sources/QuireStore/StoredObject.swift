@@ -38,7 +38,8 @@ package struct StoredObject: QuerySubject {
             return .object(object)
         case .fetched, nil:
             throw QuireError(
-                .unknownKey, "\(resolvedEntity.name) has no property “\(key)” that a query can use.",
+                .unknownKey,
+                "\(resolvedEntity.name) has no property “\(key)” that a query can use.",
                 subject: .init(entity: resolvedEntity.name, property: key))
         }
     }

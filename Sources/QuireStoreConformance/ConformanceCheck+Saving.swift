@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+internal import QuireStore
 
 extension ConformanceCheck {
     /// Saves.

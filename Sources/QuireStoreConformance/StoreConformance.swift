@@ -1,5 +1,6 @@
 import Foundation
 public import Quire
+internal import QuireStore
 
 /// The requirements of every store, as checks that authors of stores can run against theirs.
 ///

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+internal import QuireStore
 
 /// The fixture of a check: a store, contexts over it, and a list of failures. Used by one thread.
 final class StoreScene {

@@ -1,6 +1,7 @@
 import Foundation
 import Quire
 import QuireDocuments
+import QuireSQLite
 
 /// What a document of the crash test contains, as plain values: what is on disk is compared with this.
 struct CrashContent: Equatable, Sendable {

@@ -191,7 +191,8 @@ import Testing
         defer { withExtendedLifetime(other) {} }
         let stored = try #require(other.fetch(Author.fetchRequest()).first)
         #expect(stored.note == "")
-        #expect(stored.resolvedEntity.slot(named: "note").map { stored.string(at: $0) } == .some(nil))
+        #expect(
+            stored.resolvedEntity.slot(named: "note").map { stored.string(at: $0) } == .some(nil))
         stored.note = "yours"
         #expect(stored.note == "yours")
     }

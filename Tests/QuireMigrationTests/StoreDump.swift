@@ -1,4 +1,5 @@
 import Foundation
+import QuireStore
 
 @testable import Quire
 

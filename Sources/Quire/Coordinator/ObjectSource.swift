@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// Reads objects as rows: the coordinator, a parent context, or unsaved changes laid over one of these.
 protocol ObjectReader {
     func rows(matching request: FetchSpecification) throws -> RowSet

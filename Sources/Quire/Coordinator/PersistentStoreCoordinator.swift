@@ -1,4 +1,6 @@
 public import Foundation
+internal import QuireSQLite
+internal import QuireStore
 
 /// Connects contexts to stores.
 ///

@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// A cache of rows that were read singly or in batches, by identifier, with the time of the read: a fault that fires again, or
 /// in another context, need not read from the store.
 ///

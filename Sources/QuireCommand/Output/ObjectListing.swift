@@ -1,4 +1,5 @@
 import Quire
+import QuireStore
 
 /// Objects as `fetch` prints them.
 @MainActor

@@ -1,7 +1,9 @@
 import Foundation
 import Logging
 import Quire
+import QuireAtomicStores
 import QuireDocuments
+import QuireSQLite
 
 /// An open document, whatever it is: a package, through ``ManagedDocument`` when it is to be changed, or a bare
 /// store.

@@ -1,4 +1,5 @@
 import Quire
+import QuireSQLite
 
 /// Adds rows to a document: all, or none if anything is wrong with one.
 ///

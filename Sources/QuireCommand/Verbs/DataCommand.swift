@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Quire
+import QuireSQLite
 
 /// `quire data list|get|put PATH …`
 struct DataCommand: ParsableCommand {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Quire
 import QuireDocuments
+import QuireSQLite
 
 /// `quire migrate DOCUMENT --model M …`
 struct MigrateCommand: AsyncParsableCommand {

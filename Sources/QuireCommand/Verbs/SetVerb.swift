@@ -57,7 +57,9 @@ struct SetVerb: DocumentVerb {
         }
         // Everything is checked before anything is changed; entities may differ from object to object.
         var changes: [String: [PropertyChange]] = [:]
-        for entity in Dictionary(grouping: objects, by: \.resolvedEntity.name).values.map(\.[0].resolvedEntity) {
+        for entity in Dictionary(grouping: objects, by: \.resolvedEntity.name).values.map(
+            \.[0].resolvedEntity)
+        {
             changes[entity.name] = try assignments.map {
                 try $0.resolved(for: entity, in: document)
             }

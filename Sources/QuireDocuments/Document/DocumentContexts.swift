@@ -1,4 +1,5 @@
 import Quire
+internal import QuireStore
 
 /// The contexts of an open document, and what of their objects is unsaved.
 ///

@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import Quire
+internal import QuireSQLite
 
 // A save, step by step:
 //

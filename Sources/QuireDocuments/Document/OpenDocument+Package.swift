@@ -1,4 +1,5 @@
 import Quire
+internal import QuireStore
 
 // The package of an open document: copies of it, other packages in its place, and moving it.
 

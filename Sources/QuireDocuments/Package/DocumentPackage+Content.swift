@@ -1,6 +1,8 @@
 public import Foundation
 import Logging
 public import Quire
+internal import QuireSQLite
+internal import QuireStore
 
 /// New bytes for a file of additional content.
 public enum AdditionalContentSource: Sendable {

@@ -1,6 +1,7 @@
 import Foundation
 import Quire
 import QuireRescue
+internal import QuireSQLite
 
 // Copies of a package, all of the state that one save left.
 

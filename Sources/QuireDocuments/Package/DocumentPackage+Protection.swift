@@ -1,5 +1,6 @@
 import Foundation
 public import Quire
+internal import QuireSQLite
 
 // Changing the keys of a package: a new package with the same content and other keys is built beside it, and exchanged with
 // it atomically. An interruption leaves the old one. Disk blocks of the old package may remain readable: overwriting a file

@@ -1,6 +1,8 @@
 import Foundation
 public import Quire
 public import QuireRescue
+internal import QuireSQLite
+internal import QuireStore
 
 extension DocumentPackage {
     /// Mends the store of a package; see ``StoreRepair``.

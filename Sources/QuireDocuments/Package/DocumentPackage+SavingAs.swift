@@ -1,5 +1,7 @@
 import Foundation
 import Quire
+internal import QuireSQLite
+internal import QuireStore
 
 /// The changes of a document since its package was saved.
 struct UnsavedChanges: Sendable {

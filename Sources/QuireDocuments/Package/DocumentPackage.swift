@@ -1,6 +1,7 @@
 public import Foundation
 import Logging
 public import Quire
+internal import QuireSQLite
 import Synchronization
 
 /// An open document package: the folder, its lock, its store and its additional content.

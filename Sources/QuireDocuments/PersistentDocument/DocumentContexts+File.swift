@@ -1,5 +1,6 @@
 import Logging
 import Quire
+internal import QuireStore
 
 // Saving the contexts of a ``PersistentDocument``, whose coordinator has one store.
 

@@ -1,6 +1,9 @@
 import Foundation
 import Logging
 import Quire
+internal import QuireAtomicStores
+internal import QuireSQLite
+internal import QuireStore
 
 /// The file of a ``PersistentDocument``: its place and its format. Opens, makes and copies it.
 ///

@@ -1,5 +1,6 @@
 public import Foundation
 public import Quire
+internal import QuireAtomicStores
 
 extension PersistentDocument {
     // MARK: - Creating and opening

@@ -1,5 +1,6 @@
 public import Foundation
 import Quire
+internal import QuireSQLite
 
 /// Another package beside a document that is the same document, changed elsewhere: what tools that synchronize folders
 /// leave when both sides have changed.

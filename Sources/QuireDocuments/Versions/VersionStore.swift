@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Quire
 import QuireRescue
+internal import QuireSQLite
 import Synchronization
 
 /// The versions of a document that were kept, in the package's folder `Versions`.

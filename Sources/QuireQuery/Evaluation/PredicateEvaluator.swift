@@ -412,7 +412,9 @@ extension PredicateEvaluator {
         _ keys: [String], step: Int, from start: [QueryValue]
     ) throws -> Bool {
         for case .object(let subject) in start {
-            let steps = try QueryKeyPath(keys, from: subject.resolvedEntity, in: subject.queryLayout).steps
+            let steps = try QueryKeyPath(
+                keys, from: subject.resolvedEntity, in: subject.queryLayout
+            ).steps
             return step < steps.count && steps[step].isToMany
         }
         return false

@@ -1,4 +1,5 @@
 import Foundation
+import QuireAtomicStores
 
 @testable import Quire
 

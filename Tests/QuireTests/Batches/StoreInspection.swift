@@ -1,4 +1,5 @@
 import Foundation
+import QuireSQLite
 
 @testable import Quire
 

@@ -360,7 +360,9 @@ import Testing
                     #expect(Set([predicate, predicate]).count == 1)
                     _ = try predicate.substituting(variables: ["x": 1])
                     // It may make no sense.
-                    for work in try QueryLibrary().works { _ = try? predicate.isSatisfied(by: work) }
+                    for work in try QueryLibrary().works {
+                        _ = try? predicate.isSatisfied(by: work)
+                    }
                     _ = try? ResolvedQuery(
                         FetchSpecification("Work", predicate: predicate), in: QueryFixture.layout,
                         store: QueryFixture.store

@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// A save to several stores.
 ///
 /// Each store gets its objects' changes in one transaction. The first store delays its commit until the second has committed,

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import QuireStore
 
 /// Several stores behind the interface of one, for a coordinator.
 ///

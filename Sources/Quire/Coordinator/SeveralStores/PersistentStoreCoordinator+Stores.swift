@@ -1,3 +1,6 @@
+internal import QuireAtomicStores
+internal import QuireSQLite
+
 extension PersistentStoreCoordinator {
     /// The stores, in the order in which they were added.
     public var persistentStores: [any PersistentStore] {

@@ -1,4 +1,6 @@
 public import Foundation
+internal import QuireAtomicStores
+internal import QuireSQLite
 
 /// A store's file, which need not be open: its type, its metadata, and operations on it as a whole.
 ///

@@ -1,4 +1,5 @@
 internal import OrderedCollections
+internal import QuireStore
 
 /// Saves with conflicts: the store's conflicts are passed to the merge policy, and its resolutions applied to the objects,
 /// before the next attempt. The authoritative check is always the one in the store's transaction.
@@ -150,7 +151,8 @@ extension ManagedObjectContext {
             }
         }
         for (index, state) in (object.edits?.toMany ?? []).enumerated() {
-            let relationship = object.resolvedEntity.relationships[object.resolvedEntity.toManyRelationships[index]]
+            let relationship = object.resolvedEntity.relationships[
+                object.resolvedEntity.toManyRelationships[index]]
             if isLive && state.hasChanges { conflict.changedProperties.insert(relationship.name) }
             guard state.needsOrder else { continue }
             let name = relationship.name
@@ -264,7 +266,8 @@ extension ManagedObjectContext {
             guard !value.isSame(as: object.valueWithoutLoading(at: slot)) else { continue }
             if let index = object.resolvedEntity.slots[slot].relationshipIndex {
                 let target = value.objectID.map { self.object(with: $0) }
-                setToOne(of: object, object.resolvedEntity.relationships[index], slot: slot, to: target)
+                setToOne(
+                    of: object, object.resolvedEntity.relationships[index], slot: slot, to: target)
             } else {
                 object.write(value, at: slot)
                 object.forgetChangeIfCommitted(at: slot)

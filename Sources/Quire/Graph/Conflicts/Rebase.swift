@@ -1,4 +1,5 @@
 internal import OrderedCollections
+internal import QuireStore
 
 /// Rebases the changes of a context onto its source's present state, less those that a merge policy rejected.
 ///
@@ -112,7 +113,8 @@ struct Rebase {
             }
         }
         for (index, state) in edits.toMany.enumerated() where state.hasChanges {
-            let relationship = object.resolvedEntity.relationships[object.resolvedEntity.toManyRelationships[index]]
+            let relationship = object.resolvedEntity.relationships[
+                object.resolvedEntity.toManyRelationships[index]]
             let isArranged = relationship.isOrdered && state.members != nil
             intent.toMany.append(
                 ToManyIntent(
@@ -175,7 +177,8 @@ struct Rebase {
     /// Empties the relationships of a new object.
     private func unlink(_ object: ManagedObject) {
         let edits = object.editsForRelationships()
-        for slot in object.resolvedEntity.identifierSlots where object.resolvedEntity.storages[slot] == .reference {
+        for slot in object.resolvedEntity.identifierSlots
+        where object.resolvedEntity.storages[slot] == .reference {
             object.announceChange(at: slot, to: .null)
             edits.values[slot] = .null
         }
@@ -208,7 +211,8 @@ struct Rebase {
         guard let values = remembered[conflict.objectID] else { return }
         let object = context.object(bits: conflict.objectID.bits)
         for (slot, value) in values.enumerated() {
-            guard case .objectID(let id) = value, object.resolvedEntity.storages[slot] == .reference,
+            guard case .objectID(let id) = value,
+                object.resolvedEntity.storages[slot] == .reference,
                 let index = object.resolvedEntity.slots[slot].relationshipIndex, isThere(id)
             else { continue }
             context.setToOne(
@@ -291,7 +295,8 @@ struct Rebase {
             } else if let chunk {
                 value =
                     (try? PackedRow(chunk: chunk, offset: Int(offset))
-                        .valueWithoutLoading(of: slot, in: object.resolvedEntity, store: object.rowIdentity))
+                        .valueWithoutLoading(
+                            of: slot, in: object.resolvedEntity, store: object.rowIdentity))
                     ?? .null
             }
             if value.isSame(as: object.valueWithoutLoading(at: slot.index)) { continue }
@@ -301,7 +306,8 @@ struct Rebase {
                     target = context.object(bits: id.bits)
                 }
                 context.setToOne(
-                    of: object, object.resolvedEntity.relationships[index], slot: slot.index, to: target)
+                    of: object, object.resolvedEntity.relationships[index], slot: slot.index,
+                    to: target)
             } else {
                 object.write(value, at: slot.index)
             }

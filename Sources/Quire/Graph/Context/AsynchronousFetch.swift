@@ -1,5 +1,6 @@
 internal import Dispatch
 public import Foundation
+internal import QuireStore
 
 /// A request whose reading happens on another thread than the context's queue.
 ///

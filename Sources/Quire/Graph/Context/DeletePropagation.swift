@@ -72,7 +72,8 @@ extension ManagedObjectContext {
         let gone = Set(ids)
         for object in tracked where object.state.contains(.live) {
             guard let edits = object.edits else { continue }
-            for relationship in object.resolvedEntity.relationships where isConcerned(relationship) {
+            for relationship in object.resolvedEntity.relationships where isConcerned(relationship)
+            {
                 if let slot = relationship.slot {
                     if edits.changed.contains(slot), case .objectID(let id) = edits.values[slot],
                         gone.contains(id)
@@ -90,7 +91,8 @@ extension ManagedObjectContext {
 
     /// Deny-rule violations: one error for each deny relationship that still has destinations.
     func denials(of object: ManagedObject) -> [QuireError] {
-        object.resolvedEntity.relationships.filter { $0.description.deleteRule == .deny }.compactMap {
+        object.resolvedEntity.relationships.filter { $0.description.deleteRule == .deny }.compactMap
+        {
             relationship in
             let inverse = layout.inverse(of: relationship)
             let blocking = relatedIDs(of: object, relationship)

@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// The storage of ``FetchedObjects``: all rows, or identifiers and the rows of the last few batches.
 ///
 /// Rows become stale when the context saves or refreshes their objects (``StaleRowTracker``); then objects are

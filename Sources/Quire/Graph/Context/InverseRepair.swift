@@ -5,7 +5,8 @@ extension ManagedObjectContext {
     func references(setBy operations: [UndoOperation]) -> [(ManagedObject, Int, ManagedObjectID)] {
         operations.compactMap { operation in
             guard case .value(let object, let slot, _) = operation,
-                object.resolvedEntity.storages[slot] == .reference, let id = object.reference(at: slot)
+                object.resolvedEntity.storages[slot] == .reference,
+                let id = object.reference(at: slot)
             else { return nil }
             return (object, slot, id)
         }
@@ -25,7 +26,8 @@ extension ManagedObjectContext {
         for operation in operations {
             switch operation {
             case .value(let object, let slot, _):
-                guard object.state.contains(.live), object.resolvedEntity.storages[slot] == .reference,
+                guard object.state.contains(.live),
+                    object.resolvedEntity.storages[slot] == .reference,
                     let id = object.reference(at: slot)
                 else { continue }
                 guard let other = present(id) else {
@@ -104,7 +106,8 @@ extension ManagedObjectContext {
     private func repair(_ object: ManagedObject, _ toMany: Int, _ id: ManagedObjectID) {
         guard object.state.contains(.live) else { return }
         let id = permanentIDIfAny(for: id)
-        let relationship = object.resolvedEntity.relationships[object.resolvedEntity.toManyRelationships[toMany]]
+        let relationship = object.resolvedEntity.relationships[
+            object.resolvedEntity.toManyRelationships[toMany]]
         let isThere = object.members(of: relationship).contains(id)
         let inverse = layout.inverse(of: relationship)
         guard let other = present(id) else {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import OrderedCollections
+internal import QuireStore
 
 /// A context as its children see it: identifiers, and a layer of unsaved changes over its source.
 extension ManagedObjectContext {
@@ -114,7 +115,8 @@ extension ManagedObjectContext: PendingChangeLayer {
             // The next save gives the child's row another version.
             let isSaved = !object.state.contains(.tracked) && knowsVersion(of: object)
             builder.beginRow(
-                object.objectID.bits, entity: object.resolvedEntity, version: isSaved ? object.version : 0)
+                object.objectID.bits, entity: object.resolvedEntity,
+                version: isSaved ? object.version : 0)
             for slot in object.resolvedEntity.slots where slot.isStored {
                 // So that no file is read.
                 try builder.set(object.readHeldValue(at: slot.index), at: slot)

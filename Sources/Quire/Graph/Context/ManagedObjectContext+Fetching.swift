@@ -1,4 +1,5 @@
 public import Foundation
+internal import QuireStore
 
 extension ManagedObjectContext {
     /// Fetches objects, including unsaved changes of this context and its parents.

@@ -1,4 +1,5 @@
 internal import OrderedCollections
+internal import QuireStore
 
 /// Applies a child's save as one undoable change of this context.
 ///

@@ -1,4 +1,5 @@
 internal import OrderedCollections
+internal import QuireStore
 
 extension ManagedObjectContext {
     /// Refreshes an object from the store or the parent.

@@ -1,4 +1,5 @@
 internal import OrderedCollections
+internal import QuireStore
 
 extension ManagedObjectContext {
     /// Saves unsaved changes to the parent context, or to the store if there is none.

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import QuireStore
 
 /// Unsaved changes over a source: those of a context's objects, or buffered values (``WriteBehindSnapshot``).
 ///

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import QuireStore
 
 /// Overlays pending changes on a source's results for a request.
 ///
@@ -22,7 +23,8 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
 
     func isOfEntity(_ object: Object) -> Bool {
         request.includesSubentities
-            ? entity.subtree.contains(object.resolvedEntity.number) : object.resolvedEntity === entity
+            ? entity.subtree.contains(object.resolvedEntity.number)
+            : object.resolvedEntity === entity
     }
 
     /// Evaluates the predicate on each changed object.

@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// Prefetched relationships of a fetch, for as long as its results are held: rows of related objects and the contents of
 /// to-many relationships.
 ///

@@ -1,4 +1,5 @@
 internal import Dispatch
+internal import QuireStore
 
 /// Access to a context from any queue, on the context's own queue.
 ///

@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// Converts a draft to changes for a context: resolves names in the model, and references to identifiers.
 struct DraftApplication {
     private let context: ManagedObjectContext

@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// Unsaved changes of contexts, as a value that survives the process: new, changed and deleted objects, valid or not.
 ///
 /// Entities and properties are stored by name, saved objects by identifier, so that a draft can be applied to a store that has

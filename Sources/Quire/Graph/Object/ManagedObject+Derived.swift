@@ -1,5 +1,6 @@
 public import Foundation
 internal import OrderedCollections
+internal import QuireStore
 
 /// Derived attributes in memory; see ``DerivedValueTracker``.
 extension ManagedObject {
@@ -80,7 +81,8 @@ extension ManagedObject {
         at slot: Int, through index: Int?, in context: ManagedObjectContext
     ) -> AttributeValue {
         guard let index else { return value(at: slot) }
-        guard let reference = resolvedEntity.relationships[index].slot, let id = objectID(at: reference)
+        guard let reference = resolvedEntity.relationships[index].slot,
+            let id = objectID(at: reference)
         else { return .null }
         let target = context.object(with: id)
         return target.state.contains(.live) ? target.value(at: slot) : .null

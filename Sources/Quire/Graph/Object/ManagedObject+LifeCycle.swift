@@ -76,7 +76,8 @@ extension ManagedObjectContext {
                     "willSave() of \(first.objectID.shortDescription) changes objects each of the "
                         + "\(Self.willSaveLimit) times it was called; it must set only what differs.",
                     subject: .init(
-                        entity: first.resolvedEntity.name, object: first.objectID.uriRepresentation))
+                        entity: first.resolvedEntity.name, object: first.objectID.uriRepresentation)
+                )
             }
             for object in pending where object.isUnsaved { object.willSave() }
             pending = endSavingRound(&hasChanged)
@@ -321,7 +322,8 @@ struct ValidationPredicateTest: QuerySubject {
                 .validation,
                 "“\(slot.name)” of \(objectID.shortDescription) is \(value.display): it \(text).",
                 subject: .init(
-                    entity: resolvedEntity.name, property: slot.name, object: objectID.uriRepresentation,
+                    entity: resolvedEntity.name, property: slot.name,
+                    object: objectID.uriRepresentation,
                     rule: .predicate, value: value.display))
         }
     }

@@ -1,4 +1,5 @@
 internal import OrderedCollections
+internal import QuireStore
 
 /// Relationships. Setting one side sets the inverse; see ``RelationshipDescription``.
 ///
@@ -263,10 +264,12 @@ extension ManagedObject {
     // MARK: Checks
 
     final func relationship(_ key: String, toMany: Bool) -> ResolvedEntity.Relationship {
-        guard let relationship = resolvedEntity.relationship(named: key), relationship.isToMany == toMany
+        guard let relationship = resolvedEntity.relationship(named: key),
+            relationship.isToMany == toMany
         else {
             preconditionFailure(
-                "\(resolvedEntity.name) has no \(toMany ? "to-many" : "to-one") relationship “\(key)”.")
+                "\(resolvedEntity.name) has no \(toMany ? "to-many" : "to-one") relationship “\(key)”."
+            )
         }
         return relationship
     }
@@ -279,7 +282,8 @@ extension ManagedObject {
             resolvedEntity.relationships[relationship.index] === relationship
         else {
             throw QuireError(
-                .invalidValue, "“\(relationship.name)” is no relationship of \(resolvedEntity.name).",
+                .invalidValue,
+                "“\(relationship.name)” is no relationship of \(resolvedEntity.name).",
                 subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
         guard state.contains(.live) else { throw goneError(relationship.name) }

@@ -1,4 +1,5 @@
 public import Foundation
+internal import QuireStore
 
 /// Access by slot: the position that ``ResolvedEntity/slot(named:)`` returns for a key. For code that reads many objects: no
 /// lookup by name, no allocation except for the text or data returned.
@@ -34,7 +35,8 @@ extension ManagedObject {
         realize()
         guard let chunk else { return .null }
         return try PackedRow(chunk: chunk, offset: Int(rowOffset))
-            .valueWithoutLoading(of: resolvedEntity.slots[slot], in: resolvedEntity, store: rowIdentity)
+            .valueWithoutLoading(
+                of: resolvedEntity.slots[slot], in: resolvedEntity, store: rowIdentity)
     }
 
     /// The value of a slot, without reading the file that it may be in, nor being noted for Observation; missing if it cannot
@@ -127,7 +129,8 @@ extension ManagedObject {
         }
         return row(for: slot, .date).map {
             Date(
-                timeIntervalSinceReferenceDate: $0.double(slot, slotCount: resolvedEntity.storages.count))
+                timeIntervalSinceReferenceDate: $0.double(
+                    slot, slotCount: resolvedEntity.storages.count))
         }
     }
 
@@ -158,7 +161,8 @@ extension ManagedObject {
             return nil
         }
         return row(for: slot, .reference).map {
-            let bits = UInt64(bitPattern: $0.integer(slot, slotCount: resolvedEntity.storages.count))
+            let bits = UInt64(
+                bitPattern: $0.integer(slot, slotCount: resolvedEntity.storages.count))
             return context?.objectID(bits: bits)
                 ?? ManagedObjectID(bits: bits, store: objectID.store)
         }
@@ -214,7 +218,8 @@ extension ManagedObject {
         QuireError(
             .notFound, "\(objectID.shortDescription) was deleted; “\(property)” cannot be changed.",
             subject: .init(
-                entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation))
+                entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation)
+        )
     }
 
     /// The context, for an operation that needs one.

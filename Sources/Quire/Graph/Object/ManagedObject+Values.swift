@@ -1,4 +1,5 @@
 internal import OrderedCollections
+internal import QuireStore
 
 extension ManagedObject {
     /// The value of an attribute, or the destination's identifier of a to-one relationship.
@@ -11,7 +12,8 @@ extension ManagedObject {
         case .composite(let slots):
             var elements: [String: AttributeValue] = [:]
             for slot in slots {
-                let path = resolvedEntity.slots[slot].name.dropFirst(key.count + 1).split(separator: ".")
+                let path = resolvedEntity.slots[slot].name.dropFirst(key.count + 1).split(
+                    separator: ".")
                 Self.set(try readValue(at: slot), at: path[...], in: &elements)
             }
             return .composite(elements)
@@ -179,7 +181,8 @@ extension ManagedObject {
         }
         for key in keys {
             switch try resolvedEntity.requireProperty(key) {
-            case .attribute(let slot) where resolvedEntity.slots[slot].isStored: add(resolvedEntity.slots[slot])
+            case .attribute(let slot) where resolvedEntity.slots[slot].isStored:
+                add(resolvedEntity.slots[slot])
             case .composite(let slots): for slot in resolvedEntity.slots[slots] { add(slot) }
             case .relationship(let index):
                 let relationship = resolvedEntity.relationships[index]
@@ -190,7 +193,8 @@ extension ManagedObject {
                 }
             case .attribute, .fetched:
                 throw QuireError(
-                    .unknownKey, "“\(key)” of \(resolvedEntity.name) is not stored, so it was never saved.",
+                    .unknownKey,
+                    "“\(key)” of \(resolvedEntity.name) is not stored, so it was never saved.",
                     subject: .init(entity: resolvedEntity.name, property: key))
             }
         }
@@ -229,7 +233,8 @@ extension ManagedObject {
         guard let chunk, resolvedEntity.slots[slot].isStored else { return .null }
         do {
             return try PackedRow(chunk: chunk, offset: Int(rowOffset))
-                .valueWithoutLoading(of: resolvedEntity.slots[slot], in: resolvedEntity, store: rowIdentity)
+                .valueWithoutLoading(
+                    of: resolvedEntity.slots[slot], in: resolvedEntity, store: rowIdentity)
         } catch {
             context?.reportFault(error)
             return .null
@@ -302,7 +307,9 @@ extension ManagedObject {
         let context = requireContext()
         context.willChange(self)
         let property: ResolvedEntity.Property
-        do { property = try resolvedEntity.requireProperty(key) } catch { preconditionFailure("\(error)") }
+        do { property = try resolvedEntity.requireProperty(key) } catch {
+            preconditionFailure("\(error)")
+        }
         switch property {
         case .attribute(let slot): willChange(slot, in: context)
         case .composite(let slots): for slot in slots { willChange(slot, in: context) }

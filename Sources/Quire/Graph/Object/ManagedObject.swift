@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// An object of a context: its values by key and its relationships.
 ///
 /// ```swift
@@ -280,7 +282,8 @@ extension ManagedObject: CustomStringConvertible {
     public var description: String {
         let change =
             isNew ? ", inserted" : isGone ? ", deleted" : isModified ? ", updated" : ""
-        return "<\(resolvedEntity.name) \(objectID.shortDescription)\(isFault ? ", fault" : "")\(change)>"
+        return
+            "<\(resolvedEntity.name) \(objectID.shortDescription)\(isFault ? ", fault" : "")\(change)>"
     }
 }
 
@@ -323,7 +326,8 @@ extension ManagedObject {
         // The replacement of a deleted object is not known to exist.
         let isKnown = state.contains(.persisted)
         do {
-            if let snapshot = try context.rowForFault(of: self), snapshot.entity === resolvedEntity {
+            if let snapshot = try context.rowForFault(of: self), snapshot.entity === resolvedEntity
+            {
                 state.formUnion(isKnown ? [] : [.live, .persisted])
                 adopt(snapshot)
                 return
@@ -332,7 +336,8 @@ extension ManagedObject {
                 QuireError(
                     .notFound,
                     "The object \(objectID.shortDescription) is not in the store any more.",
-                    subject: .init(entity: resolvedEntity.name, object: objectID.uriRepresentation)))
+                    subject: .init(entity: resolvedEntity.name, object: objectID.uriRepresentation))
+            )
             if context.shouldDeleteInaccessibleFaults {
                 announceStateChange()
                 state.subtract([.live, .persisted])

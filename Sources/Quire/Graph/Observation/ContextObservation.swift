@@ -1,5 +1,6 @@
 public import Observation
 internal import OrderedCollections
+internal import QuireStore
 
 /// Swift Observation's state for a context and its objects: one registrar for each observed object, kept here so that
 /// unobserved ones need no room for it. Used on the context's queue.
@@ -132,7 +133,9 @@ extension ManagedObject: Observable {
     private final func recordAccess(_ property: ObservedProperty) {
         willRead()
         if state.contains(.observable) { context?.observation?.access(self, property) }
-        if state.contains(.derives), let slot = property.slot, resolvedEntity.derivedSlots.contains(slot) {
+        if state.contains(.derives), let slot = property.slot,
+            resolvedEntity.derivedSlots.contains(slot)
+        {
             updateDerivedValue(at: slot)
         }
     }
@@ -198,8 +201,8 @@ extension ManagedObject: Observable {
         guard let row else { return observation.announceAll(self) }
         // Observers of the values were notified when it became a fault.
         guard state.contains(.realized) else { return }
-        for slot in resolvedEntity.slots where slot.isStored && edits?.changed.contains(slot.index) != true
-        {
+        for slot in resolvedEntity.slots
+        where slot.isStored && edits?.changed.contains(slot.index) != true {
             guard observation.isObserved(self, .slot(slot.index)) else { continue }
             if (try? row.valueWithoutLoading(at: slot.index)) != valueWithoutLoading(at: slot.index)
             {

@@ -358,7 +358,9 @@ extension ManagedObject {
             return PropertyProbe.object(ordinal, of: self).map { [$0] } ?? []
         }
         guard let context = contextUnlessDiscarded else { return [] }
-        return notedMembers(of: resolvedEntity.relationships[index]).map { context.object(with: $0) }
+        return notedMembers(of: resolvedEntity.relationships[index]).map {
+            context.object(with: $0)
+        }
     }
 
     @usableFromInline

@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// A child's saved change, with the state that the parent's save needs.
 struct PendingChange: Sendable {
     enum Kind: Sendable {

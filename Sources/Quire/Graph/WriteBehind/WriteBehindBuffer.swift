@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// The saves of the children of a document's parent context that the store does not have: buffered as values, which any thread
 /// may read, until the parent's own objects are used.
 ///

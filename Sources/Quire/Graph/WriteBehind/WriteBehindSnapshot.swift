@@ -1,5 +1,6 @@
 internal import Foundation
 internal import OrderedCollections
+internal import QuireStore
 
 /// The snapshot that a parent's children read while their changes are buffered: these, overlaid on the rows of the coordinator.
 /// Usable from any thread, without waiting for another.

@@ -68,7 +68,9 @@ import Testing
             return object
         }
         let subject = objects[0]
-        guard let relationship = subject.resolvedEntity.relationship(named: links.key) else { return [] }
+        guard let relationship = subject.resolvedEntity.relationship(named: links.key) else {
+            return []
+        }
         let isA = context.layout.destination(of: relationship).name == "A"
         let others = links.others.map { objects[$0 + (isA ? 1 : 4)] }
         if let inverse = context.layout.inverse(of: relationship), inverse.isToMany,
@@ -168,7 +170,9 @@ import Testing
         let objects = try objects(links, in: context)
         let ids = objects.map(\.objectID)
         let before = seen(context, ids)
-        guard let relationship = objects[0].resolvedEntity.relationship(named: links.key) else { return }
+        guard let relationship = objects[0].resolvedEntity.relationship(named: links.key) else {
+            return
+        }
         let isA = context.layout.destination(of: relationship).name == "A"
         guard let free = (0..<3).first(where: { !links.others.contains($0) }) else { return }
         let unsaved = objects[free + (isA ? 1 : 4)]
@@ -192,7 +196,9 @@ import Testing
         let objects = try objects(links, in: context)
         let ids = objects.map(\.objectID)
         let before = seen(context, ids)
-        guard let relationship = objects[0].resolvedEntity.relationship(named: links.key) else { return }
+        guard let relationship = objects[0].resolvedEntity.relationship(named: links.key) else {
+            return
+        }
         if relationship.isToMany {
             objects[0][links.key] = [ManagedObject]()
         } else {

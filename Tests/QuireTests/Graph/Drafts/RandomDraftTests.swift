@@ -14,7 +14,8 @@ import Testing
             var lines: [String] = []
             for root in ["A", "B"] {
                 for object in try context.fetch(FetchRequest(root)) {
-                    var line = "\(object.resolvedEntity.name) \(object["number", as: Int64.self] ?? 0)"
+                    var line =
+                        "\(object.resolvedEntity.name) \(object["number", as: Int64.self] ?? 0)"
                     line += " \(object["text", as: String.self] ?? "-")"
                     for link in ReferenceModel.shared.links(of: object.resolvedEntity.name) {
                         let targets =

@@ -312,7 +312,8 @@ final class GraphSession {
             let object = context.object(with: try #require(ids[number]))
             #expect(object["number", as: Int64.self] == Int64(number))
             var node = ReferenceGraph.Node(
-                entity: object.resolvedEntity.name, text: object["text", as: String.self] ?? "missing")
+                entity: object.resolvedEntity.name,
+                text: object["text", as: String.self] ?? "missing")
             for link in model.links(of: object.resolvedEntity.name) {
                 let targets =
                     link.isToMany

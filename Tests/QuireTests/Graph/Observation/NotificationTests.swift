@@ -50,7 +50,9 @@ private final class NotificationLog: @unchecked Sendable {
     }
 
     private static func label(_ object: ManagedObject) -> String {
-        object[object.resolvedEntity.slot(named: "title") == nil ? "name" : "title", as: String.self] ?? "?"
+        object[
+            object.resolvedEntity.slot(named: "title") == nil ? "name" : "title", as: String.self]
+            ?? "?"
     }
 
     /// The lines since the last call.
