@@ -47,8 +47,8 @@ test:
 # A package that depends on this one, as a user's does.
 example:
 	@.ci/install-packages $(BUILD_PACKAGES)
-	swift build --package-path Examples/Notes
-	@Examples/Notes/check.sh "$$(swift build --package-path Examples/Notes --show-bin-path)/notes"
+	cd Examples/Notes && swift build
+	@Examples/Notes/check.sh "$$(cd Examples/Notes && swift build --show-bin-path)/notes"
 
 # What is tried, and how often, is in Tests/README.md.
 torture:

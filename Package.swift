@@ -69,6 +69,22 @@ func syntaxLinking(_ modules: String...) -> [LinkerSetting] {
     } ?? []
 }
 
+// ArgumentParser and Stencil are for the command only. Its trait is enabled where this package is the one being built: when
+// the command was given in its folder or below, or outside of every package. A program that depends on the libraries fetches
+// neither, and one that wants the command too asks for it by `traits: ["Command"]`.
+let isDependency: Bool = {
+    let workingDirectory = URL(fileURLWithPath: Context.environment["PWD"] ?? "/")
+    var folder = workingDirectory.resolvingSymlinksInPath()
+    while !FileManager.default.fileExists(atPath: folder.path + "/Package.swift") {
+        guard folder.path != "/" else { return Context.packageDirectory.contains("/checkouts/") }
+        folder.deleteLastPathComponent()
+    }
+    let ours = URL(fileURLWithPath: Context.packageDirectory).resolvingSymlinksInPath()
+    return folder.path != ours.path
+}()
+
+let forCommand: TargetDependencyCondition? = .when(traits: ["Command"])
+
 // `make bench` sets this. Nobody else fetches and builds what Quire is compared with.
 let isMeasured = Context.environment["QUIRE_BENCHMARKS"] == "1"
 
@@ -99,6 +115,10 @@ let package = Package(
         .library(name: "QuireAtomicStores", targets: ["QuireAtomicStores"]),
         .library(name: "QuireStoreConformance", targets: ["QuireStoreConformance"]),
         .executable(name: "quire", targets: ["QuireCommand"]),
+    ],
+    traits: [
+        .trait(name: "Command", description: "The command, with the packages that only it needs."),
+        .default(enabledTraits: isDependency ? [] : ["Command"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -234,9 +254,11 @@ let package = Package(
             dependencies: [
                 "QuireDocuments", "QuireRescue", "Quire", "QuireAtomicStores", "QuireSQLite",
                 "QuireStore",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(
+                    name: "ArgumentParser", package: "swift-argument-parser",
+                    condition: forCommand),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "Stencil", package: "Stencil"),
+                .product(name: "Stencil", package: "Stencil", condition: forCommand),
             ],
             exclude: ["JSON.md", "README.md", "TEMPLATES.md"],
             swiftSettings: settings),

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks what the program prints, with notes of its own.
+# Checks what the program prints, with notes of its own, and what building it fetches.
 #
 # Usage: check.sh PROGRAM
 set -uo pipefail
@@ -7,6 +7,13 @@ set -uo pipefail
 XDG_DATA_HOME=$(mktemp -d)
 export XDG_DATA_HOME
 trap 'rm -rf "$XDG_DATA_HOME"' EXIT
+
+# Quire's command needs more packages than its libraries; see Package.swift.
+dependencies=$(cd "$(dirname "$0")" && swift package show-dependencies) || exit
+if grep -iE 'argument-parser|stencil' <<<"$dependencies"; then
+    echo "Notes fetches packages that only Quire's command needs." >&2
+    exit 1
+fi
 
 notes() { "$program" "$@" 2>&1 || echo "[$?]"; }
 
