@@ -18,11 +18,11 @@ import QuireSystem
 /// locked.
 ///
 /// Thread-safe. Invariants:
-/// - Keys are in ``SecretMemory`` only, which is wiped when it is released.
+/// - Keys are in `SecretMemory` only, which is wiped when it is released.
 /// - Locked means: no master key, no key of `complete` and no private key of `completeUnlessOpen` is here, and issued file
-///   keys of `complete` are revoked. A ``ClassKey`` of `completeUnlessOpen` obtained before keeps its key. The key of
+///   keys of `complete` are revoked. A `ClassKey` of `completeUnlessOpen` obtained before keeps its key. The key of
 ///   `completeUntilFirstUserAuthentication` stays until the domain is deallocated.
-/// - The keybag in ``State`` was verified if the domain was ever unlocked. It is then replaced only by a verified one with
+/// - The keybag in `State` was verified if the domain was ever unlocked. It is then replaced only by a verified one with
 ///   the same class keys that is not older.
 /// - No callback runs, and no file is read, under the lock of the state.
 public final class ProtectionDomain: Sendable {

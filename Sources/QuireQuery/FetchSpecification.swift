@@ -38,7 +38,7 @@ public struct FetchSpecification: Sendable, Hashable {
     /// objects this determines which are found; their values are those of the context, or of its parent. A child does not
     /// find objects deleted in its parent.
     public var includesPendingChanges = true
-    /// The kind of result of ``ManagedObjectContext/execute(_:)-(FetchSpecification)``.
+    /// The kind of result.
     public var resultType = ResultType.objects
     /// The columns of a request for dictionaries: key paths through to-one relationships, and named expressions. Without any
     /// they are the entity's attributes, or the grouping expressions.

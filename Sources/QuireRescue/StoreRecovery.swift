@@ -9,7 +9,7 @@ internal import QuireSystem
 
 /// Recovers objects from a damaged store, page by page, into a new one.
 ///
-/// The damaged file is read directly, not through SQLite, and is not changed; see ``StoreSalvage`` for how rows are found.
+/// The damaged file is read directly, not through SQLite, and is not changed.
 /// Every row on an intact page is recovered. References to lost objects are cleared, so that the new store is consistent. The
 /// result of recovering a protected store is sealed with the same keys, temporary files included.
 ///

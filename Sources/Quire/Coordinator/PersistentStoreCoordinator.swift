@@ -48,7 +48,9 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
 
     /// Creates a coordinator with a store and its model.
     ///
-    /// - Parameter rowCacheSize: The row cache's limit in bytes; see above. 0 disables it.
+    /// - Parameters:
+    ///   - store: The store.
+    ///   - rowCacheSize: The row cache's limit in bytes; see above. 0 disables it.
     public init(store: any PersistentStore, rowCacheSize: Int = 8 << 20) {
         layout = store.layout
         storeIdentity = store.identity
@@ -60,7 +62,9 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
 
     /// Creates a coordinator without stores; add one before the first fetch or save.
     ///
-    /// - Parameter rowCacheSize: The row cache's limit in bytes; see above. 0 disables it.
+    /// - Parameters:
+    ///   - model: The model of the stores.
+    ///   - rowCacheSize: The row cache's limit in bytes; see above. 0 disables it.
     /// - Throws: ``QuireError`` with code `invalidModel`.
     public init(
         managedObjectModel model: ManagedObjectModel, rowCacheSize: Int = 8 << 20

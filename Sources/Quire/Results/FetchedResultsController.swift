@@ -27,7 +27,7 @@ public import Foundation
 ///   when such an object changes.
 /// - With a limit or an offset the results are fetched again when a change may affect them.
 /// - After a reset, after ``ManagedObjectContext/refreshAllObjects()``, and after a merge of rows written elsewhere
-///   (``ManagedObjectContext/mergeChanges(fromRemoteContextSave:into:)``) that affect results other than themselves, all are
+///   (``ManagedObjectContext/mergeChanges(from:)``) that affect results other than themselves, all are
 ///   fetched again, and the delegate receives the difference.
 ///
 /// It retains its context, which does not retain it. Used on the context's queue.
@@ -65,6 +65,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
     ///
     /// - Parameters:
     ///   - fetchRequest: The request, with at least one sort ordering. The first one must keep sections together.
+    ///   - managedObjectContext: The context that it fetches from and whose changes it follows.
     ///   - sectionNameKeyPath: The key path of the section names; `nil` for one section.
     ///   - cacheName: The name of the cache entry; see ``deleteCache(withName:)``.
     public init(

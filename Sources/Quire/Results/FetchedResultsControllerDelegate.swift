@@ -41,7 +41,10 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     /// An object was inserted, deleted, moved or updated.
     ///
     /// - Parameters:
+    ///   - controller: The controller.
+    ///   - objectID: The object's identifier.
     ///   - indexPath: Its index path before; `nil` for an inserted one.
+    ///   - type: The kind of change.
     ///   - newIndexPath: Its index path now; `nil` for a deleted one. An updated object has both.
     func controller(
         _ controller: FetchedResultsController<Result>, didChange objectID: ManagedObjectID,

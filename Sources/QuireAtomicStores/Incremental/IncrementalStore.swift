@@ -70,7 +70,7 @@ public struct IncrementalStoreSave: Sendable {
 /// ```
 ///
 /// The ``capabilities`` declare the store's guarantees. The default is a store that saves, has versions and persists across
-/// reopening, but whose saves are not atomic; override them. ``StoreConformance`` tests the declared ones.
+/// reopening, but whose saves are not atomic; override them. `StoreConformance` tests the declared ones.
 ///
 /// The overridden methods are called from any thread, reading ones concurrently, saving ones serially; readers must never see
 /// a partial save. `@unchecked Sendable` because the class is open: subclasses must protect their state.

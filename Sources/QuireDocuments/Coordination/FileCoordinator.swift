@@ -155,7 +155,11 @@ public final class FileCoordinator: Sendable {
 
     /// Reads an item.
     ///
-    /// - Parameter completionHandler: Called once on the main queue.
+    /// - Parameters:
+    ///   - path: The item's path.
+    ///   - options: The options of reading.
+    ///   - body: Reads it, and gets its path.
+    ///   - completionHandler: Called once on the main queue.
     public func coordinate<Result: Sendable>(
         readingItemAt path: String, options: ReadingOptions = [],
         _ body: @escaping @Sendable (String) async throws -> Result,
@@ -168,7 +172,11 @@ public final class FileCoordinator: Sendable {
 
     /// Writes to an item.
     ///
-    /// - Parameter completionHandler: Called once on the main queue.
+    /// - Parameters:
+    ///   - path: The item's path.
+    ///   - purpose: The kind of writing.
+    ///   - body: Writes to it, and gets its path.
+    ///   - completionHandler: Called once on the main queue.
     public func coordinate<Result: Sendable>(
         writingItemAt path: String, for purpose: WritingPurpose = .changing,
         _ body: @escaping @Sendable (String) async throws -> Result,

@@ -22,7 +22,7 @@ import Quire
 ///   renamed, moved to another folder of the file system, or along with a folder above it.
 /// - How things stand is found out when an event is delivered, not when something happened: of several moves in short
 ///   order the last is reported; a package that was moved away and back is not reported at all.
-/// - Events come on the queue given, one at a time, in order, some ``latency`` after the change; what happens
+/// - Events come on the queue given, one at a time, in order, some `latency` after the change; what happens
 ///   meanwhile is reported together. None comes after ``cancel()`` has returned.
 /// - When the kernel loses events, everything is looked at, and all parts are reported as changed.
 /// - Where the kernel has no events, because other machines write to the file system (NFS, SMB, FUSE …), a folder above

@@ -38,7 +38,7 @@ public struct AdditionalContent {
     /// let settings = try document.additionalContent.decode(Settings.self, at: "settings.json") ?? Settings()
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the value cannot be encoded, or as ``write(_:at:)``.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the value cannot be encoded, or as ``write(_:at:)-(Data,_)``.
     public func encode(_ value: some Encodable, at path: String) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]

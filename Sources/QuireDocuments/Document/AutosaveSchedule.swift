@@ -59,7 +59,12 @@ public struct AutosavePolicy: Sendable, Hashable {
 
     /// A custom policy.
     ///
-    /// - Parameter longestDelay: `nil` for four times `delay`.
+    /// - Parameters:
+    ///   - isEnabled: Whether the document saves itself.
+    ///   - delay: The time after the first unsaved change.
+    ///   - quietTime: The time without changes before a save.
+    ///   - longestDelay: The maximum time after the first unsaved change; `nil` for four times `delay`.
+    ///   - longestRetryDelay: The longest time to wait before trying again after failures.
     public init(
         isEnabled: Bool = true, delay: Duration, quietTime: Duration = .zero,
         longestDelay: Duration? = nil, longestRetryDelay: Duration = .seconds(300)

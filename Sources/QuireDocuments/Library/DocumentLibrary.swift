@@ -177,7 +177,9 @@ extension DocumentLibrary {
     /// Makes a copy of a document beside it, named like it with a number. What another process, or a document in this one,
     /// has not saved is saved before.
     ///
-    /// - Parameter name: The copy's name, if it is to be another.
+    /// - Parameters:
+    ///   - path: The document's path.
+    ///   - name: The copy's name, if it is to be another.
     /// - Returns: The path of the copy.
     public func duplicate(_ path: String, named name: String? = nil) async throws -> String {
         try await FileCoordinator().coordinate(readingItemAt: path) { path in

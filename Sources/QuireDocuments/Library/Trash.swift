@@ -120,7 +120,9 @@ public struct Trash: Sendable {
 
     /// Puts something back where it was.
     ///
-    /// - Parameter path: Where to put it instead.
+    /// - Parameters:
+    ///   - item: What to put back.
+    ///   - path: Where to put it instead.
     /// - Returns: Where it is.
     /// - Throws: ``QuireError`` with code `alreadyExists` if there is something by now, or `notFound` if the folder is gone.
     @discardableResult

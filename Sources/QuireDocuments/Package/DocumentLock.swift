@@ -325,7 +325,9 @@ extension DocumentPackage {
     ///
     /// ``FileCoordinator`` does this before a document is read. Not to be called on the main queue.
     ///
-    /// - Parameter timeout: The longest time to wait for the answer.
+    /// - Parameters:
+    ///   - path: The package's path.
+    ///   - timeout: The longest time to wait for the answer.
     /// - Throws: ``QuireError`` with code `timedOut` if the process does not answer, with the code of the error that saving
     ///   failed with there, or `inputOutput`.
     @discardableResult

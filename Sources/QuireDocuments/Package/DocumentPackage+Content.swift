@@ -96,7 +96,9 @@ extension DocumentPackage {
 
     /// Paths and sources for all files in a folder on disk, to be added.
     ///
-    /// - Parameter path: The folder of additional content that they get into; empty for none.
+    /// - Parameters:
+    ///   - folder: The folder on disk.
+    ///   - path: The folder of additional content that they get into; empty for none.
     public static func additionalContent(
         ofFolder folder: String, at path: String
     ) throws -> [String: AdditionalContentSource] {

@@ -47,7 +47,7 @@ public struct DocumentTemplate: Sendable, Hashable {
 
     /// The model.
     ///
-    /// - Throws: What ``Quire/ManagedObjectModel/init(contentsOf:)`` throws.
+    /// - Throws: What ``ManagedObjectModel/init(contentsOf:)`` throws.
     public func model() throws -> ManagedObjectModel {
         try ManagedObjectModel(contentsOf: path + "/Model.xcdatamodeld")
     }
@@ -92,7 +92,9 @@ extension DocumentTemplate {
 
     /// The template of a name, or, if the name has a slash, of a path.
     ///
-    /// - Parameter folder: Where to look for names, or `nil` for ``defaultFolder``.
+    /// - Parameters:
+    ///   - name: The name or the path.
+    ///   - folder: Where to look for names, or `nil` for ``defaultFolder``.
     /// - Throws: ``QuireError`` with code `notFound`, naming the templates there are.
     public static func named(_ name: String, in folder: String? = nil) throws -> DocumentTemplate {
         if name.contains("/") { return try DocumentTemplate(contentsOf: name) }

@@ -249,7 +249,7 @@ public struct BatchResult: Sendable, Hashable {
     ///
     /// Objects that lost a reference to a deleted one are in ``ObjectIDChanges/updated``, those with changed derived
     /// attributes in ``ObjectIDChanges/refreshed``. Pass it to
-    /// ``ManagedObjectContext/mergeChanges(fromRemoteContextSave:into:)``.
+    /// ``ManagedObjectContext/mergeChanges(fromRemoteContextSave:into:)-(_,[ManagedObjectContext])``.
     public let changes: ObjectIDChanges
 
     /// Makes a result.

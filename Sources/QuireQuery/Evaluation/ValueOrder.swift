@@ -160,7 +160,7 @@ extension AttributeValue {
 // MARK: - Sort orders
 
 extension SortOrdering {
-    /// The sort key of an object: compute it once for each object and compare with ``compare(_:_:)``.
+    /// The sort key of an object: compute it once for each object and compare with ``compare(_:_:)->Int``.
     ///
     /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if the key path traverses a to-many relationship,
     ///   `unknownKey` or `unsupported`; `notFound` if the object's context is gone; or an error reading the store.

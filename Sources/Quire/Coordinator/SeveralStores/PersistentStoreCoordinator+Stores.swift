@@ -87,7 +87,8 @@ extension PersistentStoreCoordinator {
     ///
     /// - Parameters:
     ///   - path: The file's new path.
-    ///   - description: The options for opening; its path is ignored.
+    ///   - store: A store of the coordinator.
+    ///   - given: The options for opening; its path is ignored.
     /// - Returns: The new store object.
     /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store or there is no file,
     ///   `incompatibleModel` if the file is another store, or the errors of opening it. Then the coordinator keeps the old
@@ -306,7 +307,7 @@ extension PersistentStoreCoordinator {
     ///   - description: The path, where there must be no file yet, the type and the options. The configuration is that of the
     ///     old store.
     /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, and the errors of
-    ///   ``StoreFile/convert(to:type:model:progress:)`` and ``addPersistentStore(_:)``. Then the coordinator keeps the old
+    ///   ``StoreFile/convert(to:type:model:allowsRemoval:progress:)`` and ``addPersistentStore(_:)``. Then the coordinator keeps the old
     ///   store.
     @discardableResult
     public func migratePersistentStore(

@@ -331,7 +331,7 @@ extension ManagedObject {
     /// Sets a binary attribute from an asynchronous sequence of chunks, without having it in memory, nor blocking the context's
     /// queue. The attribute is set at the end of the sequence.
     ///
-    /// - Throws: The sequence's errors, or as ``setExternalData(contentsOf:forKey:taking:)``; the object is unchanged then.
+    /// - Throws: The sequence's errors, or as `setExternalData(contentsOf:forKey:taking:)`; the object is unchanged then.
     public final func setExternalData<Chunks: AsyncSequence>(
         from chunks: Chunks, forKey key: String
     ) async throws where Chunks.Element: DataProtocol {
@@ -342,7 +342,7 @@ extension ManagedObject {
 
     /// Sets a binary attribute to a file handle's bytes from its position to its end, while the caller waits.
     ///
-    /// - Throws: As ``setExternalData(contentsOf:forKey:taking:)``.
+    /// - Throws: As `setExternalData(contentsOf:forKey:taking:)`.
     public final func setExternalData(
         readingFrom handle: FileHandle, forKey key: String
     ) throws {

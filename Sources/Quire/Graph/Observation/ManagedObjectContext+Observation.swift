@@ -75,7 +75,7 @@ extension ManagedObjectContext: Observable {
 /// | follow changes with `for await` | ``changes`` and ``saves``, or ``PersistentStoreCoordinator/saves`` |
 /// | follow the properties that a view shows | Swift's Observation; see ``isObservable`` |
 ///
-/// A notification's objects are read by ``Foundation/Notification/insertedObjects`` and its siblings, and only on the context's
+/// A notification's objects are read by `notification.insertedObjects` and its siblings, and only on the context's
 /// queue; its identifiers by ``Foundation/Notification/objectIDChanges``. A deallocating context posts nothing.
 /// `NotificationCenter` does not retain the observed context; remove the observer when the context is released, because a later
 /// context may have the same address.
@@ -86,7 +86,7 @@ extension ManagedObjectContext {
     /// An object that was inserted and deleted within one event is in none of its sets; one that was changed twice is there
     /// once. After a rollback, removed objects are among the deleted ones, restored ones among the inserted ones, and the rest
     /// among the refreshed ones. After a reset all objects are among the invalidated ones, and
-    /// ``Foundation/Notification/invalidatedAllObjects`` is true.
+    /// `notification.invalidatedAllObjects` is true.
     ///
     /// Observers may change objects: that is a new user event, which ends at the next turn of the queue. They may also save.
     public static let didChangeObjectsNotification = Notification.Name(
@@ -116,7 +116,7 @@ extension ManagedObjectContext {
     /// The keys in the notifications' `userInfo`.
     ///
     /// The sets of objects are built on first access, so they are not in `userInfo` themselves; read
-    /// ``Foundation/Notification/insertedObjects`` and its siblings.
+    /// `notification.insertedObjects` and its siblings.
     public enum NotificationKey: String, Sendable {
         /// The changed objects.
         case objects
