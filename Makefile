@@ -10,7 +10,7 @@ SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help demo test example torture test-threads test-optimized bench guard samples format lint
+.PHONY: help demo test example docs torture test-threads test-optimized bench guard samples format lint
 
 help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
@@ -18,6 +18,7 @@ help:
 	@echo "make test     run all tests"
 	@echo "make test FILTER=pattern    run those whose name it matches"
 	@echo "make example  build the package Examples/Notes, which depends on this one, and check what it prints"
+	@echo "make docs     build the documentation of the libraries into .build/docs"
 	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
 	@echo "make test-optimized  run the tests of the command as it is built for use"
@@ -49,6 +50,12 @@ example:
 	@.ci/install-packages $(BUILD_PACKAGES)
 	cd Examples/Notes && swift build
 	@Examples/Notes/check.sh "$$(cd Examples/Notes && swift build --show-bin-path)/notes"
+
+# The libraries' reference and articles.
+docs:
+	@.ci/install-packages $(BUILD_PACKAGES)
+	$(PLAIN)
+	@.ci/docs "$$($(PLAIN) --show-bin-path)" .build/docs
 
 # What is tried, and how often, is in Tests/README.md.
 torture:

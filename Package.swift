@@ -292,7 +292,9 @@ let package = Package(
         // ours, and no access to declarations of the package.
         .testTarget(
             name: "ClientTests",
-            dependencies: ["Quire", "QuireDocuments", "QuireMacros"],
+            dependencies: [
+                "Quire", "QuireDocuments", "QuireMacros", "QuireRescue", "QuireStoreConformance",
+            ],
             packageAccess: false,
             swiftSettings: warningsAreErrors ? [.treatAllWarnings(as: .error)] : []),
         .testTarget(

@@ -8,11 +8,12 @@ import Testing
     @Test func programsImportTheProductsOnly() throws {
         let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         let allowed = [
-            "Foundation", "Observation", "Quire", "QuireDocuments", "QuireMacros", "Testing",
+            "Foundation", "Observation", "Quire", "QuireDocuments", "QuireMacros", "QuireRescue",
+            "QuireStoreConformance", "Testing",
         ]
         .map { "import \($0)" }
         var files = 0
-        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        for name in try FileManager.default.subpathsOfDirectory(atPath: folder.path)
         where name.hasSuffix(".swift") {
             files += 1
             let text = try String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)
