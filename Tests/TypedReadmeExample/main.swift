@@ -13,9 +13,9 @@ import QuireMacros
     @Relationship var author: Author?
 }
 
-let model = try ManagedObjectModel(classes: [Book.self])
-let container = PersistentContainer(
-    store: try SQLiteStore.create(at: "books.sqlite", model: model))
+let container = try PersistentContainer(
+    managedObjectModel: ManagedObjectModel(classes: [Book.self]),
+    persistentStoreDescriptions: [PersistentStoreDescription(path: "books.sqlite")])
 let context = container.viewContext
 
 let austen = Author(context: context)

@@ -1,4 +1,4 @@
-public import QuireModel
+package import QuireModel
 internal import QuireSystem
 
 /// A key path resolved against the model.

@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 public import QuireModel
 
 /// The comparison of two values, the same in memory and in SQL.

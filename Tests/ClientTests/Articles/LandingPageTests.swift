@@ -83,8 +83,9 @@ import Testing
         try await withProgramFolder { folder in
             let path = folder.appendingPathComponent("Library.sqlite").path
             let model = ManagedObjectModel { Entity("Book") { Attribute("title", .string) } }
-            let container = PersistentContainer(
-                store: try SQLiteStore.create(at: path, model: model))
+            let container = try PersistentContainer(
+                managedObjectModel: model,
+                persistentStoreDescriptions: [PersistentStoreDescription(path: path)])
             try container.viewContext.insertObject(entityName: "Book")["title"] = "Emma"
             try container.viewContext.save()
             try container.close()

@@ -28,8 +28,9 @@ final class FullNamePolicy: EntityMigrationPolicy {
 
     private func makeStore(in folder: URL) throws -> URL {
         let url = folder.appendingPathComponent("People.sqlite")
-        let container = PersistentContainer(
-            store: try SQLiteStore.create(at: url.path, model: Self.first))
+        let container = try PersistentContainer(
+            managedObjectModel: Self.first,
+            persistentStoreDescriptions: [PersistentStoreDescription(url: url)])
         let person = try container.viewContext.insertObject(entityName: "Person")
         person["first"] = "Ada"
         person["last"] = "Lovelace"
@@ -119,7 +120,9 @@ final class FullNamePolicy: EntityMigrationPolicy {
             ])
             try staged.migrateStore(at: url.path)
             // end
-            #expect(try SQLiteStore.isStore(at: url.path, compatibleWith: second))
+            #expect(
+                try second.matches(
+                    versionHashes: StoreFile(at: url.path).metadata().entityVersionHashes))
 
             // snippet: migration-5
             let newest = ManagedObjectModel {
@@ -134,9 +137,11 @@ final class FullNamePolicy: EntityMigrationPolicy {
             var migration = StoreMigrationOptions()
             migration.mappings = [CustomMapping(from: second, to: newest, mapping: mapping)]
             migration.policies["FullNamePolicy"] = { FullNamePolicy() }
-            let store = try SQLiteStore.open(at: url.path, model: newest, migrating: migration)
+            var description = PersistentStoreDescription(url: url)
+            description.migration = migration
+            let container = try PersistentContainer(
+                managedObjectModel: newest, persistentStoreDescriptions: [description])
             // end
-            let container = PersistentContainer(store: store)
             let ada = try container.viewContext.fetch(FetchRequest("Person")).first
             #expect(ada?["name"] as? String == "Ada Lovelace")
             #expect(ada?["sortName"] as? String == "Lovelace")

@@ -14,7 +14,9 @@ import Testing
                     Attribute("minutes", .integer16)
                 }
             }
-            let maker = PersistentContainer(store: try SQLiteStore.create(at: path, model: model))
+            let maker = try PersistentContainer(
+                managedObjectModel: model,
+                persistentStoreDescriptions: [PersistentStoreDescription(path: path)])
             let soup = try maker.viewContext.insertObject(entityName: "Recipe")
             soup["name"] = "Soup"
             try maker.viewContext.save()
