@@ -160,13 +160,11 @@ import Testing
         import Foundation
         import Quire
 
-        let model = try ManagedObjectModel(contentsOf: "Library.xcdatamodel")
+        var model = try ManagedObjectModel(contentsOf: "Library.xcdatamodel")
         // What the classes declare is what the model says.
         let declared = try ManagedObjectModel(classes: difficultClasses)
         precondition(declared.entityVersionHashes() == model.entityVersionHashes())
-        var options = SQLiteStoreOptions()
-        options.objectClasses = difficultClasses
-        let store = try SQLiteStore.create(at: "store", model: model, options: options)
+        try model.bind(classes: difficultClasses)
 
         """#,
         "accessors": #"""
@@ -175,13 +173,14 @@ import Testing
 
         var model = try ManagedObjectModel(contentsOf: "Library.xcdatamodel")
         model.bindDifficultClasses()
-        let store = try SQLiteStore.create(at: "store", model: model)
 
         """#,
     ]
 
     private static let program = #"""
-        let container = PersistentContainer(store: store)
+        let container = try PersistentContainer(
+            managedObjectModel: model,
+            persistentStoreDescriptions: [PersistentStoreDescription(path: "store")])
         let context = container.viewContext
         let author = Author(context: context)
         author.name = "Jane"
