@@ -94,7 +94,7 @@ let benchmarks: [Target] =
         .executableTarget(
             name: "Benchmarks",
             dependencies: [
-                "QuireDocuments", "Quire", "CSQLite",
+                "QuireDocuments", "Quire", "QuireSQLite", "CSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Benchmarks",

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireSQLite
 
 /// Quire: objects by entity and slot, in a private-queue context over a SQLite store.
 ///

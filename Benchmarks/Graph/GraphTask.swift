@@ -1,4 +1,5 @@
 import Quire
+import QuireSQLite
 
 /// Something that contexts do for a program, beside another way to come to the same, or the same among fewer
 /// objects. Only Quire does it; the ratio shows what it costs.

@@ -2,6 +2,7 @@ import CSQLite
 import Foundation
 import GRDB
 import Quire
+import QuireSQLite
 
 /// An order of the Northwind database: the table that the test suite of Lighter reads, in which bindings written by hand for
 /// the C API are the fastest.

@@ -2,6 +2,7 @@ import CSQLite
 import Foundation
 import GRDB
 import Quire
+import QuireSQLite
 
 /// One object at the top, a thousand below it, and a thousand below each of these, saved and forgotten by the thousand. Matt
 /// Gallagher published this test of Core Data in 2008; it took 259 s and 20 MB.

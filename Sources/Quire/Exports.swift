@@ -14,6 +14,11 @@
 @_exported public import struct QuireStore.MergeConflict
 @_exported public import class QuireStore.MergePolicy
 @_exported public import struct QuireStore.MergeResolution
+@_exported public import struct QuireStore.PersistentHistoryChange
+@_exported public import struct QuireStore.PersistentHistoryChangeRequest
+@_exported public import struct QuireStore.PersistentHistoryResult
+@_exported public import struct QuireStore.PersistentHistoryToken
+@_exported public import struct QuireStore.PersistentHistoryTransaction
 @_exported public import protocol QuireStore.PersistentStore
 @_exported public import struct QuireStore.SaveConflicts
 @_exported public import struct QuireStore.StoreCapabilities

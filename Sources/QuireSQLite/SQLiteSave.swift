@@ -36,6 +36,9 @@ struct SQLiteSave {
             if writer.joinedSaves == nil { try connection.begin() }
             try checkDataVersion()
             let greatest = try checkPrimaryKeys()
+            let history = try SQLiteHistoryWriter(
+                store: store, writer: writer, origin: changes.origin)
+            try history?.recordDeletions(in: changes)
             connection.derivedLog.begin()
             let derivedRows = SQLiteDerivedRows(
                 schema: store.schema, connection: connection, changes: changes)
@@ -45,6 +48,8 @@ struct SQLiteSave {
             try derivedRows.write()
             derived = connection.derivedLog.end(
                 besides: changes, schema: store.schema, store: store.identity)
+            try history?.recordWrittenObjects(in: changes, derived: derived)
+            try history?.finish()
             try writeRecords()
             // Foreign stores get no tables that they do not have.
             if store.carriesModel {
@@ -99,6 +104,7 @@ struct SQLiteSave {
     /// Rolls back a failed transaction; poisons the writer if the on-disk state is unknown.
     static func undo(after failure: SQLiteFailure?, store: SQLiteStore, writer: SQLiteWriter) {
         var failure = failure
+        writer.history = SQLiteHistoryCache()
         if writer.connection.isInTransaction {
             do {
                 try writer.connection.execute("ROLLBACK")
@@ -121,6 +127,7 @@ struct SQLiteSave {
         if version != writer.dataVersion {
             try writer.modelVersionCheck.check(connection)
             store.didFindExternalCommit()
+            writer.history = SQLiteHistoryCache()
         }
         writer.dataVersion = version
     }

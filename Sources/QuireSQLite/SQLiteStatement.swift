@@ -149,6 +149,8 @@ package final class SQLiteStatement {
         return Data(bytes: start, count: Int(sqlite3_column_bytes(handle, column)))
     }
 
+    func double(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
+
     /// The column in its stored form.
     func value(_ column: Int32) -> AttributeValue {
         switch sqlite3_column_type(handle, column) {

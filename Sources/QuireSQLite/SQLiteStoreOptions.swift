@@ -69,6 +69,9 @@ public struct SQLiteStoreOptions: Sendable {
     /// Whether to run `VACUUM` when the store is opened for writing, which rebuilds the file at minimal size. Needs the same
     /// space again meanwhile.
     public var vacuumsWhenOpened = false
+    /// Whether every save and batch request is recorded in the store's history, in Core Data's tables; see
+    /// ``PersistentHistoryChangeRequest``. A store that has a history keeps it whatever the option says.
+    public var tracksHistory = false
     /// The protection class of a new store. `nil` for that of ``protectionDomain``, or none if there is no domain.
     ///
     /// An existing store keeps its class. Opening it with a different one fails with code `protectionUnavailable`, unless that

@@ -28,6 +28,8 @@ package final class SQLiteWriter {
     var unreferencedFiles: Set<String> = []
     /// The saves of the running transaction, if it is one of several; see ``SQLiteStore/saveInOneTransaction(_:)``.
     var joinedSaves: SaveGroup?
+    /// What is known of the store's history tables.
+    var history = SQLiteHistoryCache()
     /// Whether ``unreferencedFiles`` are removed when the store is closed.
     var cleansUp = true
     /// Whether the log is left as it is when the store is closed.

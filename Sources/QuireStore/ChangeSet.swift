@@ -1,5 +1,6 @@
 package import Foundation
 public import QuireModel
+package import QuireQuery
 internal import QuireSystem
 
 /// The content of a save: values and identifiers, never objects.
@@ -16,6 +17,8 @@ public struct ChangeSet: Sendable {
     /// Texts to record under keys in the same transaction; `nil` removes one. Documents keep state here that must be
     /// consistent with the rows.
     public var records: [String: String?] = [:]
+    /// The author of the save, for persistent history.
+    package var origin = TransactionOrigin()
     /// The number of the child context whose changes these are.
     package var child: UInt32 = 0
 

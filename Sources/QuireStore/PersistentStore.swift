@@ -143,6 +143,15 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchDeleteRequest)``.
     func delete(_ request: BatchDeleteRequest) throws -> BatchResult
 
+    /// Reads the store's history, or deletes a part of it.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if the store keeps none, `historyTokenExpired`, or errors of reading and
+    ///   saving.
+    func execute(_ request: PersistentHistoryChangeRequest) throws -> PersistentHistoryResult
+
+    /// The number of the last transaction in the store's history, deleted ones included; `nil` if the store keeps none.
+    func lastHistoryTransactionNumber() throws -> Int64?
+
     /// The ``ChangeSet/records`` of earlier saves.
     func records() throws -> [String: String]
 
@@ -209,6 +218,22 @@ extension PersistentStore {
     public func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
         throw noBatchRequests(request.fetchRequest?.entityName)
     }
+
+    /// Refuses.
+    public func execute(
+        _ request: PersistentHistoryChangeRequest
+    ) throws -> PersistentHistoryResult { throw noHistory() }
+
+    /// The error of a request for the history of a store that keeps none.
+    package func noHistory() -> QuireError {
+        QuireError(
+            .unsupported,
+            "The store\(path.map { " “\($0)”" } ?? "") keeps no history; open a SQLite store with tracksHistory.",
+            subject: .init(file: path))
+    }
+
+    /// None.
+    public func lastHistoryTransactionNumber() throws -> Int64? { nil }
 
     private func noBatchRequests(_ entity: String?) -> QuireError {
         QuireError(

@@ -142,6 +142,8 @@ extension QuireError.Code {
     public static let cancelled = Self(rawValue: "cancelled")
     /// The operation does not fit the state of the object it was called on.
     public static let invalidState = Self(rawValue: "invalidState")
+    /// Transactions that a history token needs have been deleted.
+    public static let historyTokenExpired = Self(rawValue: "historyTokenExpired")
     /// The requested operation is not supported.
     public static let unsupported = Self(rawValue: "unsupported")
 }

@@ -31,6 +31,11 @@ public struct PersistentStoreDescription: Sendable {
     public var protectionDomain: ProtectionDomain?
     /// Options of a SQLite store. ``configuration``, ``isReadOnly`` and ``timeout`` override its own.
     public var sqliteOptions = SQLiteStoreOptions()
+    /// Whether a SQLite store records saves and batch requests in its history; see ``SQLiteStoreOptions/tracksHistory``.
+    public var tracksHistory: Bool {
+        get { sqliteOptions.tracksHistory }
+        set { sqliteOptions.tracksHistory = newValue }
+    }
     /// The migration of a store file made with another model; `nil` if adding it fails then. Stores of registered types migrate
     /// themselves.
     public var migration: StoreMigrationOptions?

@@ -24,6 +24,8 @@ internal import QuireSystem
 /// A one-to-one relationship cannot be set. A row that violates a uniqueness constraint is resolved by the context's merge
 /// policy; see ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
 public struct BatchInsertRequest {
+    /// The author of the request, for persistent history.
+    package var origin = TransactionOrigin()
     /// Fills in one empty row; returns `true` at the end, and the row passed then is not inserted.
     public typealias DictionaryHandler = (_ row: inout [String: AttributeValue]) throws -> Bool
 
@@ -92,6 +94,8 @@ public enum BatchResultType: Sendable, Hashable, CaseIterable {
 /// the model's rules for it; validation predicates and class validation are not run. Relationships, derived and transient
 /// attributes cannot be set. The objects' versions are incremented.
 public struct BatchUpdateRequest: Sendable, Hashable {
+    /// The author of the request, for persistent history.
+    package var origin = TransactionOrigin()
     /// The entity whose objects are updated.
     public var entityName: String
     /// The condition; `nil` for all objects.
@@ -211,6 +215,8 @@ extension BatchUpdateRequest {
 /// References of relationships without an inverse, and those with the rule "no action", remain, as when an object is deleted
 /// in a context.
 public struct BatchDeleteRequest: Sendable, Hashable {
+    /// The author of the request, for persistent history.
+    package var origin = TransactionOrigin()
     /// The objects to delete.
     package enum Selection: Sendable, Hashable {
         case request(FetchSpecification)

@@ -13,11 +13,16 @@ final class SQLiteBatch {
     let rows: SQLiteRowWriter
     /// Files dereferenced by changed rows, other than those in ``rows``.
     var droppedFiles: Set<String> = []
+    /// The history that the request is recorded in; `nil` if the store keeps none.
+    let history: SQLiteHistoryWriter?
     /// The greatest primary keys to record, by the number of the root entity.
     var maximumKeys: [Int: Int64] = [:]
     var connection: SQLiteConnection { writer.connection }
 
-    private init(_ store: SQLiteStore, _ writer: SQLiteWriter) {
+    private init(
+        _ store: SQLiteStore, _ writer: SQLiteWriter, _ origin: TransactionOrigin
+    ) throws {
+        history = try SQLiteHistoryWriter(store: store, writer: writer, origin: origin)
         self.store = store
         self.writer = writer
         rows = SQLiteRowWriter(
@@ -28,17 +33,24 @@ final class SQLiteBatch {
 
     /// Runs a closure in a transaction, which is rolled back if it throws.
     static func run(
-        on store: SQLiteStore, _ body: (SQLiteBatch) throws -> BatchResult
+        on store: SQLiteStore, origin: TransactionOrigin,
+        _ body: (SQLiteBatch) throws -> BatchResult
     ) throws -> BatchResult {
         try store.withWriterForBatch { writer in
-            let batch = SQLiteBatch(store, writer)
+            var started: SQLiteBatch?
             defer { writer.connection.releaseMemory() }
             do {
                 try writer.connection.begin()
                 try writer.modelVersionCheck.check(writer.connection)
+                // Another program may have changed the history since the last save.
+                writer.history = SQLiteHistoryCache()
+                let batch = try SQLiteBatch(store, writer, origin)
+                started = batch
                 writer.connection.derivedLog.begin()
                 let result = try body(batch)
                 let derived = try batch.derive()
+                try batch.history?.recordWrittenObjects(in: ChangeSet(), derived: derived)
+                try batch.history?.finish()
                 try batch.commit()
                 return result.refreshing(derived)
             } catch {
@@ -46,7 +58,7 @@ final class SQLiteBatch {
                     error as? SQLiteFailure ?? (error as? QuireError)?.underlying as? SQLiteFailure
                 SQLiteSave.undo(after: failure, store: store, writer: writer)
                 writer.note(error)
-                batch.rows.files.didFail(writer)
+                started?.rows.files.didFail(writer)
                 throw error
             }
         }

@@ -10,7 +10,7 @@ struct SQLiteBatchDelete {
 
     func run() throws -> BatchResult {
         let seed = try Seed(request, store: store)
-        return try SQLiteBatch.run(on: store) { batch in
+        return try SQLiteBatch.run(on: store, origin: request.origin) { batch in
             let run = SQLiteBatchDeletion(batch)
             try run.begin()
             try run.collect(seed)
@@ -199,6 +199,11 @@ private final class SQLiteBatchDeletion {
                 where:
                     "Z_PK IN (SELECT Z_PK FROM \(SQLBatchDeletion.deleted) WHERE Z_ENT = \(number))"
             )
+            try batch.history?.recordDeletions(
+                of: entity,
+                where:
+                    "Z_PK IN (SELECT Z_PK FROM \(SQLBatchDeletion.deleted.sql) WHERE Z_ENT = \(number))"
+            )
         }
         for root in rootNumbers { try run(plan.delete(rootNumber: root)) }
         for root in try touchedRoots() { try run(plan.raiseVersions(rootNumber: root)) }
@@ -220,7 +225,7 @@ private final class SQLiteBatchDeletion {
         let counted: SQLFragment = "SELECT count(*) FROM \(SQLBatchDeletion.deleted)"
         let count = try connection.integer(counted.sql) ?? 0
         var changes = ObjectIDChanges()
-        if collectingObjectIDs {
+        if collectingObjectIDs || batch.history != nil {
             for entity in entities {
                 let query: SQLFragment =
                     "SELECT Z_PK FROM \(SQLBatchDeletion.deleted) WHERE Z_ENT = \(store.schema.entity(entity).storeNumber) ORDER BY Z_PK"
@@ -239,6 +244,8 @@ private final class SQLiteBatchDeletion {
                 }
             }
         }
+        for id in changes.updated { try batch.history?.recordUpdate(of: id, slots: nil) }
+        if !collectingObjectIDs { changes = ObjectIDChanges() }
         try connection.execute(SQLBatchDeletion.end)
         return BatchResult(count: Int(count), changes: changes)
     }

@@ -98,6 +98,7 @@ final class SQLiteBatchRowWriter {
         maximumKey = max(maximumKey, key)
         try references.didWrite(change, row.references)
         count += 1
+        try batch.history?.recordInsertion(of: change.objectID)
         if collectsObjectIDs { inserted.append(change.objectID.bits) }
     }
 
@@ -122,6 +123,7 @@ final class SQLiteBatchRowWriter {
         try withUnsafePointer(to: &change) { try batch.rows.update($0) }
         try references.didWrite(change, row.references)
         count += 1
+        try batch.history?.recordUpdate(of: change.objectID, slots: change.changedSlots)
         if collectsObjectIDs { updated.insert(holder.objectID.bits) }
     }
 
@@ -138,7 +140,7 @@ struct SQLiteBatchInsert {
     func run() throws -> BatchResult {
         let entity = try store.layout.requireEntity(named: request.entityName)
         let row = try BatchInsertRow(entity, in: store.layout, store: store.identity)
-        return try SQLiteBatch.run(on: store) { batch in
+        return try SQLiteBatch.run(on: store, origin: request.origin) { batch in
             let writer = try SQLiteBatchRowWriter(
                 batch, row, policy: policy, collectsObjectIDs: request.resultType == .objectIDs)
             try request.forEachNumberedRow { values in

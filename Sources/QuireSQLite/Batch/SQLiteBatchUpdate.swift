@@ -20,17 +20,16 @@ struct SQLiteBatchUpdate {
                 try SQLiteDecimal.checkIsExact(number, for: slot, of: plan.entity)
             }
         }
-        return try SQLiteBatch.run(on: store) { batch in
+        return try SQLiteBatch.run(on: store, origin: request.origin) { batch in
             try check(plan, batch.connection)
             try batch.noteFiles(of: plan.slots, in: plan.entity, where: "Z_PK IN (\(plan.keys))")
-            return try update(plan, batch.connection)
+            return try update(plan, batch)
         }
     }
 
-    private func update(_ plan: SQLBatchUpdate, _ connection: SQLiteConnection) throws
-        -> BatchResult
-    {
-        guard request.resultType == .objectIDs else {
+    private func update(_ plan: SQLBatchUpdate, _ batch: SQLiteBatch) throws -> BatchResult {
+        let connection = batch.connection
+        guard request.resultType == .objectIDs || batch.history != nil else {
             try connection.withStatement(plan.update.sql) {
                 try $0.bind(plan.update.bindings)
                 try $0.run()
@@ -42,7 +41,12 @@ struct SQLiteBatchUpdate {
             try statement.bind(plan.update.bindings)
             while try statement.step() { updated.append(objectID(in: statement, plan)) }
         }
-        return BatchResult(count: updated.count, changes: ObjectIDChanges(updated: updated))
+        var slots = SlotMask()
+        for slot in plan.slots { slots.insert(slot.index) }
+        for id in updated { try batch.history?.recordUpdate(of: id, slots: slots) }
+        return BatchResult(
+            count: updated.count,
+            changes: ObjectIDChanges(updated: request.resultType == .objectIDs ? updated : []))
     }
 
     private func objectID(in statement: SQLiteStatement, _ plan: SQLBatchUpdate) -> ManagedObjectID

@@ -67,6 +67,7 @@ struct CompositeSave {
         for deletion in changes.deleted {
             parts[try part(of: deletion.objectID)].changes.deleted.append(deletion)
         }
+        for index in parts.indices { parts[index].changes.origin = changes.origin }
         return parts
     }
 

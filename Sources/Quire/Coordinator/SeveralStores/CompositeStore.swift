@@ -260,6 +260,13 @@ final class CompositeStore: PersistentStore, DictionarySource {
             })
     }
 
+    /// Asks the stores that keep a history.
+    func execute(_ request: PersistentHistoryChangeRequest) throws -> PersistentHistoryResult {
+        let tracked = try members.filter { try $0.store.lastHistoryTransactionNumber() != nil }
+        if tracked.isEmpty { throw (members.first?.store ?? self).noHistory() }
+        return try PersistentHistoryResult(merging: tracked.map { try $0.store.execute(request) })
+    }
+
     private func combined(_ results: [BatchResult]) -> BatchResult {
         var count = 0
         var changes = ObjectIDChanges()

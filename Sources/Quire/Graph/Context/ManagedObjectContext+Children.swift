@@ -206,6 +206,7 @@ extension ManagedObjectContext {
         guard let saving = writeBehindBuffer.beginSave() else { return false }
         var changes = saving.changeSet()
         changes.records.merge(pendingRecords) { _, new in new }
+        changes.origin = ownOrigin.completed(by: changes.origin)
         var derivedFor: [ManagedObjectID] = []
         do {
             if !changes.isEmpty || evenIfUnchanged { derivedFor = try write(changes) }

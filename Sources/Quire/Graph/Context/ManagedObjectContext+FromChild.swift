@@ -87,6 +87,7 @@ extension ManagedObjectContext {
             noteSeen(change, object, by: changes.child)
         }
         pendingRecords.merge(changes.records) { _, new in new }
+        childOrigin = changes.origin.completed(by: childOrigin)
         if layout.hasSubclasses { awakeObjects(inserted, updated.map(\.1)) }
     }
 

@@ -191,6 +191,8 @@ extension ManagedObjectContext {
     @discardableResult
     public func execute(_ request: BatchInsertRequest) throws -> BatchResult {
         checkQueue()
+        var request = request
+        request.origin = ownOrigin
         return try persistentStoreCoordinator.execute(request, onConflict: mergePolicy.mergeType)
     }
 
@@ -204,6 +206,8 @@ extension ManagedObjectContext {
     @discardableResult
     public func execute(_ request: BatchUpdateRequest) throws -> BatchResult {
         checkQueue()
+        var request = request
+        request.origin = ownOrigin
         return try persistentStoreCoordinator.execute(request)
     }
 
@@ -218,7 +222,30 @@ extension ManagedObjectContext {
     @discardableResult
     public func execute(_ request: BatchDeleteRequest) throws -> BatchResult {
         checkQueue()
+        var request = request
+        request.origin = ownOrigin
         return try persistentStoreCoordinator.execute(request)
+    }
+}
+
+// MARK: - History
+
+extension ManagedObjectContext {
+    /// Reads the history of the coordinator's stores, or deletes a part of it.
+    ///
+    /// Stores that keep no history have no part in it, unless none does. Unsaved changes have none either.
+    ///
+    /// Call it on the context's queue.
+    ///
+    /// - Complexity: O(*n*) in the transactions and changes.
+    /// - Throws: ``QuireError`` with code `historyTokenExpired` if transactions that the request asks for have been deleted,
+    ///   `unsupported` if no store keeps a history, `readOnly`, `outOfSpace` or `storeUnavailable`.
+    @discardableResult
+    public func execute(
+        _ request: PersistentHistoryChangeRequest
+    ) throws -> PersistentHistoryResult {
+        checkQueue()
+        return try persistentStoreCoordinator.store.execute(request)
     }
 }
 

@@ -133,6 +133,7 @@ extension ManagedObjectContext {
         changes.inserted.reserveCapacity(insertedCount)
         changes.updated.reserveCapacity(max(tracked.count - insertedCount, 0))
         changes.records = pendingRecords
+        changes.origin = ownOrigin.completed(by: childOrigin)
         if parent != nil { changes.child = number }
         for object in tracked {
             switch (object.state.contains(.live), object.state.contains(.persisted)) {
@@ -250,6 +251,7 @@ extension ManagedObjectContext {
         }
         derived?.unsaved.clear()
         pendingRecords = [:]
+        childOrigin = TransactionOrigin()
     }
 
     private func noteForChildren(_ object: ManagedObject) {

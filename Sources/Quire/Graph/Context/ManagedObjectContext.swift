@@ -46,8 +46,17 @@ public final class ManagedObjectContext {
     public let parent: QueueConfinedContext?
     /// The coordinator of the context, or of its root context.
     public let persistentStoreCoordinator: PersistentStoreCoordinator
-    /// A name for debugging.
+    /// A name, for debugging and for the store's history.
     public var name: String?
+    /// The author of the context's saves and batch requests, for the store's history. A save that includes those of children has
+    /// the latest child's author, unless it has one itself.
+    public var transactionAuthor: String?
+    /// The author of the latest save of a child that named one, since the context's own.
+    var childOrigin = TransactionOrigin()
+    /// The author of the context itself.
+    var ownOrigin: TransactionOrigin {
+        TransactionOrigin(author: transactionAuthor, contextName: name)
+    }
     /// The model.
     package let layout: ResolvedModel
     /// The undo manager; `nil` for a new context. The old one keeps its registered actions when another is set.
@@ -424,6 +433,7 @@ public final class ManagedObjectContext {
         tracked.removeAll()
         derived?.unsaved.clear()
         pendingRecords = [:]
+        childOrigin = TransactionOrigin()
         undoManager?.removeAllActions()
         event.wasUndoable = false
         if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
@@ -453,6 +463,7 @@ public final class ManagedObjectContext {
         writeBehindBuffer.withState { $0.savedVersions.forgetAll() }
         hasTemporaryIDs = false
         pendingRecords = [:]
+        childOrigin = TransactionOrigin()
         undoManager?.removeAllActions()
         if objects.isEmpty {
             notifyObservers(ContextChange(concernsAll: true))

@@ -102,6 +102,8 @@ struct PendingChangeSet: Sendable {
     private(set) var hasDeletions = false
     /// Texts to record with the objects.
     private(set) var records: [String: String?] = [:]
+    /// The author of the latest save that named one.
+    private var origin = TransactionOrigin()
     /// Whether the store may have the changes already, or some of them: then those are kept which cancel each other, so that
     /// all is right in either case.
     var isMaybeStored = false
@@ -126,7 +128,11 @@ struct PendingChangeSet: Sendable {
     }
 
     /// Adds changes of different objects.
-    mutating func add(_ added: ContiguousArray<PendingChange>, records: [String: String?]) {
+    mutating func add(
+        _ added: ContiguousArray<PendingChange>, records: [String: String?],
+        origin: TransactionOrigin
+    ) {
+        self.origin = origin.completed(by: self.origin)
         self.records.merge(records) { _, new in new }
         for position in added.indices {
             if position == 0 || added[position].author != added[position - 1].author {
@@ -156,7 +162,9 @@ struct PendingChangeSet: Sendable {
 
     /// Adds later saves.
     mutating func add(_ later: PendingChangeSet) {
-        add(ContiguousArray(later.changes.lazy.filter { $0.kind != .none }), records: later.records)
+        add(
+            ContiguousArray(later.changes.lazy.filter { $0.kind != .none }), records: later.records,
+            origin: later.origin)
     }
 
     /// The change set of a save to the store.
@@ -165,6 +173,7 @@ struct PendingChangeSet: Sendable {
     func changeSet(includesBases: Bool = false) -> ChangeSet {
         var set = ChangeSet()
         set.records = records
+        set.origin = origin
         for pending in changes {
             var change = pending.change
             if !includesBases, change.baseVersion == 0 {

@@ -124,8 +124,10 @@ final class WriteBehindBuffer: Sendable {
                     dirtyDerivationSources.note(number)
                 }
             }
-            state.current.add(added, records: changes.records)
-            if state.saving != nil { state.both.add(added, records: changes.records) }
+            state.current.add(added, records: changes.records, origin: changes.origin)
+            if state.saving != nil {
+                state.both.add(added, records: changes.records, origin: changes.origin)
+            }
             state.view = nil
             state.matches = PredicateMatchCache()
             return (true, state.didTakeChanges)

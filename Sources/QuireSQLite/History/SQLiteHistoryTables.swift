@@ -1,0 +1,183 @@
+internal import QuireModel
+internal import QuireSystem
+
+/// Core Data's tables of persistent history, as a store has them.
+///
+/// `ATRANSACTION` has a row for each transaction, `ACHANGE` one for each changed object. Authors, names of contexts, processes
+/// and bundles are kept once, in `ATRANSACTIONSTRING`; stores of old frameworks (851) have them in `ATRANSACTION` itself.
+struct SQLiteHistoryTables {
+    /// The numbers of the tables' rows in `Z_ENT` and `Z_PRIMARYKEY`.
+    enum Entity: Int, CaseIterable {
+        case change = 16_001
+        case transaction = 16_002
+        case string = 16_003
+
+        fileprivate var name: String {
+            switch self {
+            case .change: "CHANGE"
+            case .transaction: "TRANSACTION"
+            case .string: "TRANSACTIONSTRING"
+            }
+        }
+        var table: String { "A\(name)" }
+    }
+
+    /// Whether texts are in a table of their own.
+    let hasStrings: Bool
+    /// The number of columns for values of deleted objects.
+    private(set) var tombstoneCount: Int
+
+    /// Reads which tables a store has; `nil` if it keeps no history.
+    init?(_ connection: SQLiteConnection) throws {
+        guard try connection.hasTable(Entity.transaction.table),
+            try connection.hasTable(Entity.change.table)
+        else { return nil }
+        hasStrings =
+            try connection.hasTable(Entity.string.table)
+            && connection.columnNames(of: Entity.transaction.table).contains("ZAUTHORTS")
+        let columns = try connection.columnNames(of: Entity.change.table)
+        tombstoneCount = 0
+        while columns.contains("ZTOMBSTONE\(tombstoneCount)") { tombstoneCount += 1 }
+    }
+
+    /// Creates the tables in a store that has none.
+    init(creatingIn connection: SQLiteConnection) throws {
+        for statement in Self.statements { try connection.execute(statement) }
+        for entity in Entity.allCases {
+            try connection.withStatement("INSERT INTO Z_PRIMARYKEY VALUES (?, ?, 0, 0)") {
+                try $0.bind(Int64(entity.rawValue), at: 1)
+                try $0.bind(entity.name, at: 2)
+                try $0.run()
+            }
+        }
+        hasStrings = true
+        tombstoneCount = 0
+    }
+
+    /// Adds columns for the values of deleted objects of a model, where they are missing.
+    mutating func addTombstones(for layout: ResolvedModel, _ connection: SQLiteConnection) throws {
+        let count = layout.entities.map(\.tombstoneSlots.count).max() ?? 0
+        while tombstoneCount < count {
+            try connection.execute(
+                "ALTER TABLE ACHANGE ADD COLUMN ZTOMBSTONE\(tombstoneCount) BLOB")
+            tombstoneCount += 1
+        }
+    }
+
+    private static let statements = [
+        "CREATE TABLE ACHANGE ( Z_PK INTEGER PRIMARY KEY, Z_ENT INTEGER, Z_OPT INTEGER, ZCHANGETYPE INTEGER, ZENTITY INTEGER, ZENTITYPK INTEGER, ZTRANSACTIONID INTEGER, ZCOLUMNS BLOB )",
+        "CREATE TABLE ATRANSACTION ( Z_PK INTEGER PRIMARY KEY, Z_ENT INTEGER, Z_OPT INTEGER, ZAUTHORTS INTEGER, ZBUNDLEIDTS INTEGER, ZCONTEXTNAMETS INTEGER, ZPROCESSIDTS INTEGER, ZTIMESTAMP FLOAT, ZAUTHOR VARCHAR, ZBUNDLEID VARCHAR, ZCONTEXTNAME VARCHAR, ZPROCESSID VARCHAR, ZQUERYGEN BLOB )",
+        "CREATE TABLE ATRANSACTIONSTRING ( Z_PK INTEGER PRIMARY KEY, Z_ENT INTEGER, Z_OPT INTEGER, ZNAME VARCHAR )",
+        "CREATE INDEX ACHANGE_ZTRANSACTIONID_INDEX ON ACHANGE (ZTRANSACTIONID)",
+        "CREATE INDEX ATRANSACTION_ZAUTHORTS_INDEX ON ATRANSACTION (ZAUTHORTS)",
+        "CREATE INDEX ATRANSACTION_ZBUNDLEIDTS_INDEX ON ATRANSACTION (ZBUNDLEIDTS)",
+        "CREATE INDEX ATRANSACTION_ZCONTEXTNAMETS_INDEX ON ATRANSACTION (ZCONTEXTNAMETS)",
+        "CREATE INDEX ATRANSACTION_ZPROCESSIDTS_INDEX ON ATRANSACTION (ZPROCESSIDTS)",
+        "CREATE INDEX Z_TRANSACTION_TransactionAuthorIndex ON ATRANSACTION (ZAUTHOR COLLATE BINARY ASC)",
+        "CREATE INDEX Z_TRANSACTION_TransactionTimestampIndex ON ATRANSACTION (ZTIMESTAMP COLLATE BINARY ASC)",
+        "CREATE UNIQUE INDEX Z_TRANSACTIONSTRING_UNIQUE_NAME ON ATRANSACTIONSTRING (ZNAME COLLATE BINARY ASC)",
+    ]
+}
+
+extension SQLiteConnection {
+    /// The names of a table's columns.
+    fileprivate func columnNames(of table: String) throws -> Set<String> {
+        try withStatement("SELECT name FROM pragma_table_info(?)") { statement in
+            try statement.bind(table, at: 1)
+            var names: Set<String> = []
+            while try statement.step() { names.insert(statement.text(0)) }
+            return names
+        }
+    }
+
+    /// The greatest number used in a table of the history, for deleted rows too; 0 if there is none.
+    func greatestNumber(of entity: SQLiteHistoryTables.Entity) throws -> Int64 {
+        // Z_MAX may be lower than max(Z_PK).
+        max(
+            try maximumPrimaryKey(of: entity.rawValue),
+            try integer("SELECT max(Z_PK) FROM \(entity.table)") ?? 0)
+    }
+}
+
+extension ResolvedEntity {
+    /// The slots whose values persistent history keeps when an object is deleted, in the order of the columns.
+    var tombstoneSlots: [Slot] {
+        slots.filter { $0.isStored && $0.attribute?.preservesValueInHistoryOnDeletion == true }
+            .sorted { $0.name < $1.name }
+    }
+}
+
+/// What is known of a store's history tables, as long as no other connection can have changed them.
+struct SQLiteHistoryCache {
+    /// The tables; `nil` while they have not been looked up, `.some(nil)` if there are none.
+    var tables: SQLiteHistoryTables??
+    /// The numbers of texts in `ATRANSACTIONSTRING`.
+    var strings: [String: Int64] = [:]
+    /// The properties of entities as bits, by the number of the entity.
+    var columns: [Int: SQLiteHistoryColumns] = [:]
+}
+
+// MARK: - Changed properties
+
+/// The properties of an entity as bits of `ZCOLUMNS`: the most significant bit of the first byte is the first.
+///
+/// First to-one relationships by name, of which those to entities with sub-entities have two bits, then attributes by name,
+/// then to-many relationships by name. So it is in all stores of Core Data that have been examined, in none of which an entity
+/// with inheritance was updated: for such entities nothing is known, and nothing is written to, or read from, a store that
+/// Core Data made.
+struct SQLiteHistoryColumns {
+    private var slotBits: [Int: Range<Int>] = [:]
+    private var relationshipBits: [Int: Range<Int>] = [:]
+    private var names: [(name: String, bits: Range<Int>)] = []
+    private var bitCount = 0
+    private let isKnown: Bool
+
+    init(_ entity: ResolvedEntity, in store: SQLiteStore) {
+        isKnown =
+            store.carriesModel || (entity.superentityNumber == nil && !entity.hasSubentities)
+        let columns = store.schema.entity(entity).columns
+        let stored = entity.slots.filter { columns[$0.index] != nil }.sorted { $0.name < $1.name }
+        for slot in stored where slot.relationshipIndex != nil {
+            let bits = addBits(columns[slot.index]?.entityColumn == nil ? 1 : 2, slot.name)
+            slotBits[slot.index] = bits
+        }
+        for slot in stored where slot.relationshipIndex == nil {
+            slotBits[slot.index] = addBits(1, slot.name)
+        }
+        for relationship in entity.relationships.sorted(by: { $0.name < $1.name })
+        where relationship.isToMany && !relationship.description.isTransient {
+            relationshipBits[relationship.index] = addBits(1, relationship.name)
+        }
+    }
+
+    private mutating func addBits(_ count: Int, _ name: String) -> Range<Int> {
+        let bits = bitCount..<bitCount + count
+        bitCount += count
+        names.append((name, bits))
+        return bits
+    }
+
+    /// The bytes for changed slots and to-many relationships; `nil` if the order of the bits is not known.
+    func bytes(slots: SlotMask, toMany: some Sequence<Int>) -> [UInt8]? {
+        guard isKnown else { return nil }
+        var bytes = [UInt8](repeating: 0, count: (bitCount + 7) / 8)
+        func set(_ bits: Range<Int>?) {
+            for bit in bits ?? 0..<0 { bytes[bit / 8] |= 0x80 >> UInt8(bit % 8) }
+        }
+        for (slot, bits) in slotBits where slots.contains(slot) { set(bits) }
+        for index in toMany { set(relationshipBits[index]) }
+        return bytes
+    }
+
+    /// The names of the properties whose bits are set, sorted; `nil` if the order of the bits is not known, or the bytes are of
+    /// another model.
+    func names(in bytes: some RandomAccessCollection<UInt8>) -> [String]? {
+        guard isKnown, bytes.count == (bitCount + 7) / 8 else { return nil }
+        return names.filter { _, bits in
+            bits.contains { bit in
+                bytes[bytes.index(bytes.startIndex, offsetBy: bit / 8)] & 0x80 >> UInt8(bit % 8)
+                    != 0
+            }
+        }.map(\.name).sorted()
+    }
+}

@@ -1,0 +1,203 @@
+import Foundation
+internal import QuireModel
+internal import QuireQuery
+internal import QuireStore
+internal import QuireSystem
+
+/// Records one transaction in a store's history, within that transaction.
+///
+/// The row of the transaction is written before its first change; a transaction without changes leaves nothing. Deletions are
+/// recorded before the rows are deleted, because values of theirs may be kept, and only for rows that exist.
+final class SQLiteHistoryWriter {
+    private let store: SQLiteStore
+    private let writer: SQLiteWriter
+    private let tables: SQLiteHistoryTables
+    private let origin: TransactionOrigin
+    private var connection: SQLiteConnection { writer.connection }
+    /// The number of the transaction; `nil` before the first change.
+    private var transaction: Int64?
+    /// The number of the last change.
+    private var lastChange: Int64 = 0
+
+    /// Prepares to record; `nil` if the store keeps no history and its options do not ask for one.
+    init?(store: SQLiteStore, writer: SQLiteWriter, origin: TransactionOrigin) throws {
+        if writer.history.tables == nil {
+            var tables = try SQLiteHistoryTables(writer.connection)
+            if tables == nil, store.options.tracksHistory {
+                tables = try SQLiteHistoryTables(creatingIn: writer.connection)
+            }
+            try tables?.addTombstones(for: store.layout, writer.connection)
+            writer.history.tables = .some(tables)
+        }
+        guard let tables = writer.history.tables ?? nil else { return nil }
+        self.store = store
+        self.writer = writer
+        self.tables = tables
+        self.origin = origin
+    }
+
+    // MARK: - Changes
+
+    /// Records the deletions of a save.
+    func recordDeletions(in changes: ChangeSet) throws {
+        for deletion in changes.deleted {
+            let entity = store.layout.entity(number: deletion.objectID.entityNumber)
+            try recordDeletions(
+                of: entity, where: "Z_PK = \(deletion.objectID.primaryKey)")
+        }
+    }
+
+    /// Records the insertions and updates of a save, and updates of objects whose derived values have changed.
+    func recordWrittenObjects(in changes: ChangeSet, derived: [ManagedObjectID]) throws {
+        for change in changes.inserted { try recordInsertion(of: change.objectID) }
+        for change in changes.updated {
+            try recordUpdate(
+                of: change.objectID, slots: change.changedSlots,
+                toMany: change.toManyChanges.lazy.map(\.relationshipIndex))
+        }
+        for id in derived {
+            try recordUpdate(
+                of: id, slots: store.layout.entity(number: id.entityNumber).derivedSlots)
+        }
+    }
+
+    func recordInsertion(of id: ManagedObjectID) throws { try record(.insert, id, nil) }
+
+    /// Records an update.
+    ///
+    /// - Parameter slots: The changed slots; `nil` if they are not known.
+    func recordUpdate(
+        of id: ManagedObjectID, slots: SlotMask?, toMany: some Sequence<Int> = [Int]()
+    ) throws {
+        let bytes = slots.flatMap {
+            columns(of: id.entityNumber).bytes(slots: $0, toMany: toMany)
+        }
+        try record(.update, id, bytes)
+    }
+
+    private func columns(of entityNumber: Int) -> SQLiteHistoryColumns {
+        if let known = writer.history.columns[entityNumber] { return known }
+        let columns = SQLiteHistoryColumns(
+            store.layout.entity(number: entityNumber), in: store)
+        writer.history.columns[entityNumber] = columns
+        return columns
+    }
+
+    private func record(
+        _ kind: PersistentHistoryChange.Kind, _ id: ManagedObjectID, _ columns: [UInt8]?
+    ) throws {
+        let transaction = try beginIfNeeded()
+        lastChange += 1
+        try connection.withStatement(
+            "INSERT INTO ACHANGE (Z_PK, Z_ENT, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID, ZCOLUMNS) VALUES (?, 16001, ?, ?, ?, ?, ?)"
+        ) { statement in
+            try statement.bind(lastChange, at: 1)
+            try statement.bind(Int64(kind.rawValue), at: 2)
+            try statement.bind(
+                Int64(store.schema.entity(number: id.entityNumber).storeNumber), at: 3)
+            try statement.bind(id.primaryKey, at: 4)
+            try statement.bind(transaction, at: 5)
+            if let columns {
+                try statement.bind(Data(columns), at: 6)
+            } else {
+                try statement.bindNull(at: 6)
+            }
+            try statement.run()
+        }
+    }
+
+    /// Records the deletion of rows of an entity, without sub-entities, that satisfy a condition and exist, with the values that
+    /// are to be kept.
+    func recordDeletions(of entity: ResolvedEntity, where condition: String) throws {
+        let place = store.schema.entity(entity)
+        let tombstones = entity.tombstoneSlots.enumerated().compactMap { number, slot in
+            place.columns[slot.index].map {
+                (column: ", ZTOMBSTONE\(number)", value: ", \(SQLName.quoted($0.name))")
+            }
+        }
+        let table = SQLName.quoted(place.tableName)
+        let filter = "Z_ENT = \(place.storeNumber) AND \(condition)"
+        guard try connection.integer("SELECT 1 FROM \(table) WHERE \(filter) LIMIT 1") != nil
+        else { return }
+        let transaction = try beginIfNeeded()
+        try connection.execute(
+            """
+            INSERT INTO ACHANGE (Z_PK, Z_ENT, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID\
+            \(tombstones.map(\.column).joined())) \
+            SELECT \(lastChange) + row_number() OVER (ORDER BY Z_PK), 16001, 2, Z_ENT, Z_PK, \(transaction)\
+            \(tombstones.map(\.value).joined()) FROM \(table) WHERE \(filter) ORDER BY Z_PK
+            """)
+        lastChange += Int64(connection.changeCount)
+    }
+
+    // MARK: - The transaction
+
+    private func beginIfNeeded() throws -> Int64 {
+        if let transaction { return transaction }
+        let number = try connection.greatestNumber(of: .transaction) + 1
+        lastChange = try connection.greatestNumber(of: .change)
+        let texts: [(column: String, text: String?)] = [
+            ("ZAUTHOR", origin.author), ("ZBUNDLEID", Self.bundleID),
+            ("ZCONTEXTNAME", origin.contextName), ("ZPROCESSID", Self.processName),
+        ]
+        let suffix = tables.hasStrings ? "TS" : ""
+        let columns = texts.map { $0.column + suffix }.joined(separator: ", ")
+        let strings = try texts.map { tables.hasStrings ? try $0.text.map(string) : nil }
+        try connection.withStatement(
+            "INSERT INTO ATRANSACTION (Z_PK, Z_ENT, ZTIMESTAMP, \(columns)) VALUES (?, 16002, ?, ?, ?, ?, ?)"
+        ) { statement in
+            try statement.bind(number, at: 1)
+            try statement.bind(Date().timeIntervalSinceReferenceDate, at: 2)
+            for index in texts.indices {
+                let position = Int32(index + 3)
+                if let string = strings[index] {
+                    try statement.bind(string, at: position)
+                } else if !tables.hasStrings, let text = texts[index].text {
+                    try statement.bind(text, at: position)
+                } else {
+                    try statement.bindNull(at: position)
+                }
+            }
+            try statement.run()
+        }
+        transaction = number
+        return number
+    }
+
+    private static let processName = ProcessInfo.processInfo.processName
+    private static let bundleID = Bundle.main.bundleIdentifier ?? processName
+
+    /// The number of a text.
+    private func string(_ text: String) throws -> Int64 {
+        if let known = writer.history.strings[text] { return known }
+        let found = try connection.withStatement(
+            "SELECT Z_PK FROM ATRANSACTIONSTRING WHERE ZNAME = ?"
+        ) {
+            try $0.bind(text, at: 1)
+            return try $0.step() ? $0.integer(0) : nil
+        }
+        if let found {
+            writer.history.strings[text] = found
+            return found
+        }
+        let number = try connection.greatestNumber(of: .string) + 1
+        try connection.withStatement("INSERT INTO ATRANSACTIONSTRING VALUES (?, 16003, NULL, ?)") {
+            try $0.bind(number, at: 1)
+            try $0.bind(text, at: 2)
+            try $0.run()
+        }
+        try connection.recordGreatestPrimaryKey(
+            number, of: SQLiteHistoryTables.Entity.string.rawValue)
+        writer.history.strings[text] = number
+        return number
+    }
+
+    /// Records the numbers used. Called once, before the commit.
+    func finish() throws {
+        guard let transaction else { return }
+        try connection.recordGreatestPrimaryKey(
+            transaction, of: SQLiteHistoryTables.Entity.transaction.rawValue)
+        try connection.recordGreatestPrimaryKey(
+            lastChange, of: SQLiteHistoryTables.Entity.change.rawValue)
+    }
+}

@@ -1,0 +1,219 @@
+public import Foundation
+public import QuireModel
+public import QuireQuery
+package import QuireSystem
+
+/// A place in the history of one or more stores: between a transaction and the next.
+///
+/// Keep it, encoded, to ask later for all that was saved since.
+public struct PersistentHistoryToken: Codable, Hashable, Sendable {
+    /// The numbers of the last transactions before it, by the UUIDs of their stores.
+    public let transactionNumbers: [String: Int64]
+
+    /// Makes a token.
+    public init(transactionNumbers: [String: Int64]) {
+        self.transactionNumbers = transactionNumbers
+    }
+}
+
+/// A change of one object in a transaction.
+public struct PersistentHistoryChange: Sendable, Hashable {
+    /// The kind of a change, with Core Data's numbers.
+    public enum Kind: Int, Sendable, Hashable, CaseIterable {
+        /// The object was inserted.
+        case insert = 0
+        /// Its values, or what its relationships lead to, were changed.
+        case update = 1
+        /// It was deleted.
+        case delete = 2
+    }
+
+    /// The number of the change, in the order of the store's changes.
+    public let number: Int64
+    /// The object.
+    public let objectID: ManagedObjectID
+    /// The kind of change.
+    public let kind: Kind
+    /// The names of the properties that an update has changed, sorted; `nil` for other kinds, and if it is not recorded: after a
+    /// migration, and for entities with inheritance in stores that another program made.
+    public let updatedProperties: [String]?
+    /// The values that a deleted object had, of attributes marked `preservesValueInHistoryOnDeletion`.
+    public let tombstone: [String: AttributeValue]
+
+    package init(
+        number: Int64, objectID: ManagedObjectID, kind: Kind, updatedProperties: [String]?,
+        tombstone: [String: AttributeValue]
+    ) {
+        self.number = number
+        self.objectID = objectID
+        self.kind = kind
+        self.updatedProperties = updatedProperties
+        self.tombstone = tombstone
+    }
+}
+
+/// A save, or a batch request, as the history of a store has it.
+public struct PersistentHistoryTransaction: Sendable, Hashable {
+    /// The number of the transaction, in the order of the store's transactions.
+    public let number: Int64
+    /// The UUID of the store.
+    public let storeUUID: String
+    /// The time of the save.
+    public let date: Date
+    /// The author that the context named, if it did.
+    public let author: String?
+    /// The name of the context.
+    public let contextName: String?
+    /// The name of the process.
+    public let processName: String?
+    /// The identifier of the program's bundle.
+    public let bundleID: String?
+    /// The changes, in their order; empty if the request did not ask for them.
+    public let changes: [PersistentHistoryChange]
+
+    package init(
+        number: Int64, storeUUID: String, date: Date, author: String?, contextName: String?,
+        processName: String?, bundleID: String?, changes: [PersistentHistoryChange]
+    ) {
+        self.number = number
+        self.storeUUID = storeUUID
+        self.date = date
+        self.author = author
+        self.contextName = contextName
+        self.processName = processName
+        self.bundleID = bundleID
+        self.changes = changes
+    }
+
+    /// The place in the history after the transaction.
+    public var token: PersistentHistoryToken {
+        PersistentHistoryToken(transactionNumbers: [storeUUID: number])
+    }
+
+    /// The changed objects, for `ManagedObjectContext.mergeChanges(from:)`.
+    public var objectIDChanges: ObjectIDChanges {
+        var result = ObjectIDChanges()
+        for change in changes {
+            switch change.kind {
+            case .insert: result.inserted.append(change.objectID)
+            case .update: result.updated.append(change.objectID)
+            case .delete: result.deleted.append(change.objectID)
+            }
+        }
+        return result
+    }
+}
+
+/// A request for the history of stores, or for deleting a part of it.
+///
+/// ```swift
+/// var request = PersistentHistoryChangeRequest.fetchHistory(after: lastToken)
+/// for transaction in try context.execute(request).transactions where transaction.author != "app" {
+///     context.mergeChanges(from: transaction.objectIDChanges)
+/// }
+/// ```
+public struct PersistentHistoryChangeRequest: Sendable {
+    /// What a request gives.
+    public enum ResultType: Sendable, Hashable, CaseIterable {
+        /// Nothing but success.
+        case statusOnly
+        /// The number of transactions.
+        case count
+        /// Transactions without their changes.
+        case transactionsOnly
+        /// Transactions with their changes.
+        case transactionsAndChanges
+    }
+
+    /// A place in the history, or a time.
+    package enum Place: Sendable {
+        case token(PersistentHistoryToken?)
+        case date(Date)
+        case transaction(PersistentHistoryTransaction)
+    }
+
+    package let place: Place
+    package let deletes: Bool
+    /// What the request gives. At first transactions with their changes, or nothing if it deletes.
+    public var resultType: ResultType
+
+    private init(_ place: Place, deletes: Bool) {
+        self.place = place
+        self.deletes = deletes
+        resultType = deletes ? .statusOnly : .transactionsAndChanges
+    }
+
+    /// Requests all transactions after a token; all there are if it is `nil`.
+    ///
+    /// Executing it throws ``QuireError`` with code `historyTokenExpired` if transactions after the token have been deleted.
+    public static func fetchHistory(after token: PersistentHistoryToken?) -> Self {
+        Self(.token(token), deletes: false)
+    }
+
+    /// Requests the transactions after a time.
+    public static func fetchHistory(after date: Date) -> Self { Self(.date(date), deletes: false) }
+
+    /// Requests the transactions after one, of its store.
+    ///
+    /// Executing it throws ``QuireError`` with code `historyTokenExpired` if transactions after it have been deleted.
+    public static func fetchHistory(after transaction: PersistentHistoryTransaction) -> Self {
+        Self(.transaction(transaction), deletes: false)
+    }
+
+    /// Deletes the transactions before that of a token, which stays; all if it is `nil`.
+    public static func deleteHistory(before token: PersistentHistoryToken?) -> Self {
+        Self(.token(token), deletes: true)
+    }
+
+    /// Deletes the transactions before a time.
+    public static func deleteHistory(before date: Date) -> Self { Self(.date(date), deletes: true) }
+
+    /// Deletes the transactions before one, of its store.
+    public static func deleteHistory(before transaction: PersistentHistoryTransaction) -> Self {
+        Self(.transaction(transaction), deletes: true)
+    }
+
+    /// The number of the transaction of a store that the request begins after, or deletes before; `nil` if it is not about the
+    /// store.
+    package func transactionNumber(in storeUUID: String) -> Int64? {
+        switch place {
+        case .token(nil): deletes ? .max : 0
+        // A store that was added since then has only transactions that are new.
+        case .token(let token?): token.transactionNumbers[storeUUID] ?? (deletes ? nil : 0)
+        case .transaction(let transaction):
+            transaction.storeUUID == storeUUID ? transaction.number : nil
+        case .date: 0
+        }
+    }
+}
+
+/// What a request for history gives.
+public struct PersistentHistoryResult: Sendable {
+    /// The number of transactions found, or deleted; 0 if the result type is `statusOnly`.
+    public let count: Int
+    /// The transactions in the order of their numbers, those of several stores by time; empty if the result type does not ask
+    /// for them.
+    public let transactions: [PersistentHistoryTransaction]
+
+    package init(count: Int = 0, transactions: [PersistentHistoryTransaction] = []) {
+        self.count = count
+        self.transactions = transactions
+    }
+
+    /// The results of several stores.
+    package init(merging results: [PersistentHistoryResult]) {
+        count = results.reduce(0) { $0 + $1.count }
+        let all = results.flatMap(\.transactions)
+        transactions = results.count > 1 ? all.sorted { $0.date < $1.date } : all
+    }
+}
+
+extension QuireError {
+    /// The error of a token with deleted transactions after it.
+    package static func historyTokenExpired(_ number: Int64, path: String) -> QuireError {
+        QuireError(
+            .historyTokenExpired,
+            "The history of “\(path)” after transaction \(number) has been deleted, in whole or in part; read the store anew and continue from its current token.",
+            subject: .init(file: path))
+    }
+}

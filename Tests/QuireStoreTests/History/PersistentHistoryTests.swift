@@ -1,0 +1,328 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+/// History: every save and batch request is a transaction in Core Data's tables, which names what it changed.
+@MainActor @Suite struct PersistentHistoryTests {
+    private static let model = ManagedObjectModel {
+        Entity("Author") {
+            Attribute("name", .string).preservedInHistoryOnDeletion()
+            Attribute("born", .date).preservedInHistoryOnDeletion()
+            ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
+        }
+        Entity("Book") {
+            Attribute("title", .string)
+            Attribute("year", .integer16)
+            ToOne("author", "Author", inverse: "books")
+            ToMany("tags", "Tag", inverse: "books")
+            Unique("title")
+        }
+        Entity("Tag") {
+            Attribute("name", .string)
+            ToMany("books", "Book", inverse: "tags")
+        }
+    }
+
+    private static func coordinator(
+        at path: String, tracking: Bool = true, model: ManagedObjectModel = model
+    ) throws -> PersistentStoreCoordinator {
+        let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
+        var description = PersistentStoreDescription(path: path)
+        description.tracksHistory = tracking
+        try coordinator.addPersistentStore(description)
+        return coordinator
+    }
+
+    private static func history(
+        _ context: ManagedObjectContext, after token: PersistentHistoryToken? = nil
+    ) throws -> [PersistentHistoryTransaction] {
+        try context.execute(.fetchHistory(after: token)).transactions
+    }
+
+    private static func request(
+        _ entity: String, _ format: String
+    ) throws -> FetchRequest<ManagedObject> {
+        var request = FetchRequest(entity)
+        request.predicate = try QueryPredicate(format: format)
+        return request
+    }
+
+    private static func lines(_ transaction: PersistentHistoryTransaction) -> [String] {
+        transaction.changes.map { change in
+            let properties = change.updatedProperties.map { " \($0.joined(separator: ","))" } ?? ""
+            return "\(change.kind) \(change.objectID.entityName)\(properties)"
+        }
+    }
+
+    @Test func aSaveIsATransactionThatNamesWhatItChanged() throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        context.transactionAuthor = "editor"
+        context.name = "window"
+        let before = Date()
+        let author = try context.insertObject(entityName: "Author")
+        author["name"] = "Jane"
+        let book = try context.insertObject(entityName: "Book")
+        book["title"] = "Emma"
+        try context.save()
+        context.transactionAuthor = nil
+        book["year"] = 1815
+        book["author"] = author
+        let tag = try context.insertObject(entityName: "Tag")
+        tag["books"] = Set([book])
+        try context.save()
+        context.delete(tag)
+        try context.save()
+
+        let history = try Self.history(context)
+        #expect(history.map(\.number) == [1, 2, 3])
+        #expect(history.map(\.author) == ["editor", nil, nil])
+        #expect(history.map(\.contextName) == ["window", "window", "window"])
+        #expect(history.allSatisfy { $0.processName == ProcessInfo.processInfo.processName })
+        #expect(history.allSatisfy { $0.date >= before && $0.date <= Date() })
+        #expect(Self.lines(history[0]).sorted() == ["insert Author", "insert Book"])
+        #expect(
+            Self.lines(history[1]).sorted() == [
+                "insert Tag", "update Author books", "update Book author,tags,year",
+            ])
+        #expect(Self.lines(history[2]) == ["delete Tag", "update Book tags"])
+        #expect(history[0].objectIDChanges.inserted.count == 2)
+        #expect(history[2].objectIDChanges.deleted == [tag.objectID])
+        #expect(
+            try Self.history(context, after: history[1].token).map(\.number) == [3])
+        try coordinator.close()
+    }
+
+    @Test func aStoreThatHasAHistoryKeepsItWithoutTheOption() throws {
+        let folder = try TemporaryFolder()
+        for tracking in [true, false] {
+            let coordinator = try Self.coordinator(
+                at: folder.path("a.sqlite"), tracking: tracking)
+            let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+            try context.insertObject(entityName: "Tag")["name"] = "\(tracking)"
+            try context.save()
+            #expect(try Self.history(context).count == (tracking ? 1 : 2))
+            try coordinator.close()
+        }
+    }
+
+    @Test func aStoreWithoutHistorySaysSo() throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"), tracking: false)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        try context.insertObject(entityName: "Tag")["name"] = "red"
+        try context.save()
+        #expect(try coordinator.currentPersistentHistoryToken() == nil)
+        let error = #expect(throws: QuireError.self) { try Self.history(context) }
+        #expect(error?.code == .unsupported)
+        try coordinator.close()
+    }
+
+    @Test func aSaveThatFailsLeavesNoTransaction() throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        try context.insertObject(entityName: "Book")["title"] = "Emma"
+        try context.save()
+        let second = try context.insertObject(entityName: "Book")
+        second["title"] = "Emma"
+        #expect(throws: QuireError.self) { try context.save() }
+        second["title"] = "Persuasion"
+        try context.save()
+        try context.save()
+        #expect(try Self.history(context).map(Self.lines) == [["insert Book"], ["insert Book"]])
+        try coordinator.close()
+    }
+
+    @Test func deletedObjectsLeaveTheValuesThatAreToBeKept() throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let born = Date(timeIntervalSinceReferenceDate: -6_000_000_000)
+        for name in ["Jane", "Mary"] {
+            let author = try context.insertObject(entityName: "Author")
+            author["name"] = name
+            author["born"] = born
+            let book = try context.insertObject(entityName: "Book")
+            book["title"] = name
+            book["author"] = author
+        }
+        try context.save()
+        let jane = try #require(
+            try context.fetch(Self.request("Author", "name == 'Jane'")).first)
+        context.delete(jane)
+        try context.save()
+        try context.execute(BatchDeleteRequest(fetchRequest: FetchRequest("Author")))
+        let tombstones = try Self.history(context).dropFirst().map { transaction in
+            transaction.changes.filter { $0.objectID.entityName == "Author" }.map(\.tombstone)
+        }
+        #expect(
+            tombstones == [
+                [["name": .string("Jane"), "born": .date(born)]],
+                [["name": .string("Mary"), "born": .date(born)]],
+            ])
+        try coordinator.close()
+    }
+
+    @Test func batchRequestsAreTransactions() throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        context.transactionAuthor = "importer"
+        context.mergePolicy = .mergeByPropertyObjectTrump
+        let insert = BatchInsertRequest(
+            entityName: "Book", objects: ["a", "b", "c"].map { ["title": .string($0)] })
+        #expect(try context.execute(insert).changes.inserted.isEmpty)
+        try context.execute(
+            BatchInsertRequest(
+                entityName: "Book",
+                objects: [["title": .string("a"), "year": .integer(1)]]))
+        var update = BatchUpdateRequest(entityName: "Book")
+        update.predicate = try QueryPredicate(format: "title != 'c'")
+        update.propertiesToUpdate["year"] = .constant(.integer(1815))
+        #expect(try context.execute(update).changes.updated.isEmpty)
+        let tag = try context.insertObject(entityName: "Tag")
+        tag["books"] = Set(try context.fetch(Self.request("Book", "title == 'a'")))
+        try context.save()
+        try context.execute(
+            try BatchDeleteRequest(fetchRequest: Self.request("Book", "title == 'a'")))
+        let history = try Self.history(context)
+        #expect(
+            history.map(Self.lines) == [
+                ["insert Book", "insert Book", "insert Book"],
+                ["update Book title,year"],
+                ["update Book year", "update Book year"],
+                ["insert Tag", "update Book tags"],
+                ["delete Book"],
+            ])
+        #expect(history.allSatisfy { $0.author == "importer" })
+        try coordinator.close()
+    }
+
+    @Test func aTokenWhoseTransactionsAreDeletedHasExpired() throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        var tokens: [PersistentHistoryToken?] = []
+        for number in 1...4 {
+            context.transactionAuthor = "author \(number)"
+            try context.insertObject(entityName: "Tag")["name"] = "\(number)"
+            try context.save()
+            tokens.append(try coordinator.currentPersistentHistoryToken())
+        }
+        #expect(try context.execute(.deleteHistory(before: tokens[2])).count == 0)
+        #expect(try Self.history(context).map(\.author) == ["author 3", "author 4"])
+        // Nothing is missing after the second transaction.
+        #expect(try Self.history(context, after: tokens[1]).map(\.number) == [3, 4])
+        let error = #expect(throws: QuireError.self) {
+            try Self.history(context, after: tokens[0])
+        }
+        #expect(error?.code == .historyTokenExpired)
+
+        var deleteAll = PersistentHistoryChangeRequest.deleteHistory(before: Date.distantFuture)
+        deleteAll.resultType = .count
+        #expect(try context.execute(deleteAll).count == 2)
+        #expect(try Self.history(context).isEmpty)
+        #expect(try Self.history(context, after: tokens[3]).isEmpty)
+        #expect(throws: QuireError.self) { try Self.history(context, after: tokens[2]) }
+        try context.insertObject(entityName: "Tag")["name"] = "5"
+        try context.save()
+        #expect(try Self.history(context, after: tokens[3]).map(\.number) == [5])
+        #expect(try Self.history(context).map(\.author) == ["author 4"])
+        try coordinator.close()
+    }
+
+    @Test func aTokenOutlivesTheProcess() throws {
+        let folder = try TemporaryFolder()
+        var data = Data()
+        for number in 1...3 {
+            let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+            let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+            if number > 1 {
+                let token = try JSONDecoder().decode(PersistentHistoryToken.self, from: data)
+                #expect(try Self.history(context, after: token).isEmpty)
+            }
+            try context.insertObject(entityName: "Tag")["name"] = "\(number)"
+            try context.save()
+            data = try JSONEncoder().encode(
+                #require(try coordinator.currentPersistentHistoryToken()))
+            try coordinator.close()
+        }
+    }
+
+    @Test func coordinatorsOfOneFileContinueOneHistory() throws {
+        let folder = try TemporaryFolder()
+        let coordinators = try (0..<2).map { _ in
+            try Self.coordinator(at: folder.path("a.sqlite"))
+        }
+        let contexts = coordinators.map { ManagedObjectContext.mainQueue(coordinator: $0) }
+        for round in 0..<6 {
+            let context = contexts[round % 2]
+            context.transactionAuthor = "author \(round % 2)"
+            try context.insertObject(entityName: "Tag")["name"] = "\(round)"
+            try context.save()
+            if round == 3 { try contexts[0].execute(.deleteHistory(before: nil)) }
+        }
+        for context in contexts {
+            let history = try Self.history(context)
+            #expect(history.map(\.number) == [5, 6])
+            #expect(history.map(\.author) == ["author 0", "author 1"])
+        }
+        for coordinator in coordinators { try coordinator.close() }
+    }
+
+    @Test func theHistoryOfSeveralStoresIsOneByTime() throws {
+        let folder = try TemporaryFolder()
+        var model = Self.model
+        model.configurations = [
+            ManagedObjectModel.Configuration(
+                name: "Texts", entityNames: ["Author", "Book", "Tag"]),
+            ManagedObjectModel.Configuration(name: "Notes", entityNames: ["Note"]),
+        ]
+        model.entities.append(
+            Entity("Note") { Attribute("text", .string) }.description)
+        let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
+        for name in ["Texts", "Notes"] {
+            var description = PersistentStoreDescription(path: folder.path(name + ".sqlite"))
+            description.configuration = name
+            description.tracksHistory = true
+            try coordinator.addPersistentStore(description)
+        }
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        context.transactionAuthor = "editor"
+        for entity in ["Tag", "Note", "Tag"] {
+            _ = try context.insertObject(entityName: entity)
+            try context.save()
+        }
+        let history = try Self.history(context)
+        #expect(history.flatMap(Self.lines) == ["insert Tag", "insert Note", "insert Tag"])
+        #expect(history.map(\.number) == [1, 1, 2])
+        #expect(history.allSatisfy { $0.author == "editor" })
+        let token = try #require(try coordinator.currentPersistentHistoryToken())
+        #expect(token.transactionNumbers.values.sorted() == [1, 2])
+        #expect(try Self.history(context, after: token).isEmpty)
+        try coordinator.close()
+    }
+
+    /// A parent's save has its own author, or that of the child whose changes it saves.
+    @Test(arguments: [ContextArrangement.nested, .inDocument])
+    func theAuthorOfAChildIsThatOfItsParentsSave(arrangement: ContextArrangement) throws {
+        let stack = try TestStack(Self.model)
+        try stack.coordinator.close()
+        let coordinator = try Self.coordinator(at: stack.path)
+        let parent = QueueConfinedContext(coordinator: coordinator)
+        parent.performAndWait { $0.isWriteBehindParent = arrangement == .inDocument }
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        for author in ["first", "second", nil] {
+            child.transactionAuthor = author
+            try child.insertObject(entityName: "Tag")["name"] = author
+            try child.save()
+            try parent.performAndWait { try $0.save() }
+        }
+        let authors = try Self.history(child).map(\.author)
+        #expect(authors == ["first", "second", nil])
+        try coordinator.close()
+    }
+}
