@@ -141,8 +141,10 @@ extension PropertySyntax {
         }
         switch kind {
         case .fetched:
-            add("predicate")
-            add("fetchLimit")
+            for label in [
+                "predicate", "sortOrderings", "fetchLimit", "fetchOffset", "fetchBatchSize",
+                "relationshipKeyPathsForPrefetching",
+            ] { add(label) }
             return ".\(function)(\(parts.joined(separator: ", ")))"
         case .attribute:
             if let defaultValue { parts.append("default: \(defaultValue)") }

@@ -76,11 +76,17 @@ public macro Attribute(
 ///
 /// - Parameters:
 ///   - predicate: The condition in Core Data's predicate format language, in which `$FETCH_SOURCE` is the object; `nil` for all.
+///   - sortOrderings: The order, most significant first.
 ///   - fetchLimit: The greatest number of objects; 0 for no limit.
+///   - fetchOffset: The number of objects to skip.
+///   - fetchBatchSize: The number of objects in a fetch batch; 0 for no batching.
+///   - relationshipKeyPathsForPrefetching: Key paths of relationships to read along with the objects.
 ///   - key: The property's name in the model, if it is not the property's.
 @attached(accessor, names: named(get))
 public macro FetchedProperty(
-    predicate: String? = nil, fetchLimit: Int = 0, key: String? = nil
+    predicate: String? = nil, sortOrderings: [SortOrdering] = [], fetchLimit: Int = 0,
+    fetchOffset: Int = 0, fetchBatchSize: Int = 0,
+    relationshipKeyPathsForPrefetching: [String] = [], key: String? = nil
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "FetchedPropertyMacro")
 
 /// Makes a property of a class with `@Entity` a relationship of its entity: an optional leads to at most one object, a

@@ -112,7 +112,9 @@ extension EntityDeclaration {
         }
 
         /// Declares a fetched property.
-        init(_ name: String, to destination: any EntityClass.Type, request: FetchRequestTemplate) {
+        package init(
+            _ name: String, to destination: any EntityClass.Type, request: FetchRequestTemplate
+        ) {
             self.name = name
             key = request.name
             form = .fetched(destination)
@@ -169,17 +171,6 @@ extension EntityDeclaration.Property {
         description.renamingIdentifier = renamingIdentifier
         return Self(
             name, to: destination, description: description, inverse: inverse, isIndexed: false)
-    }
-
-    /// Declares a fetched property. For the macro `@Entity`; the parameters are those of `@FetchedProperty`.
-    public static func fetched(
-        _ name: String, key: String? = nil, _ destination: any EntityClass.Type,
-        predicate: String? = nil, fetchLimit: Int = 0
-    ) -> Self {
-        var request = FetchRequestTemplate(name: key ?? name, entityName: "")
-        request.predicateFormat = predicate
-        request.fetchLimit = fetchLimit
-        return Self(name, to: destination, request: request)
     }
 }
 

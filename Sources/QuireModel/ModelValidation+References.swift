@@ -325,11 +325,21 @@ extension ModelValidation {
         if request.predicateFormat?.isEmpty == true {
             fail("\(title) has an empty predicate.", entity: entity, property: property)
         }
-        if request.fetchLimit < 0 || request.fetchBatchSize < 0 {
-            fail("\(title) has a negative limit or batch size.", entity: entity, property: property)
+        if request.fetchLimit < 0 || request.fetchOffset < 0 || request.fetchBatchSize < 0 {
+            fail(
+                "\(title) has a negative limit, offset or batch size.", entity: entity,
+                property: property)
+        }
+        let sorted = request.sortKeys.map(\.expression)
+        let prefetched = request.relationshipKeyPathsForPrefetching
+        if sorted.contains("") || prefetched.contains(where: { $0.isEmpty || $0.contains(",") }) {
+            fail(
+                "\(title) sorts by or prefetches an empty key path, or one with a comma.",
+                entity: entity, property: property)
         }
         checkTexts(
-            [request.name] + [request.predicateFormat, request.resultType].compactMap { $0 },
+            [request.name] + [request.predicateFormat, request.resultType].compactMap { $0 }
+                + sorted + prefetched,
             of: title, entity: entity, property: property)
     }
 

@@ -47,10 +47,16 @@ public struct FetchRequestTemplate: Sendable, Hashable {
     public var entityName: String
     /// The predicate in the predicate format language; `nil` matches every object.
     public var predicateFormat: String?
+    /// The order, most significant first; public as `sortOrderings`, whose expressions a higher layer parses.
+    package var sortKeys: [SortKey] = []
     /// The fetch limit; 0 for none.
     public var fetchLimit = 0
+    /// The number of objects to skip.
+    public var fetchOffset = 0
     /// The fetch batch size; 0 for no batching.
     public var fetchBatchSize = 0
+    /// Key paths of relationships to prefetch, such as `author` or `tags.books`.
+    public var relationshipKeyPathsForPrefetching: [String] = []
     /// Whether objects of sub-entities are found too.
     public var includesSubentities = true
     /// Whether values are read along with the objects.
@@ -68,6 +74,21 @@ public struct FetchRequestTemplate: Sendable, Hashable {
     public init(name: String, entityName: String) {
         self.name = name
         self.entityName = entityName
+    }
+
+    /// A sort order as a model keeps it.
+    package struct SortKey: Sendable, Hashable {
+        /// The sort expression as written.
+        package var expression: String
+        package var isAscending: Bool
+        /// The text comparison options, as the letters of the predicate format language: `cd`.
+        package var options: String
+
+        package init(_ expression: String, isAscending: Bool, options: String = "") {
+            self.expression = expression
+            self.isAscending = isAscending
+            self.options = options
+        }
     }
 }
 
@@ -220,6 +241,95 @@ extension [FetchIndexDescription] {
                         return element
                     }))
         }
+    }
+}
+
+/// Xcode's fetch requests have no order, offset or prefetching. Model files keep them in user info: a fetched property's own,
+/// or that of the entity a template fetches, where the template's name follows:
+/// `quire.fetchRequest.sort.1.NAME` = `descending[cd] title`.
+extension FetchRequestTemplate {
+    private static var keyPrefix: String { "quire.fetchRequest." }
+
+    private static func suffix(_ name: String?) -> String { name.map { "." + $0 } ?? "" }
+
+    /// The equivalent entries in a model file.
+    ///
+    /// - Parameter name: The template's name; `nil` for a fetched property.
+    package func userInfoEntries(named name: String?) -> [String: String] {
+        let suffix = Self.suffix(name)
+        var entries: [String: String] = [:]
+        for (position, key) in sortKeys.enumerated() {
+            entries[Self.keyPrefix + "sort.\(position + 1)" + suffix] = key.text
+        }
+        if fetchOffset != 0 { entries[Self.keyPrefix + "offset" + suffix] = String(fetchOffset) }
+        if !relationshipKeyPathsForPrefetching.isEmpty {
+            entries[Self.keyPrefix + "prefetching" + suffix] =
+                relationshipKeyPathsForPrefetching.joined(separator: ",")
+        }
+        return entries
+    }
+
+    /// Moves the request's settings out of the user info of a model file.
+    ///
+    /// - Returns: The keys of entries that are not understood, which stay.
+    package mutating func takeSettings(
+        from userInfo: inout [String: PropertyListValue], named name: String?
+    ) -> [String] {
+        func text(_ key: String) -> String? {
+            if case .string(let text)? = userInfo[key] { text } else { nil }
+        }
+        let suffix = Self.suffix(name)
+        var misunderstood: [String] = []
+        var position = 1
+        while true {
+            let key = Self.keyPrefix + "sort.\(position)" + suffix
+            guard let text = text(key) else { break }
+            if let sortKey = SortKey(text: text) {
+                sortKeys.append(sortKey)
+                userInfo[key] = nil
+            } else {
+                misunderstood.append(key)
+            }
+            position += 1
+        }
+        let offsetKey = Self.keyPrefix + "offset" + suffix
+        if let text = text(offsetKey) {
+            if let offset = Int(text), offset >= 0 {
+                fetchOffset = offset
+                userInfo[offsetKey] = nil
+            } else {
+                misunderstood.append(offsetKey)
+            }
+        }
+        let prefetchingKey = Self.keyPrefix + "prefetching" + suffix
+        if let text = text(prefetchingKey) {
+            userInfo[prefetchingKey] = nil
+            relationshipKeyPathsForPrefetching = text.split(separator: ",").map(String.init)
+        }
+        return misunderstood
+    }
+}
+
+extension FetchRequestTemplate.SortKey {
+    fileprivate var text: String {
+        (isAscending ? "ascending" : "descending") + (options.isEmpty ? "" : "[\(options)]") + " "
+            + expression
+    }
+
+    fileprivate init?(text: String) {
+        guard let space = text.firstIndex(of: " ") else { return nil }
+        let head = text[..<space].split(separator: "[", maxSplits: 1)
+        let expression = String(text[text.index(after: space)...])
+        guard let direction = head.first, ["ascending", "descending"].contains(direction),
+            !expression.isEmpty
+        else { return nil }
+        var options = ""
+        if head.count == 2 {
+            guard head[1].last == "]" else { return nil }
+            options = String(head[1].dropLast())
+            guard options.allSatisfy({ "cdnl".contains($0) }) else { return nil }
+        }
+        self.init(expression, isAscending: direction == "ascending", options: options)
     }
 }
 

@@ -37,7 +37,32 @@ struct ModelXMLDecoder {
             default: break  // Ignored by the vocabulary.
             }
         }
+        takeSettingsOfTemplates(in: &model, from: root)
         return model
+    }
+
+    /// Moves what entities' user info says of templates to these.
+    private mutating func takeSettingsOfTemplates(
+        in model: inout ManagedObjectModel, from root: ModelXMLElement
+    ) {
+        let positions = Dictionary(
+            model.entities.enumerated().map { ($0.element.name, $0.offset) },
+            uniquingKeysWith: { first, _ in first })
+        for position in model.fetchRequestTemplates.indices {
+            let template = model.fetchRequestTemplates[position]
+            guard let entity = positions[template.entityName] else { continue }
+            let misunderstood = model.fetchRequestTemplates[position].takeSettings(
+                from: &model.entities[entity].userInfo, named: template.name)
+            remark(misunderstood: misunderstood, on: root)
+        }
+    }
+
+    private mutating func remark(misunderstood keys: [String], on element: ModelXMLElement) {
+        for key in keys {
+            remark(
+                "The user info “\(key)” is no setting of a fetch request, and is left there.",
+                on: element)
+        }
     }
 
     /// Adds remarks on elements and attributes outside the vocabulary.
@@ -118,11 +143,13 @@ struct ModelXMLDecoder {
             remark("\(subject) has no fetch request and is left out.", on: element)
             return nil
         }
-        guard let request = try fetchRequest(from: child, of: subject) else { return nil }
+        guard var request = try fetchRequest(from: child, of: subject) else { return nil }
+        var entries = [String: PropertyListValue](modelXMLEntries: userInfo(in: element))
+        remark(misunderstood: request.takeSettings(from: &entries, named: nil), on: element)
         var fetched = FetchedPropertyDescription(name: name, fetchRequest: request)
         fetched.isOptional = boolean("optional", of: element)
         fetched.isSyncable = boolean("syncable", of: element)
-        fetched.userInfo = [String: PropertyListValue](modelXMLEntries: userInfo(in: element))
+        fetched.userInfo = entries
         return fetched
     }
 

@@ -23,7 +23,11 @@ struct ModelXMLEncoder {
         root.set(
             "userDefinedModelVersionIdentifier",
             model.versionIdentifiers.joined(separator: String(identifierSeparator)))
-        root.children += model.entities.map(element)
+        root.children += model.entities.map { entity in
+            element(
+                entity,
+                templates: model.fetchRequestTemplates.filter { $0.entityName == entity.name })
+        }
         root.children += model.fetchRequestTemplates.map(element)
         root.children += model.configurations.map(element)
         root.children += model.composites.map(element)
@@ -34,7 +38,9 @@ struct ModelXMLEncoder {
         ModelXMLElement(name: name, attributes: [], line: 0)
     }
 
-    private static func element(_ entity: EntityDescription) -> ModelXMLElement {
+    private static func element(
+        _ entity: EntityDescription, templates: [FetchRequestTemplate]
+    ) -> ModelXMLElement {
         var result = element("entity")
         result.set("name", entity.name)
         result.set("representedClassName", entity.managedObjectClassName)
@@ -58,9 +64,12 @@ struct ModelXMLEncoder {
         result.add(
             lists: entity.uniquenessConstraints,
             as: ("uniquenessConstraints", "uniquenessConstraint", "constraint"))
-        result.add(
-            userInfo: entity.userInfoInFile.modelXMLEntries.merging(
-                entity.indexes.fullTextEntries, uniquingKeysWith: { $1 }))
+        var entries = entity.userInfoInFile.modelXMLEntries
+        entries.merge(entity.indexes.fullTextEntries) { $1 }
+        for template in templates {
+            entries.merge(template.userInfoEntries(named: template.name)) { $1 }
+        }
+        result.add(userInfo: entries)
         return result
     }
 
@@ -135,7 +144,9 @@ struct ModelXMLEncoder {
         result.set("optional", fetched.isOptional)
         result.set("syncable", fetched.isSyncable)
         result.children.append(element(fetched.fetchRequest))
-        result.add(userInfo: fetched.userInfo.modelXMLEntries)
+        result.add(
+            userInfo: fetched.userInfo.modelXMLEntries.merging(
+                fetched.fetchRequest.userInfoEntries(named: nil), uniquingKeysWith: { $1 }))
         return result
     }
 

@@ -9,6 +9,21 @@ extension FetchRequestTemplate {
         get throws { try predicateFormat.map { try QueryPredicate(format: $0) } }
     }
 
+    /// The order, most significant first. Only errors of a fetch tell whether a sort expression can be parsed.
+    public var sortOrderings: [SortOrdering] {
+        get {
+            sortKeys.map {
+                SortOrdering(
+                    $0.expression, ascending: $0.isAscending, options: .init(letters: $0.options))
+            }
+        }
+        set {
+            sortKeys = newValue.map {
+                SortKey($0.keyPath, isAscending: $0.ascending, options: $0.options.letters)
+            }
+        }
+    }
+
     /// The names of the predicate's variables, in the order in which they appear.
     ///
     /// - Throws: As ``predicate``.
@@ -52,11 +67,14 @@ extension FetchRequestTemplate {
     }
 
     /// The request, with the variables in its predicate.
-    fileprivate var request: FetchSpecification {
+    package var request: FetchSpecification {
         get throws {
-            var request = FetchSpecification(entityName, predicate: try predicate)
+            var request = FetchSpecification(
+                entityName, predicate: try predicate, sortOrderings: sortOrderings)
             request.fetchLimit = fetchLimit
+            request.fetchOffset = fetchOffset
             request.fetchBatchSize = fetchBatchSize
+            request.relationshipKeyPathsForPrefetching = relationshipKeyPathsForPrefetching
             request.includesSubentities = includesSubentities
             request.includesPropertyValues = includesPropertyValues
             request.includesPendingChanges = includesPendingChanges
@@ -94,6 +112,61 @@ extension FetchRequestTemplate {
     }
 }
 
+extension FetchRequestPart {
+    /// Adds a sort order, less significant than those before it.
+    ///
+    /// ```swift
+    /// FetchTemplate("newest", of: "Book").sorted(by: "year", ascending: false).sorted(by: "title").limit(10)
+    /// ```
+    ///
+    /// - Parameter keyPath: A key path or an expression; see ``SortOrdering/keyPath``.
+    public func sorted(
+        by keyPath: String, ascending: Bool = true, options: QueryComparison.Options = []
+    ) -> Self {
+        sorted(by: SortOrdering(keyPath, ascending: ascending, options: options))
+    }
+
+    /// Adds sort orders, less significant than those before them.
+    public func sorted(by orderings: SortOrdering...) -> Self {
+        modified(self) { $0.request.sortOrderings += orderings }
+    }
+}
+
+extension EntityDeclaration.Property {
+    /// Declares a fetched property. For the macro `@Entity`; the parameters are those of `@FetchedProperty`.
+    public static func fetched(
+        _ name: String, key: String? = nil, _ destination: any EntityClass.Type,
+        predicate: String? = nil, sortOrderings: [SortOrdering] = [], fetchLimit: Int = 0,
+        fetchOffset: Int = 0, fetchBatchSize: Int = 0,
+        relationshipKeyPathsForPrefetching: [String] = []
+    ) -> Self {
+        var request = FetchRequestTemplate(name: key ?? name, entityName: "")
+        request.predicateFormat = predicate
+        request.sortOrderings = sortOrderings
+        request.fetchLimit = fetchLimit
+        request.fetchOffset = fetchOffset
+        request.fetchBatchSize = fetchBatchSize
+        request.relationshipKeyPathsForPrefetching = relationshipKeyPathsForPrefetching
+        return Self(name, to: destination, request: request)
+    }
+}
+
+extension QueryComparison.Options {
+    private static let lettersOfOptions: [(letter: Character, option: Self)] = [
+        ("c", .caseInsensitive), ("d", .diacriticInsensitive), ("n", .normalized),
+        ("l", .localized),
+    ]
+
+    /// The letters of the predicate format language: `cd`.
+    fileprivate var letters: String {
+        String(Self.lettersOfOptions.filter { contains($0.option) }.map(\.letter))
+    }
+
+    fileprivate init(letters: String) {
+        self.init(Self.lettersOfOptions.filter { letters.contains($0.letter) }.map(\.option))
+    }
+}
+
 extension ManagedObjectModel {
     /// The request of a template, with the variables in its predicate; `nil` if the template does not exist.
     ///
@@ -102,7 +175,7 @@ extension ManagedObjectModel {
         try fetchRequestTemplates.first { $0.name == name }?.request
     }
 
-    /// The request of a template, with its variables substituted. It has no order; set one.
+    /// The request of a template, with its variables substituted.
     ///
     /// ```swift
     /// let request = try model.fetchRequestFromTemplate(

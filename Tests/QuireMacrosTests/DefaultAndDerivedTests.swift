@@ -16,6 +16,10 @@ private enum Size: String { case small, large }
     @Attribute(derived: "volumes.pages.@sum") var pageCount: Int64
     @Relationship(inverse: \Volume.shelf) var volumes: Set<Volume> = []
     @FetchedProperty(predicate: "shelf == $FETCH_SOURCE AND pages > 200") var thick: [Volume]
+    @FetchedProperty(
+        predicate: "shelf == $FETCH_SOURCE",
+        sortOrderings: [SortOrdering("pages", ascending: false)], fetchLimit: 2, fetchOffset: 1)
+    var thinner: [Volume]
 }
 
 @Entity private final class Volume: ManagedObject {
@@ -98,6 +102,7 @@ private enum Size: String { case small, large }
         #expect(Set(shelf.thick) == Set(volumes.dropFirst()))
         #expect(shelf["thick"] as? [ManagedObject] == shelf.thick)
         #expect(Shelf.propertyName(for: \.thick) == nil)
+        #expect(shelf.thinner.map(\.pages) == [300, 100])
     }
 
     @Test func aClassMustFitTheFetchedPropertyOfAModel() throws {

@@ -137,6 +137,11 @@ import Testing
         thing.properties.append(.relationship(parts))
         var request = FetchRequestTemplate(name: "fetchedPropertyFetchRequest", entityName: "Part")
         request.predicateFormat = "label BEGINSWITH \"x\" AND whole == $FETCH_SOURCE"
+        request.sortOrderings = [
+            SortOrdering("label", ascending: false, options: .caseInsensitive),
+            SortOrdering("whole.text", options: [.caseInsensitive, .localized]),
+        ]
+        request.fetchOffset = 2
         thing.properties.append(.fetched(.init(name: "found", fetchRequest: request)))
         thing.uniquenessConstraints = [["text"], ["a0", "a1"]]
         thing.isAbstract = true
@@ -165,6 +170,8 @@ import Testing
         named.predicateFormat = "text LIKE[cd] $TEXT OR ANY parts.label IN {\"a\", \"b\"}"
         named.fetchLimit = 5
         named.fetchBatchSize = 20
+        named.sortOrderings = [SortOrdering("text")]
+        named.relationshipKeyPathsForPrefetching = ["parts.whole", "parts"]
         model.fetchRequestTemplates = [named]
         model.versionIdentifiers = ["7", "b"]
         return model
@@ -237,6 +244,18 @@ import Testing
         let read = try ManagedObjectModel(compiledModel: data, name: "test")
         #expect(read.fetchRequestTemplates == [])
         #expect(read.entity(named: "Thing")?.indexes.map(\.name) == ["two", "area"])
+    }
+
+    @Test func ordersThatNoSortDescriptorHasAreSaid() throws {
+        var model = try Self.everything()
+        model.fetchRequestTemplates[0].sortOrderings = [
+            SortOrdering("length(text)"), SortOrdering("text", options: .diacriticInsensitive),
+        ]
+        let (data, omissions) = try model.compiledModel()
+        #expect(omissions.count == 2)
+        #expect(omissions.contains { $0.contains("“length(text)”") })
+        let read = try ManagedObjectModel(compiledModel: data, name: "test")
+        #expect(read.fetchRequestTemplates.map(\.sortOrderings) == [[SortOrdering("text")]])
     }
 
     @Test func versionsAreCompiledIntoAFolder() throws {

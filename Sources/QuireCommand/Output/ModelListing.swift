@@ -81,7 +81,14 @@ struct ModelListing {
             "predicate": JSONValue(template.predicateFormat),
             // Of a predicate that cannot be parsed only the text is printed.
             "variables": .array(((try? template.variables) ?? []).map { .string($0) }),
+            "sortOrderings": .array(
+                template.sortOrderings.map {
+                    .object([
+                        "keyPath": .string($0.keyPath), "ascending": .boolean($0.ascending),
+                    ])
+                }),
             "limit": .integer(Int64(template.fetchLimit)),
+            "offset": .integer(Int64(template.fetchOffset)),
         ])
     }
 
@@ -93,8 +100,12 @@ struct ModelListing {
         try output.print("Fetch requests")
         var table = TextTable([("  name", .left), ("entity", .left), ("", .left)])
         for template in templates {
+            let order = template.sortOrderings.map {
+                "by \($0.keyPath)\($0.ascending ? "" : " descending")"
+            }
             let limit = template.fetchLimit > 0 ? ["limit \(template.fetchLimit)"] : []
-            let notes = ([template.predicateFormat].compactMap { $0 } + limit)
+            let offset = template.fetchOffset > 0 ? ["offset \(template.fetchOffset)"] : []
+            let notes = [template.predicateFormat].compactMap { $0 } + order + limit + offset
             table.rows.append(
                 ["  " + template.name, template.entityName, notes.joined(separator: ", ")])
         }

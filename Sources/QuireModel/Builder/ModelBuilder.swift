@@ -126,7 +126,7 @@ public struct ModelConfiguration: Sendable {
 }
 
 /// A changed copy: what every modifier of the builders returns.
-func modified<Value>(_ value: Value, _ change: (inout Value) -> Void) -> Value {
+package func modified<Value>(_ value: Value, _ change: (inout Value) -> Void) -> Value {
     var copy = value
     change(&copy)
     return copy
@@ -199,6 +199,14 @@ public protocol FetchRequestPart: Sendable {
 extension FetchRequestPart {
     /// Sets the fetch limit; 0 for none.
     public func limit(_ limit: Int) -> Self { modified(self) { $0.request.fetchLimit = limit } }
+
+    /// Sets the number of objects to skip.
+    public func offset(_ offset: Int) -> Self { modified(self) { $0.request.fetchOffset = offset } }
+
+    /// Adds key paths of relationships to prefetch, such as `author` or `tags.books`.
+    public func prefetching(_ keyPaths: String...) -> Self {
+        modified(self) { $0.request.relationshipKeyPathsForPrefetching += keyPaths }
+    }
 
     /// Sets the fetch batch size; 0 for no batching.
     public func batchSize(_ size: Int) -> Self {

@@ -306,17 +306,47 @@ extension CompiledModelDecoder {
             return nil
         }
         request.fetchLimit = try count(object["NSFetchLimit"])
+        request.fetchOffset = try count(object["NSFetchOffset"])
         request.fetchBatchSize = try count(object["NSBatchSize"])
+        for value in try archive.list(object["NSRelationshipKeyPathsForPrefetching"]) ?? [] {
+            try spend()
+            if let keyPath = try text(value) {
+                request.relationshipKeyPathsForPrefetching.append(keyPath)
+            }
+        }
+        for value in try archive.list(object["NSSortDescriptors"]) ?? [] {
+            try spend()
+            if let ordering = try sortOrdering(value, of: subject) {
+                request.sortOrderings.append(ordering)
+            }
+        }
         let type = try archive.integer(object["NSResultType"]) ?? 0
         if type != 0 { request.resultType = String(type) }
-        if !(try archive.list(object["NSSortDescriptors"]) ?? []).isEmpty {
-            remarks.append("\(subject) has an order, which is left out: set one when you fetch.")
-        }
         if let flags = try archive.integer(object["NSFetchRequestFlags"]), flags != Self.usualFlags
         {
             remarks.append("\(subject) has the options \(flags), which are left out.")
         }
         return request
+    }
+
+    /// A sort descriptor; `nil` if it has no key path, or compares by a method of its own, which is remarked on.
+    private mutating func sortOrdering(
+        _ value: ArchiveValue, of subject: String
+    ) throws -> SortOrdering? {
+        guard let object = try archive.object(value), let key = try text(object["NSKey"]),
+            !key.isEmpty
+        else {
+            remarks.append("\(subject) is sorted by no key, which is left out.")
+            return nil
+        }
+        let name = try text(object["NSSelector"]) ?? SortSelector.compare.rawValue
+        guard let selector = SortSelector(rawValue: name) else {
+            remarks.append("\(subject) is sorted by “\(key)” with \(name), which is left out.")
+            return nil
+        }
+        return SortOrdering(
+            key, ascending: try archive.boolean(object["NSAscending"]) ?? true,
+            options: selector.options)
     }
 
     private func count(_ value: ArchiveValue?) throws -> Int {

@@ -218,6 +218,26 @@ struct CompiledModelEncoder {
 
 // MARK: - Request templates
 
+/// The methods by which sort descriptors compare.
+enum SortSelector: String, CaseIterable {
+    case compare = "compare:"
+    case caseInsensitiveCompare = "caseInsensitiveCompare:"
+    case localizedCompare = "localizedCompare:"
+    case localizedCaseInsensitiveCompare = "localizedCaseInsensitiveCompare:"
+    case localizedStandardCompare = "localizedStandardCompare:"
+
+    /// The options that compare alike, regardless of a language.
+    var options: QueryComparison.Options {
+        switch self {
+        case .compare: []
+        case .caseInsensitiveCompare: .caseInsensitive
+        case .localizedCompare: .localized
+        case .localizedCaseInsensitiveCompare: [.caseInsensitive, .localized]
+        case .localizedStandardCompare: [.caseInsensitive, .diacriticInsensitive]
+        }
+    }
+}
+
 extension CompiledModelEncoder {
     // MARK: - Fetch requests
 
@@ -235,30 +255,69 @@ extension CompiledModelEncoder {
         }
         var usual = FetchRequestTemplate(name: template.name, entityName: template.entityName)
         usual.predicateFormat = template.predicateFormat
+        usual.sortKeys = template.sortKeys
         usual.fetchLimit = template.fetchLimit
+        usual.fetchOffset = template.fetchOffset
         usual.fetchBatchSize = template.fetchBatchSize
+        usual.relationshipKeyPathsForPrefetching = template.relationshipKeyPathsForPrefetching
         usual.resultType = template.resultType
         if usual != template {
             omissions.append(
                 "\(subject) has options, such as whether sub-entities are found, which are left out: how a compiled "
                     + "model keeps them is not known.")
         }
+        let order = addSortDescriptors(of: template, called: subject)
+        let prefetching = template.relationshipKeyPathsForPrefetching.map { writer.add($0) }
         return writer.add(
             ["NSFetchRequest", "NSPersistentStoreRequest", "NSObject"],
             [
                 .init("NSEntity", reference(to: template.entityName)),
                 .init("NSPredicate", predicate),
                 .init("NSFetchLimit", .integer(Int64(template.fetchLimit))),
-                .init("NSFetchOffset", .integer(0)),
+                .init("NSFetchOffset", .integer(Int64(template.fetchOffset))),
                 .init("NSBatchSize", .integer(Int64(template.fetchBatchSize))),
                 .init(
                     "NSResultType", .integer(template.resultType.flatMap { Int64($0) } ?? 0)),
                 .init("NSFetchRequestFlags", .integer(CompiledModelDecoder.usualFlags)),
                 .init("NSHasFetchRequestFlags", .boolean(true)),
-                .init("NSSortDescriptors", .null), .init("NSValuesToFetch", .null),
+                .init("NSSortDescriptors", order.isEmpty ? .null : writer.add(array: order)),
+                .init("NSValuesToFetch", .null),
                 .init("NSValuesToGroupBy", .null), .init("NSHavingPredicate", .null),
-                .init("NSRelationshipKeyPathsForPrefetching", .null),
+                .init(
+                    "NSRelationshipKeyPathsForPrefetching",
+                    prefetching.isEmpty ? .null : writer.add(array: prefetching)),
             ])
+    }
+
+    /// Adds the sort descriptors that Foundation has a selector for, and records the rest.
+    private mutating func addSortDescriptors(
+        of template: FetchRequestTemplate, called subject: String
+    ) -> [ArchiveValue] {
+        template.sortOrderings.compactMap { ordering in
+            let isKeyPath = ordering.keyPath.allSatisfy {
+                $0.isLetter || $0.isNumber || $0 == "_" || $0 == "."
+            }
+            guard isKeyPath else {
+                omissions.append(
+                    "\(subject) sorts by “\(ordering.keyPath)”, which is left out: a sort descriptor has a key path."
+                )
+                return nil
+            }
+            var selector = SortSelector.allCases.first { $0.options == ordering.options }
+            if selector == nil {
+                selector = .compare
+                omissions.append(
+                    "\(subject) sorts by “\(ordering.keyPath)” with options that no sort descriptor has; "
+                        + "they are left out.")
+            }
+            return writer.add(
+                ["NSSortDescriptor", "NSObject"],
+                [
+                    .init("NSKey", writer.add(ordering.keyPath)),
+                    .init("NSAscending", .boolean(ordering.ascending)),
+                    .init("NSSelector", writer.add((selector ?? .compare).rawValue)),
+                ])
+        }
     }
 
     // MARK: - Indexes

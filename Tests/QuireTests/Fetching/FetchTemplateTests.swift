@@ -31,6 +31,37 @@ import Testing
             } == ["b1", "b4"])
     }
 
+    @Test func settingsAreTheRequests() throws {
+        let template = FetchTemplate("some", of: "Book", where: "year > 0")
+            .sorted(by: "author.name", ascending: false).sorted(by: "title").limit(2).offset(1)
+            .batchSize(20).prefetching("author", "tags.books").returnsDistinctResults()
+            .includesSubentities(false)
+        var model = FixtureModels.library
+        model.fetchRequestTemplates = [template.request]
+        for request in [
+            try model.fetchRequestFromTemplate(withName: "some"),
+            try #require(try model.fetchRequestTemplate(forName: "some")),
+        ] {
+            #expect(
+                request.sortOrderings == [
+                    SortOrdering("author.name", ascending: false), SortOrdering("title"),
+                ])
+            #expect(request.fetchLimit == 2)
+            #expect(request.fetchOffset == 1)
+            #expect(request.fetchBatchSize == 20)
+            #expect(request.relationshipKeyPathsForPrefetching == ["author", "tags.books"])
+            #expect(request.returnsDistinctResults)
+            #expect(!request.includesSubentities)
+        }
+        let stack = try TestStack(model)
+        try stack.fill(books: 6, authors: 3)
+        let request = try model.fetchRequestFromTemplate(withName: "some")
+        #expect(
+            try stack.mainContext().fetch(FetchRequest<ManagedObject>(request)).map {
+                $0["title", as: String.self]
+            } == ["b5", "b1"])
+    }
+
     @Test func variablesOfSubqueriesAreNotTheTemplates() throws {
         let template = Self.model.fetchRequestTemplates[1]
         #expect(try template.variables == ["TAG"])

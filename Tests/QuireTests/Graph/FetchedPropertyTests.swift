@@ -28,6 +28,18 @@ import Testing
                 $0.userInfo = ["wanted": "Jane"]
             },
             property("likeMine", "Book", "title IN $FETCH_SOURCE.books.title"),
+            property("newest", "Book", "author == $FETCH_SOURCE") {
+                $0.fetchRequest.sortOrderings = [
+                    SortOrdering("title", ascending: false), SortOrdering("author.name"),
+                ]
+                $0.fetchRequest.fetchOffset = 1
+                $0.fetchRequest.fetchBatchSize = 1
+            },
+            property("withAuthors", "Book", nil) {
+                $0.fetchRequest.relationshipKeyPathsForPrefetching = ["author"]
+            },
+            property("faults", "Book", nil) { $0.fetchRequest.includesPropertyValues = false },
+            property("dictionaries", "Author", nil) { $0.fetchRequest.resultType = "2" },
             property("wrong", "Book", "title == $OTHER")),
         FixtureModels.entity(
             "Book", FixtureModels.attribute("title", .string),
@@ -71,6 +83,32 @@ import Testing
         let book = try #require(try mary.fetchedObjects("own").first)
         #expect(try book.fetchedObjects("siblings") == [book])
         #expect(try book.fetchedObjects("sameAge") == [jane, mary])
+    }
+
+    @Test(arguments: [true, false])
+    func orderOffsetAndBatchSizeAreTheRequests(isSaved: Bool) throws {
+        if isSaved { try context.save() }
+        #expect(
+            try jane.fetchedObjects("newest").map { $0["title", as: String.self] } == ["Emma"])
+        let newest = try jane.value(forKey: "newest") as? [ManagedObject]
+        #expect(newest?.count == 1)
+        #expect(try jane.fetchedObjects("dictionaries").count == 2)
+    }
+
+    @Test func prefetchedObjectsNeedNoQueryOfTheirOwn() throws {
+        try context.save()
+        let fresh = stack.mainContext()
+        let author = try fresh.existingObject(with: jane.objectID)
+        let books = try author.fetchedObjects("withAuthors")
+        let names = stack.statements {
+            books.map { ($0["author"] as? ManagedObject)?["name", as: String.self] }
+        }
+        #expect(names.count == 0)
+        #expect(names.result == ["Jane", "Jane", "Mary"])
+        let other = stack.mainContext()
+        let faults = try other.existingObject(with: jane.objectID).fetchedObjects("faults")
+        #expect(faults.count == 3)
+        #expect(!faults.contains { !$0.isFault })
     }
 
     @Test func whatWasFoundIsKeptUntilTheObjectIsAFault() throws {

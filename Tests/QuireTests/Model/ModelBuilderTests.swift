@@ -20,7 +20,8 @@ import Testing
                 FetchedProperty("cheap", of: "Book", where: "price < 5")
             }
             ModelConfiguration("Local", entities: ["Item"])
-            FetchTemplate("all", of: "Book").limit(10)
+            FetchTemplate("all", of: "Book").limit(10).offset(5).prefetching("author")
+                .sorted(by: "price", ascending: false).sorted(by: SortOrdering("title"))
             Composite("Point") { Attribute("x", .double) }
         }
 
@@ -61,6 +62,9 @@ import Testing
         ]
         var template = FetchRequestTemplate(name: "all", entityName: "Book")
         template.fetchLimit = 10
+        template.fetchOffset = 5
+        template.relationshipKeyPathsForPrefetching = ["author"]
+        template.sortOrderings = [SortOrdering("price", ascending: false), SortOrdering("title")]
         var model = ManagedObjectModel(entities: [book, item, writer])
         model.versionIdentifiers = ["1"]
         model.configurations = [.init(name: "Local", entityNames: ["Item"])]

@@ -522,7 +522,8 @@ import Testing
                 ModelConfiguration("C", entities: [])
                 FetchTemplate("t", of: "Z")
                 FetchTemplate("t", of: "A", where: "")
-                FetchTemplate("u", of: "A").limit(-1)
+                FetchTemplate("u", of: "A").offset(-1)
+                FetchTemplate("v", of: "A").sorted(by: "").prefetching("a,b")
             })
         #expect(
             found.map(\.message) == [
@@ -532,7 +533,8 @@ import Testing
                 "Fetch request template “t” is about entity “Z”, which does not exist.",
                 "Fetch request template “t” is there several times.",
                 "Fetch request template “t” has an empty predicate.",
-                "Fetch request template “u” has a negative limit or batch size.",
+                "Fetch request template “u” has a negative limit, offset or batch size.",
+                "Fetch request template “v” sorts by or prefetches an empty key path, or one with a comma.",
             ])
     }
 

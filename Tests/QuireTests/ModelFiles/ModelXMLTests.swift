@@ -44,7 +44,9 @@ import Testing
                     .deleteRule(.cascade).userInfo(["a": "b"])
                 ToMany("other", "Sub").deleteRule(.noAction).transient().syncable(false)
                 FetchedProperty("found", of: "Sub", where: "x == $FETCH_SOURCE.string && y < \"1\"")
-                    .optional(false).limit(5).batchSize(2).includesSubentities(false)
+                    .optional(false).limit(5).offset(3).batchSize(2).prefetching("many", "one.many")
+                    .sorted(by: "x", ascending: false, options: [.caseInsensitive])
+                    .sorted(by: "length(x)").includesSubentities(false)
                     .includesPropertyValues(false).includesPendingChanges(false)
                     .returnsObjectsAsFaults(false).returnsDistinctResults().resultType("2")
                     .userInfo(["c": "d"]).syncable(false)
@@ -71,6 +73,8 @@ import Testing
             ModelConfiguration("None", entities: [])
             FetchTemplate("all", of: "Everything")
             FetchTemplate("some", of: "Sub", where: "x BEGINSWITH[cd] $NAME").limit(3)
+                .sorted(by: SortOrdering("x"), SortOrdering("string", ascending: false))
+                .offset(1).prefetching("one")
         }
         model.usedWithCloudKit = true
         model.usedWithSwiftData = true
@@ -85,6 +89,31 @@ import Testing
         for (left, right) in zip(read.entities, Self.everything.entities) {
             for (left, right) in zip(left.properties, right.properties) { #expect(left == right) }
         }
+    }
+
+    @Test func settingsOfRequestsThatAreNotUnderstoodStayInTheUserInfo() throws {
+        let model = ManagedObjectModel {
+            Entity("Book") { Attribute("title", .string) }
+                .userInfo([
+                    "quire.fetchRequest.sort.1.all": "upwards title",
+                    "quire.fetchRequest.sort.2.all": "descending title",
+                    "quire.fetchRequest.offset.all": "-1",
+                    "quire.fetchRequest.offset.other": "1",
+                ])
+            FetchTemplate("all", of: "Book")
+        }
+        let read = try ManagedObjectModel(modelXML: model.modelXML(), name: "m")
+        let remarks = read.remarks
+        #expect(
+            read.fetchRequestTemplates[0].sortOrderings
+                == [SortOrdering("title", ascending: false)])
+        #expect(
+            read.entities[0].userInfo.keys.sorted() == [
+                "quire.fetchRequest.offset.all", "quire.fetchRequest.offset.other",
+                "quire.fetchRequest.sort.1.all",
+            ])
+        #expect(remarks.count == 2)
+        #expect(remarks.allSatisfy { $0.contains("is no setting of a fetch request") })
     }
 
     @Test func fixtureModelsSurvive() throws {

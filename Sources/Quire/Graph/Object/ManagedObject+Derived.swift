@@ -133,7 +133,7 @@ extension ObjectEdits {
 // MARK: - Fetched properties
 
 extension ManagedObject {
-    /// The objects matching a fetched property's request for this object.
+    /// The objects matching a fetched property's request for this object, in its order, within its limit and offset.
     ///
     /// The request's predicate may use `$FETCH_SOURCE` for this object and `$FETCH_SOURCE.author.name` for its value at a key
     /// path, `$FETCHED_PROPERTY.name` and `$FETCHED_PROPERTY.userInfo.KEY` for texts of the model. The result is cached,
@@ -162,15 +162,10 @@ extension ManagedObject {
 
     private final func request(of property: FetchedPropertyDescription) throws -> FetchSpecification
     {
-        let template = property.fetchRequest
-        var request = FetchSpecification(template.entityName)
-        request.fetchLimit = template.fetchLimit
-        request.includesSubentities = template.includesSubentities
-        request.includesPendingChanges = template.includesPendingChanges
-        request.predicate = try template.predicateFormat.map {
-            try QueryPredicate(format: $0).mappingExpressions {
-                try $0.replacingVariables { try value(ofVariable: $0, property) }
-            }
+        var request = try property.fetchRequest.request
+        request.resultType = .objects
+        request.predicate = try request.predicate?.mappingExpressions {
+            try $0.replacingVariables { try value(ofVariable: $0, property) }
         }
         return request
     }
