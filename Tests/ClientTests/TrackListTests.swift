@@ -19,18 +19,19 @@ import Testing
     }
 
     func controller(
-        _ controller: FetchedResultsController<Track>, didChangeSection name: String,
-        atSectionIndex index: Int, for type: FetchedResultsChangeType
+        _ controller: FetchedResultsController<Track>,
+        didChange sectionInfo: FetchedResultsSectionInfo<Track>, atSectionIndex sectionIndex: Int,
+        for type: FetchedResultsChangeType
     ) {
         switch type {
-        case .insert: events.append("section \(index) \(name) inserted")
-        case .delete: events.append("section \(index) \(name) deleted")
+        case .insert: events.append("section \(sectionIndex) \(sectionInfo.name) inserted")
+        case .delete: events.append("section \(sectionIndex) \(sectionInfo.name) deleted")
         default: break
         }
     }
 
     func controller(
-        _ controller: FetchedResultsController<Track>, didChange objectID: ManagedObjectID,
+        _ controller: FetchedResultsController<Track>, didChange anObject: Track,
         at indexPath: IndexPath?, for type: FetchedResultsChangeType, newIndexPath: IndexPath?
     ) {
         func text(_ path: IndexPath?) -> String { path.map { "\($0.section).\($0.row)" } ?? "-" }

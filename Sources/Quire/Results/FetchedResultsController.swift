@@ -18,7 +18,7 @@ public import Foundation
 ///
 /// ## Complexity
 ///
-/// It holds an identifier and the sort values for each result, and no objects. A change of *k* objects among *n* results takes
+/// It holds an identifier and the sort values for each result, and no objects; a delegate gets those that have changed. A change of *k* objects among *n* results takes
 /// O(*k* log *n*) comparisons and moves eight bytes for each result behind a changed position; many changes are applied in one
 /// pass. Unchanged objects are not read.
 ///
@@ -223,6 +223,18 @@ extension FetchedResultsController {
         return state?.list.sections.firstIndex { indexTitle(of: $0.name) == title }
     }
 
+    /// A section as its callback gets it.
+    ///
+    /// - Parameter index: Its number; `nil` for a deleted one, which has no objects.
+    private func info(on name: String, at index: Int?) -> FetchedResultsSectionInfo<Result>? {
+        guard let objects = fetchedObjects, let list = state?.list else { return nil }
+        let range = index.map {
+            list.sections[$0].start..<(list.sections[$0].start + list.sections[$0].count)
+        }
+        return FetchedResultsSectionInfo(
+            name: name, indexTitle: indexTitle(of: name), objects: objects[range ?? 0..<0])
+    }
+
     private func indexTitle(of name: String) -> String? {
         guard let delegate else { return sectionIndexTitle(forSectionName: name) }
         return delegate.controller(self, sectionIndexTitleForSectionName: name)
@@ -345,19 +357,27 @@ extension FetchedResultsController {
             || changes.objects.contains { $0.type != nil }
         if isBatch { delegate.controllerWillChangeContent(self) }
         for section in changes.deletedSections {
+            guard let info = info(on: section.name, at: nil) else { break }
             delegate.controller(
-                self, didChangeSection: section.name, atSectionIndex: section.index, for: .delete)
+                self, didChange: info, atSectionIndex: section.index, for: .delete)
         }
         for section in changes.insertedSections {
+            guard let info = info(on: section.name, at: section.index) else { break }
             delegate.controller(
-                self, didChangeSection: section.name, atSectionIndex: section.index, for: .insert)
+                self, didChange: info, atSectionIndex: section.index, for: .insert)
         }
         for object in changes.objects {
             guard let type = object.type else { continue }
-            let bits = type == .delete ? object.oldBits : object.bits
+            let found =
+                type == .delete
+                ? managedObjectContext.object(bits: object.oldBits)
+                : managedObjectContext.object(
+                    with: managedObjectContext.objectID(bits: object.bits))
+            // The fetch has checked that the entity's objects are of this class.
+            guard let found = found as? Result else { continue }
             delegate.controller(
-                self, didChange: managedObjectContext.objectID(bits: bits),
-                at: object.old?.indexPath, for: type, newIndexPath: object.new?.indexPath)
+                self, didChange: found, at: object.old?.indexPath, for: type,
+                newIndexPath: object.new?.indexPath)
         }
         deliverSnapshot()
         if let difference = changes.difference(identifiedBy: managedObjectContext.objectID(bits:)) {

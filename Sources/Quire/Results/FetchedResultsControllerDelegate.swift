@@ -21,8 +21,12 @@ public enum FetchedResultsChangeType: Sendable, Hashable {
 /// order, and then inserting all insertions and move destinations in ascending order, produces the new arrangement. Objects
 /// without a callback keep their order. The objects of a deleted or inserted section have callbacks too.
 ///
-/// Objects are passed by identifier, because a deleted one may no longer exist; get it from the controller, at the new index
-/// path, or from the context. Every method has an empty default.
+/// Sections are reported before objects. A moved object may have changed otherwise too, without another callback. A deleted
+/// object is passed as well: if nobody held it, it is a fault that cannot be fulfilled, and only its
+/// ``ManagedObject/objectID`` is of use.
+///
+/// Every method has a default, and all that a delegate implements are called: a list that shows snapshots or differences leaves
+/// out the methods for single sections and objects. (In Core Data the snapshot's method replaces the others.)
 ///
 /// Called on the context's queue, at the end of a user event, a merge, a refresh, a save or a reset, before notifications are
 /// posted. It may change and save objects: the resulting changes are the next batch.
@@ -34,11 +38,18 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     func controllerWillChangeContent(_ controller: FetchedResultsController<Result>)
 
     /// A section was inserted or deleted.
+    ///
+    /// - Parameters:
+    ///   - sectionInfo: The section; a deleted one has no objects any more.
+    ///   - sectionIndex: Its number: of an inserted one now, of a deleted one before.
     func controller(
-        _ controller: FetchedResultsController<Result>, didChangeSection name: String,
-        atSectionIndex index: Int, for type: FetchedResultsChangeType)
+        _ controller: FetchedResultsController<Result>,
+        didChange sectionInfo: FetchedResultsSectionInfo<Result>, atSectionIndex sectionIndex: Int,
+        for type: FetchedResultsChangeType)
 
     /// An object was inserted, deleted, moved or updated.
+    ///
+    /// The default calls the method that takes an object of any class, so that only one of them is called.
     ///
     /// - Parameters:
     ///   - controller: The controller.
@@ -47,7 +58,13 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     ///   - type: The kind of change.
     ///   - newIndexPath: Its index path now; `nil` for a deleted one. An updated object has both.
     func controller(
-        _ controller: FetchedResultsController<Result>, didChange objectID: ManagedObjectID,
+        _ controller: FetchedResultsController<Result>, didChange anObject: Result,
+        at indexPath: IndexPath?, for type: FetchedResultsChangeType,
+        newIndexPath: IndexPath?)
+
+    /// An object was inserted, deleted, moved or updated: the method in Core Data's form, which takes it as `Any`.
+    func controller(
+        _ controller: FetchedResultsController<Result>, didChange anObject: Any,
         at indexPath: IndexPath?, for type: FetchedResultsChangeType,
         newIndexPath: IndexPath?)
 
@@ -86,13 +103,25 @@ extension FetchedResultsControllerDelegate {
 
     /// Does nothing.
     public func controller(
-        _ controller: FetchedResultsController<Result>, didChangeSection name: String,
-        atSectionIndex index: Int, for type: FetchedResultsChangeType
+        _ controller: FetchedResultsController<Result>,
+        didChange sectionInfo: FetchedResultsSectionInfo<Result>, atSectionIndex sectionIndex: Int,
+        for type: FetchedResultsChangeType
     ) {}
+
+    /// Calls the method that takes an object of any class.
+    public func controller(
+        _ controller: FetchedResultsController<Result>, didChange anObject: Result,
+        at indexPath: IndexPath?, for type: FetchedResultsChangeType,
+        newIndexPath: IndexPath?
+    ) {
+        self.controller(
+            controller, didChange: anObject as Any, at: indexPath, for: type,
+            newIndexPath: newIndexPath)
+    }
 
     /// Does nothing.
     public func controller(
-        _ controller: FetchedResultsController<Result>, didChange objectID: ManagedObjectID,
+        _ controller: FetchedResultsController<Result>, didChange anObject: Any,
         at indexPath: IndexPath?, for type: FetchedResultsChangeType,
         newIndexPath: IndexPath?
     ) {}

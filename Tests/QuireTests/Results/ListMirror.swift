@@ -59,22 +59,32 @@ final class ListMirror: FetchedResultsControllerDelegate {
     }
 
     func controller(
-        _ controller: FetchedResultsController<ManagedObject>, didChangeSection name: String,
-        atSectionIndex index: Int, for type: FetchedResultsChangeType
+        _ controller: FetchedResultsController<ManagedObject>,
+        didChange sectionInfo: FetchedResultsSectionInfo<ManagedObject>,
+        atSectionIndex sectionIndex: Int, for type: FetchedResultsChangeType
     ) {
         #expect(isInBatch)
-        sectionChanges.append((name, index, type))
-        log.append("\(type) section \(name) \(index)")
+        #expect(changes.isEmpty)
+        let name = sectionInfo.name
+        #expect((sectionInfo.numberOfObjects == 0) == (type == .delete))
+        if type == .insert {
+            #expect(
+                sectionInfo.objects.map(\.objectID)
+                    == controller.sections?[sectionIndex].objects.map(\.objectID))
+        }
+        sectionChanges.append((name, sectionIndex, type))
+        log.append("\(type) section \(name) \(sectionIndex)")
     }
 
     func controller(
-        _ controller: FetchedResultsController<ManagedObject>, didChange objectID: ManagedObjectID,
+        _ controller: FetchedResultsController<ManagedObject>, didChange anObject: ManagedObject,
         at indexPath: IndexPath?, for type: FetchedResultsChangeType,
         newIndexPath: IndexPath?
     ) {
         #expect(isInBatch)
         changes.append(
-            ObjectChange(objectID: objectID, old: indexPath, type: type, new: newIndexPath))
+            ObjectChange(objectID: anObject.objectID, old: indexPath, type: type, new: newIndexPath)
+        )
         let places = [indexPath, newIndexPath].map { $0.map(\.description) ?? "–" }
         log.append("\(type) \(places[0]) \(places[1])")
     }
