@@ -35,7 +35,8 @@ internal import QuireSystem
 open class MergePolicy: @unchecked Sendable {
     /// The policies that are ready. A batch insertion follows the kind where a row has the unique values of a stored object.
     public enum Kind: Sendable, CaseIterable {
-        /// A save with conflicts fails and changes nothing. A batch insertion fails.
+        /// A save with conflicts fails and changes nothing. A store's batch insertion fails; a context's does so only if the
+        /// request says it, and otherwise sets the values that a row names.
         case error
         /// Property by property: the store's value wins where both sides have changed it. A row sets the null values of the
         /// stored object.

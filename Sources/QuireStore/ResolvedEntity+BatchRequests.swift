@@ -52,7 +52,13 @@ extension BatchUpdateRequest {
         ResolvedEntity, [(slot: ResolvedEntity.Slot, value: QueryExpression)]
     ) {
         let entity = try layout.requireEntity(named: entityName)
-        guard !propertiesToUpdate.isEmpty else {
+        if let (key, type) = unusableTypes.min(by: { $0.key < $1.key }) {
+            throw QuireError(
+                .invalidValue,
+                "A batch update cannot set “\(entity.name).\(key)” to a value of type \(type).",
+                subject: .init(entity: entity.name, property: key))
+        }
+        guard !expressions.isEmpty else {
             throw QuireError(
                 .invalidQuery,
                 "The batch update of “\(entity.name)” names no properties to update.",
@@ -61,7 +67,7 @@ extension BatchUpdateRequest {
         var resolver = PredicateResolver(
             entity: entity, layout: layout, store: store, allowsTransient: false)
         var result: [(slot: ResolvedEntity.Slot, value: QueryExpression)] = []
-        for (key, expression) in propertiesToUpdate.sorted(by: { $0.key < $1.key }) {
+        for (key, expression) in expressions.sorted(by: { $0.key < $1.key }) {
             for (slot, expression) in try entity.assignments(of: expression, forKey: key) {
                 var value = try resolver.batchValue(expression, for: slot)
                 if case .constant(let constant) = value {

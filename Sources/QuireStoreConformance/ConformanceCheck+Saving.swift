@@ -408,7 +408,7 @@ extension ConformanceCheck {
             for id in try scene.store.update(request).changes.updated {
                 scene.expect(try scene.value("isOut", of: id), is: true, "A computed truth value")
             }
-            request.propertiesToUpdate = ["year": .key("price")]
+            request.propertiesToUpdate = ["year": QueryExpression.key("price")]
             scene.expectError(.invalidValue, when: "a computed value is not of its type") {
                 _ = try scene.store.update(request)
             }

@@ -102,6 +102,46 @@ enum Shelf: String, Codable { case fresh, reduced, gone }
         try context.execute(more)
     }
 
+    @Test func rowsAndValuesAreOfSwiftsOwnTypes() throws {
+        let name = "Cream"
+        let price = 190
+        let rows: [[String: Any]] = [
+            ["name": name, "price": price], ["name": "Yoghurt", "price": Int16(80)],
+        ]
+        let request = BatchInsertRequest(entityName: "Product", objects: rows)
+        #expect(try context.execute(request).count == 2)
+        #expect(try products.count == 5)
+        let maker = try #require(try context.fetch(Maker.fetchRequest()).first)
+        let more = BatchInsertRequest(
+            entityName: "Product", objects: [["name": name + "!", "price": price, "maker": maker]])
+        #expect(try context.execute(more).count == 1)
+
+        var update = BatchUpdateRequest(entityName: "Product")
+        update.predicate = try QueryPredicate(format: "name == %@", name)
+        update.propertiesToUpdate = ["price": price + 5]
+        update.propertiesToUpdate["name"] = QueryExpression.function(.uppercase, [.key("name")])
+        try context.execute(update)
+        #expect(try products.first { $0.name == "CREAM" }?.price == 195)
+    }
+
+    @Test func valuesOfOtherTypesAreNamedByTheRequest() throws {
+        struct Odd {}
+        let rows: [[String: Any]] = [["name": "a", "price": 1], ["name": Odd(), "price": 1]]
+        let error = #expect(throws: QuireError.self) {
+            try context.execute(BatchInsertRequest(entityName: "Product", objects: rows))
+        }
+        #expect(error?.code == .invalidValue)
+        #expect(error?.subject.position == 2)
+        #expect(error?.subject.property == "name")
+        #expect(try products.count == 3)
+
+        var update = BatchUpdateRequest(entityName: "Product", propertiesToUpdate: ["name": Odd()])
+        update.propertiesToUpdate["price"] = 1
+        let failure = #expect(throws: QuireError.self) { try context.execute(update) }
+        #expect(failure?.code == .invalidValue)
+        #expect(failure?.message.contains("“Product.name”") == true)
+    }
+
     @Test func aRuleOfTheModelStopsAll() throws {
         var update = try BatchUpdateRequest(Product.self)
         try update.set(\Product.price, to: QueryExpression(format: "price - 200"))

@@ -324,7 +324,7 @@ import Testing
         #expect(saved?.code == .incompatibleModel)
         #expect(context.hasChanges)
         var request = BatchUpdateRequest(entityName: "Book")
-        request.propertiesToUpdate = ["title": .constant("changed")]
+        request.propertiesToUpdate = ["title": "changed"]
         let batch = #expect(throws: QuireError.self) { try context.execute(request) }
         #expect(batch?.code == .incompatibleModel)
         #expect(

@@ -21,8 +21,8 @@ internal import QuireSystem
 /// ManagedObjectContext.mergeChanges(fromRemoteContextSave: result.changes, into: [library])
 /// ```
 ///
-/// A one-to-one relationship cannot be set. A row that violates a uniqueness constraint is resolved by the context's merge
-/// policy; see ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
+/// A one-to-one relationship cannot be set. A row with the unique values of a stored object updates that object; see
+/// ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
 public struct BatchInsertRequest {
     /// The author of the request, for persistent history.
     package var origin = TransactionOrigin()
@@ -33,16 +33,30 @@ public struct BatchInsertRequest {
     public let entityName: String
     /// The kind of result.
     public var resultType = BatchResultType.statusOnly
+    /// Whether the request fails (`constraintConflict`) if a row has the unique values of a stored object, instead of updating
+    /// that object as the context's merge policy says.
+    public var failsOnConstraintConflict = false
     /// The rows, if they were given as a list.
     public let objectsToInsert: [[String: AttributeValue]]?
     /// Generates the rows, if they were not given.
     public let dictionaryHandler: DictionaryHandler?
+    /// Makes a generator of the rows each time they are needed, if they were given in another form.
+    private let makeHandler: (() -> DictionaryHandler)?
 
     /// Inserts rows.
     public init(entityName: String, objects: [[String: AttributeValue]]) {
         self.entityName = entityName
         objectsToInsert = objects
         dictionaryHandler = nil
+        makeHandler = nil
+    }
+
+    /// Inserts rows that are converted one at a time while the request is executed.
+    package init(entityName: String, makeHandler: @escaping () -> DictionaryHandler) {
+        self.entityName = entityName
+        objectsToInsert = nil
+        dictionaryHandler = nil
+        self.makeHandler = makeHandler
     }
 
     /// Inserts rows generated one at a time by a closure; one row at a time is in memory.
@@ -53,6 +67,7 @@ public struct BatchInsertRequest {
         self.entityName = entityName
         objectsToInsert = nil
         self.dictionaryHandler = dictionaryHandler
+        makeHandler = nil
     }
 
     /// Calls a closure with each row, in order.
@@ -60,7 +75,7 @@ public struct BatchInsertRequest {
     /// - Throws: Errors of the closure or the ``dictionaryHandler``.
     public func forEachRow(_ body: ([String: AttributeValue]) throws -> Void) throws {
         for row in objectsToInsert ?? [] { try body(row) }
-        guard let dictionaryHandler else { return }
+        guard let dictionaryHandler = dictionaryHandler ?? makeHandler?() else { return }
         var row: [String: AttributeValue] = [:]
         while try !dictionaryHandler(&row) {
             try body(row)
@@ -86,7 +101,7 @@ public enum BatchResultType: Sendable, Hashable, CaseIterable {
 /// ```swift
 /// var request = BatchUpdateRequest(entityName: "Book")
 /// request.predicate = try QueryPredicate(format: "author.name == %@", "Jane Austen")
-/// request.propertiesToUpdate = ["shelfmark": .constant("AUS"), "sortTitle": .key("title")]
+/// request.propertiesToUpdate = ["shelfmark": "AUS", "sortTitle": QueryExpression.key("title")]
 /// try context.execute(request)
 /// ```
 ///
@@ -102,19 +117,21 @@ public struct BatchUpdateRequest: Sendable, Hashable {
     public var predicate: QueryPredicate?
     /// Whether objects of sub-entities are updated too.
     public var includesSubentities = true
-    /// The new values by attribute name, or by composite element: `place.lat`.
-    public var propertiesToUpdate: [String: QueryExpression] = [:]
+    /// The new values; public as `propertiesToUpdate`, which a higher layer converts from values of any type.
+    package var expressions: [String: QueryExpression]
+    /// The types of values that no attribute can have, by key. Executing the request reports them.
+    package var unusableTypes: [String: String] = [:]
     /// The kind of result.
     public var resultType = BatchResultType.statusOnly
 
-    /// Updates the objects of an entity; set the ``propertiesToUpdate`` afterwards.
+    /// Updates the objects of an entity; set the `propertiesToUpdate` now or afterwards.
     public init(
         entityName: String, predicate: QueryPredicate? = nil,
         propertiesToUpdate: [String: QueryExpression] = [:]
     ) {
         self.entityName = entityName
         self.predicate = predicate
-        self.propertiesToUpdate = propertiesToUpdate
+        expressions = propertiesToUpdate
     }
 }
 

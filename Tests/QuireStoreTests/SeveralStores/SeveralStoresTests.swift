@@ -352,7 +352,7 @@ import Testing
         let (context, _) = try fill()
         var update = BatchUpdateRequest(entityName: "Note")
         update.predicate = try QueryPredicate(format: "rank < 10")
-        update.propertiesToUpdate = ["text": .constant("low")]
+        update.propertiesToUpdate = ["text": "low"]
         #expect(try context.execute(update).count == 10)
         #expect(
             try context.count(

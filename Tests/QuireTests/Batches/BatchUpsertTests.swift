@@ -31,6 +31,7 @@ import Testing
     ) throws -> BatchResult {
         var request = BatchInsertRequest(entityName: entity, objects: rows)
         request.resultType = .objectIDs
+        request.failsOnConstraintConflict = policy.mergeType == .error
         stack.context.mergePolicy = policy
         return try stack.context.execute(request)
     }
@@ -44,7 +45,18 @@ import Testing
 
     private let row: [String: AttributeValue] = ["code": "a", "name": "new", "note": "n"]
 
-    @Test func errorPolicyRefusesAndInsertsNothing() throws {
+    @Test func rowsUpdateStoredObjectsUnderTheDefaultPolicy() throws {
+        _ = try stored()
+        #expect(stack.context.mergePolicy === MergePolicy.error)
+        let rows = [["code": "b", "name": "b"], row]
+        #expect(
+            try stack.context.execute(BatchInsertRequest(entityName: "Item", objects: rows)).count
+                == 2)
+        #expect(try stack.values("Item", "name") == ["new", "b"])
+        #expect(try stack.values("Item", "price") == [5.0, 1.0])
+    }
+
+    @Test func requestThatRefusesInsertsNothing() throws {
         _ = try stored()
         let error = try stack.failure {
             _ = try insert([["code": "b", "name": "b"], row], .error)

@@ -37,13 +37,13 @@ import Testing
         let books = try context.fetch(FetchRequest("Book"))
         #expect(books.map { $0["authorUpper", as: String.self] }.contains("ÉMILE"))
         var request = BatchUpdateRequest(entityName: "Author")
-        request.propertiesToUpdate = ["name": .function(.lowercase, [.key("name")])]
+        request.propertiesToUpdate = ["name": QueryExpression.function(.lowercase, [.key("name")])]
         request.resultType = .objectIDs
         let result = try context.execute(request)
         #expect(Set(result.changes.updated) == Set(authors))
         try DerivedWorld.check(stack.mainContext())
         var other = BatchUpdateRequest(entityName: "Author")
-        other.propertiesToUpdate = ["name": .constant("zoë")]
+        other.propertiesToUpdate = ["name": "zoë"]
         other.resultType = .objectIDs
         let changes = try context.execute(other).changes
         #expect(changes.refreshed.count == books.count)

@@ -166,16 +166,17 @@ extension ManagedObjectContext {
 extension ManagedObjectContext {
     /// Inserts objects into the store.
     ///
-    /// If a row violates a uniqueness constraint, the kind of the ``mergePolicy`` decides; its overridden methods are not
-    /// called:
+    /// A row with the unique values of a stored object updates it, as the kind of the ``mergePolicy`` says, whose overridden
+    /// methods are not called:
     ///
     /// | policy | the stored object |
     /// |---|---|
-    /// | ``MergePolicy/error`` | the request fails |
-    /// | ``MergePolicy/mergeByPropertyObjectTrump`` | gets the values that the row names |
+    /// | ``MergePolicy/error``, ``MergePolicy/mergeByPropertyObjectTrump`` | gets the values that the row names |
     /// | ``MergePolicy/overwrite`` | gets all attributes of a new object, and the relationships that the row names |
     /// | ``MergePolicy/mergeByPropertyStoreTrump`` | gets the row's values where it has none |
     /// | ``MergePolicy/rollback`` | stays, and the row is left out |
+    ///
+    /// If the request's ``BatchInsertRequest/failsOnConstraintConflict`` is set it fails instead.
     ///
     /// The stored object keeps its identifier, and its version is incremented. It must be of the request's entity or a
     /// sub-entity of it; a row cannot update an object of another entity, such as a superentity, and the request fails unless
@@ -193,7 +194,16 @@ extension ManagedObjectContext {
         checkQueue()
         var request = request
         request.origin = ownOrigin
-        return try persistentStoreCoordinator.execute(request, onConflict: mergePolicy.mergeType)
+        // A request's rows are no changes of the context, so its default policy is none for them.
+        let policy: MergePolicy.Kind =
+            if request.failsOnConstraintConflict {
+                .error
+            } else if mergePolicy.mergeType == .error {
+                .mergeByPropertyObjectTrump
+            } else {
+                mergePolicy.mergeType
+            }
+        return try persistentStoreCoordinator.execute(request, onConflict: policy)
     }
 
     /// Updates objects in the store.

@@ -16,7 +16,7 @@ internal import QuireSystem
 /// | ordered to-many relationship | `[ManagedObject]` | an array or fetched objects |
 /// | fetched property | `[ManagedObject]` | |
 ///
-/// A missing value is `nil`. A value of a type that conforms to ``AttributeRepresentable`` is set as its
+/// A missing value is `nil`, which `NSNull` sets too. A value of a type that conforms to ``AttributeRepresentable`` is set as its
 /// ``AttributeRepresentable/attributeValue``, and an enumeration as its raw value. `as:` converts to a type, unlike `as?`:
 ///
 /// ```swift
@@ -244,6 +244,7 @@ extension AttributeValue {
         case let value as ManagedObjectID: self = .objectID(value)
         case let value as ManagedObject: self = .objectID(value.objectID)
         case let value as ExternalData: self = .external(value)
+        case is NSNull: self = .null
         case let elements as [String: Any]:
             var values: [String: AttributeValue] = [:]
             for (name, element) in elements {

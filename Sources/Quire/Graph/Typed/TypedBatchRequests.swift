@@ -48,7 +48,57 @@ extension BatchUpdateRequest {
     public mutating func set<Object: ManagedObject>(
         _ keyPath: PartialKeyPath<Object>, to expression: QueryExpression
     ) throws {
-        propertiesToUpdate[try Object.requiredPropertyName(for: keyPath)] = expression
+        let key = try Object.requiredPropertyName(for: keyPath)
+        expressions[key] = expression
+        unusableTypes[key] = nil
+    }
+}
+
+extension BatchUpdateRequest {
+    /// Updates the objects of an entity; values are as in ``propertiesToUpdate``.
+    public init(
+        entityName: String, predicate: QueryPredicate? = nil, propertiesToUpdate: [String: Any]
+    ) {
+        self.init(entityName: entityName, predicate: predicate)
+        self.propertiesToUpdate = propertiesToUpdate
+    }
+
+    /// The new values by attribute name, or by composite element: `place.lat`.
+    ///
+    /// A value is of any type that ``ManagedObject/setValue(_:forKey:)`` takes for the attribute, `NSNull` or
+    /// ``AttributeValue/null`` for none, or a ``QueryExpression`` that computes it from the object's state before the request.
+    /// Executing the request throws for other values.
+    public var propertiesToUpdate: [String: Any] {
+        get {
+            var values: [String: Any] = unusableTypes.mapValues { UnusableValue(typeName: $0) }
+            for (key, expression) in expressions {
+                if case .constant(let value) = expression {
+                    values[key] = value.nativeValue ?? AttributeValue.null
+                } else {
+                    values[key] = expression
+                }
+            }
+            return values
+        }
+        set {
+            expressions = [:]
+            unusableTypes = [:]
+            for (key, value) in newValue {
+                if let expression = value as? QueryExpression {
+                    expressions[key] = expression
+                } else if let value = AttributeValue(native: value) {
+                    expressions[key] = .constant(value)
+                } else {
+                    unusableTypes[key] =
+                        (value as? UnusableValue)?.typeName ?? "\(type(of: value))"
+                }
+            }
+        }
+    }
+
+    /// The place of a value that no attribute can have.
+    private struct UnusableValue: Sendable {
+        let typeName: String
     }
 }
 
@@ -72,6 +122,41 @@ extension BatchDeleteRequest {
 }
 
 extension BatchInsertRequest {
+    /// Inserts rows of values in Swift's own types, as ``ManagedObject/setValue(_:forKey:)`` takes them: dictionaries as
+    /// programs get them from elsewhere.
+    ///
+    /// ```swift
+    /// let rows = try JSONSerialization.jsonObject(with: data) as? [[String: Any]] ?? []
+    /// try context.execute(BatchInsertRequest(entityName: "Book", objects: rows))
+    /// ```
+    ///
+    /// They are converted one at a time. `NSNull` is no value; a saved object, or its identifier, is the destination of a to-one
+    /// relationship. Executing the request throws `invalidValue` for values of other types.
+    @_disfavoredOverload
+    public init(entityName: String, objects: [[String: Any]]) {
+        self.init(
+            entityName: entityName,
+            makeHandler: {
+                var position = 0
+                return { row in
+                    guard position < objects.count else { return true }
+                    position += 1
+                    for (key, value) in objects[position - 1] {
+                        guard let converted = AttributeValue(native: value) else {
+                            throw QuireError(
+                                .invalidValue,
+                                "Row \(position): “\(key)” of \(entityName) cannot be set to a value of type "
+                                    + "\(type(of: value)).",
+                                subject: .init(
+                                    entity: entityName, property: key, position: position))
+                        }
+                        row[key] = converted
+                    }
+                    return false
+                }
+            })
+    }
+
     /// Inserts an object of a class for each element of a sequence. A closure sets its properties.
     ///
     /// ```swift
