@@ -153,6 +153,18 @@ import Testing
         #expect(list.changes == ["delete Book"])
     }
 
+    @Test func orderedRelationshipsAreObservedByKeyPath() throws {
+        let stack = try TestStack(try #require(TypedObjectTests.model))
+        let context = stack.mainContext()
+        let book = Book(context: context)
+        var kinds: [RelationshipChange.Kind] = []
+        let observation = book.observe(\.chapters) { kinds.append($0.kind) }
+        book.chapters.append(Chapter(context: context))
+        book.chapters = []
+        #expect(kinds == [.insertion, .removal])
+        #expect(observation.relationshipName == "chapters")
+    }
+
     @Test func anotherClassIsRefused() throws {
         let stack = try TestStack(try #require(TypedObjectTests.model))
         let controller = FetchedResultsController<Author>(

@@ -149,6 +149,8 @@ public final class ManagedObjectContext {
     var isAnnouncingSave = false
     /// Observers called synchronously, before notifications are posted.
     var followers = ContextObservers()
+    /// The observed to-many relationships, from when there was the first.
+    var relationshipObservations: RelationshipObservations?
     /// Feeds the AsyncSequences of changes.
     let changeBroadcast = Broadcast<ObjectIDChanges>()
     /// Feeds the AsyncSequences of saves.

@@ -63,6 +63,7 @@ extension ManagedObjectContext {
             object.realizeForOrder(of: relationship)
         }
         object.announceChange(toMany: toMany)
+        relationshipObservations?.note(object, toMany: toMany)
         let recordsStep = object.beginsStep(edits)
         let position = index.map { min($0, edits.toMany[toMany].members?.count ?? $0) }
         guard edits.toMany[toMany].insert(id, at: position, ordered: relationship.isOrdered) else {
@@ -100,6 +101,7 @@ extension ManagedObjectContext {
             _ = object.members(of: relationship)
         }
         object.announceChange(toMany: toMany)
+        relationshipObservations?.note(object, toMany: toMany)
         let recordsStep = object.beginsStep(edits)
         guard let (index, _) = edits.toMany[toMany].remove(id, ordered: relationship.isOrdered)
         else {
@@ -152,6 +154,7 @@ extension ManagedObjectContext {
             edits.eventSteps.append(.reordered(toMany: toMany, from: present))
         }
         object.announceChange(toMany: toMany)
+        relationshipObservations?.note(object, toMany: toMany)
         edits.toMany[toMany].reorder(order)
         if logsChanges { log(.order(object, toMany: toMany, present)) }
         track(object)

@@ -38,7 +38,7 @@ extension ManagedObject {
             let relationship = relationship(key, toMany: true)
             var order = try orderForChange(of: relationship, at: [first, second])
             order.swapAt(first, second)
-            requireContext().reorder(self, relationship, order)
+            arrange(relationship, order)
         }
     }
 
@@ -49,6 +49,7 @@ extension ManagedObject {
         let order = try orderForChange(of: relationship, at: [index])
         let context = requireContext()
         context.removeFromMany(of: self, relationship, context.object(with: order[index]))
+        context.deliverRelationshipChanges()
     }
 
     /// Replaces the object at a position of an ordered relationship by another. If that is a member already, it moves.
@@ -66,7 +67,7 @@ extension ManagedObject {
         order.insert(object.objectID, at: place)
         context.removeFromMany(of: self, relationship, context.object(with: old))
         context.addToMany(of: self, relationship, object)
-        context.reorder(self, relationship, order)
+        arrange(relationship, order)
     }
 
     /// Moves the objects at positions of an ordered relationship together, in the order given; `target` is the position
@@ -81,7 +82,15 @@ extension ManagedObject {
             throw outOfBounds(target, relationship, count: order.count + moved.count)
         }
         for (offset, id) in moved.enumerated() { order.insert(id, at: target + offset) }
-        requireContext().reorder(self, relationship, order)
+        arrange(relationship, order)
+    }
+
+    private final func arrange(
+        _ relationship: ResolvedEntity.Relationship, _ order: OrderedSet<ManagedObjectID>
+    ) {
+        let context = requireContext()
+        context.reorder(self, relationship, order)
+        context.deliverRelationshipChanges()
     }
 
     /// The contents of an ordered relationship that is about to be changed at positions.

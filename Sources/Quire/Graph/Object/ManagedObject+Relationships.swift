@@ -31,6 +31,7 @@ extension ManagedObject {
         let context = requireContext()
         context.willChange(self)
         context.setToOne(of: self, relationship, slot: slot, to: object)
+        context.deliverRelationshipChanges()
     }
 
     // MARK: To-many
@@ -116,6 +117,7 @@ extension ManagedObject {
         } else {
             context.addToMany(of: self, relationship, object)
         }
+        context.deliverRelationshipChanges()
     }
 
     /// Removes an object from a to-many relationship, if it is a member.
@@ -131,6 +133,7 @@ extension ManagedObject {
         let context = requireContext()
         context.willChange(self)
         context.removeFromMany(of: self, relationship, object)
+        context.deliverRelationshipChanges()
     }
 
     /// Sets the objects of a to-many relationship, in this order if it is ordered.
@@ -151,6 +154,7 @@ extension ManagedObject {
         }
         for object in objects { context.addToMany(of: self, relationship, object) }
         if relationship.isOrdered { context.reorder(self, relationship, wanted) }
+        context.deliverRelationshipChanges()
     }
 
     // MARK: State
