@@ -1,5 +1,5 @@
 public import Foundation
-package import QuireModel
+public import QuireModel
 public import QuireSystem
 
 /// Metadata of a store and of the model it was made with, in Core Data's terms, and of applications.
@@ -40,12 +40,16 @@ public struct StoreMetadata: Sendable, Hashable {
         self.values = values
     }
 
+    /// The metadata of a new store: its type, and the version hashes and identifiers of its model.
+    public init(storeUUID: String, type: StoreType, model: ManagedObjectModel) {
+        self.init(storeUUID: storeUUID, type: type, model: model, hashes: nil)
+    }
+
     /// The metadata of a new store.
     ///
     /// - Parameter hashes: The hashes of the entities whose objects it keeps; `nil` for all of the model.
     package init(
-        storeUUID: String, type: StoreType, model: ManagedObjectModel,
-        hashes: [String: Data]? = nil
+        storeUUID: String, type: StoreType, model: ManagedObjectModel, hashes: [String: Data]?
     ) {
         self.storeUUID = storeUUID
         values = [
@@ -121,6 +125,26 @@ public struct StoreMetadata: Sendable, Hashable {
     /// A hash of each entity, 32 bytes.
     public var entityVersionHashes: [String: Data] {
         (values[Key.hashes]?.dictionary ?? [:]).compactMapValues(\.data)
+    }
+
+    /// Checks that a store with this metadata was made with a model, if it says with which.
+    ///
+    /// - Parameter path: The path of the store, for the error.
+    /// - Throws: ``QuireError`` with code `incompatibleModel`.
+    package func requireModel(_ model: ManagedObjectModel, path: String) throws {
+        let theirs = entityVersionHashes
+        if theirs.isEmpty { return }
+        // A store may have been made with hashes of Core Data's that a model comes with.
+        let ours = [model.versionHashesForNewStores, model.entityVersionHashes()]
+        let names = Set(theirs.keys).union(ours[1].keys)
+            .filter { name in !ours.contains { $0[name] != nil && $0[name] == theirs[name] } }
+            .sorted()
+        if names.isEmpty { return }
+        throw QuireError(
+            .incompatibleModel,
+            "“\(path)” was made with another version of the model, which differs in: "
+                + "\(names.joined(separator: ", ")); open it with the model it was made with.",
+            subject: .init(entity: names.first, file: path))
     }
 
     /// The metadata, including applications' values, as a binary property list.

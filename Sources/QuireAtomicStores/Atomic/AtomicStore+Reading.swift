@@ -107,24 +107,20 @@ extension AtomicStore {
         _ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind
     ) throws -> BatchResult {
         try batchTransaction { transaction in
-            var batch = try AtomicBatchInsert(request, policy, transaction) { [self] in
-                try nextPrimaryKey()
-            }
+            var batch = try InMemoryBatchInsert(request, policy, transaction)
             return try batch.run(&transaction)
         }
     }
 
     /// Updates the objects that match a request, atomically.
     public func update(_ request: BatchUpdateRequest) throws -> BatchResult {
-        try batchTransaction {
-            try AtomicBatchUpdate(request: request, layout: layout, identity: identity).run(&$0)
-        }
+        try batchTransaction { try InMemoryBatchUpdate(request: request).run(&$0) }
     }
 
     /// Deletes the objects that match a request, and those that delete rules cascade to, atomically.
     public func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
         try batchTransaction { transaction in
-            var batch = AtomicBatchDelete(request, transaction.contents, path: path)
+            var batch = InMemoryBatchDelete(request, transaction)
             return try batch.run(&transaction)
         }
     }

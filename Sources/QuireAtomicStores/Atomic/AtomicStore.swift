@@ -182,7 +182,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         let before = try currentContents()
         if changes.isEmpty { return (before, []) }
         var transaction = Transaction(
-            contents: before, index: try AtomicUniqueIndex(before), path: path)
+            contents: before, index: try AtomicUniqueIndex(before), path: path,
+            nextKey: { [self] in try nextPrimaryKey() })
         for (key, value) in changes.records { transaction.contents.records[key] = value }
         let derived = try transaction.apply(changes)
         return (transaction.contents, derived)
@@ -270,11 +271,17 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         let index: AtomicUniqueIndex
         private(set) var edits = AtomicIndexEdits()
         let path: String?
+        /// Gives out a primary key.
+        let nextKey: () throws -> Int64
 
-        init(contents: AtomicContents, index: AtomicUniqueIndex, path: String?) {
+        init(
+            contents: AtomicContents, index: AtomicUniqueIndex, path: String?,
+            nextKey: @escaping () throws -> Int64
+        ) {
             self.contents = contents
             self.index = index
             self.path = path
+            self.nextKey = nextKey
         }
 
         /// Computes and applies the result of a change set. Once per transaction: the index is that of the last save.
@@ -306,7 +313,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         let before = try currentContents()
         let known = try index ?? AtomicUniqueIndex(before)
         index = known
-        var transaction = Transaction(contents: before, index: known, path: path)
+        var transaction = Transaction(
+            contents: before, index: known, path: path, nextKey: { [self] in try nextPrimaryKey() })
         let result = try body(&transaction)
         var failure: (any Error)?
         if let file {

@@ -169,6 +169,49 @@ struct IncrementalRows: RowStorage {
     }
 }
 
+/// An incremental store's objects as a batch request sees them.
+struct IncrementalBatchStorage: BatchStorage {
+    let rows: IncrementalRows
+
+    private var store: IncrementalStore { rows.store }
+    var layout: ResolvedModel { store.layout }
+    var identity: StoreIdentity { store.identity }
+    var path: String? { store.path }
+
+    func rows(matching request: FetchSpecification) throws -> [ObjectSnapshot] {
+        Array(try store.rows(matching: request))
+    }
+
+    func savedRow(_ bits: UInt64) throws -> ObjectSnapshot? { try rows.savedRow(bits) }
+
+    func related(
+        _ bits: UInt64, through relationship: ResolvedEntity.Relationship
+    ) throws -> [ObjectSnapshot] {
+        let id = ManagedObjectID(bits: bits, store: identity)
+        return Array(try store.relatedRows(of: id, through: relationship))
+    }
+
+    func savedHolders(of key: UniqueKey) throws -> [UInt64] { try rows.savedHolders(of: key) }
+
+    func storedObjects() -> StoredObjects { StoredObjects(store: store) }
+
+    func nextPrimaryKey(of entity: ResolvedEntity) throws -> Int64 {
+        guard let key = try store.obtainPermanentIDs(for: entity, count: 1).first else {
+            throw QuireError(
+                .storeUnavailable,
+                "A store of type \(store.type.rawValue) gave no primary key for a new “\(entity.name)”.",
+                subject: .init(entity: entity.name, file: path))
+        }
+        return key
+    }
+
+    func apply(
+        _ changes: ChangeSet, checkingCounts counted: [CountedRelationship]
+    ) throws -> [ManagedObjectID] {
+        changes.isEmpty ? [] : try store.write(changes, checkingCounts: counted)
+    }
+}
+
 extension IncrementalStoreSave {
     /// The result of a save plan.
     init(_ save: InMemorySavePlan<IncrementalRows>, identity: StoreIdentity) throws {

@@ -54,7 +54,10 @@ public struct IncrementalStoreSave: Sendable {
 /// Subclasses override the reading methods: ``loadMetadata()``, ``execute(_:)``, ``newValues(forObjectWith:)`` and
 /// ``newValue(forRelationship:forObjectWith:)``; and, if objects can be saved, ``obtainPermanentIDs(for:count:)`` and
 /// ``save(_:)-(IncrementalStoreSave)``. The rest is implemented here with these: counts, dictionaries, predicates and sort
-/// orders that the store does not support, optimistic locking, dangling references, uniqueness, derived values.
+/// orders that the store does not support, optimistic locking, dangling references, uniqueness, derived values, batch requests.
+///
+/// An object is known by its entity and a number. A source whose objects have other names, texts or UUIDs for example, maps them
+/// by ``newObjectID(for:referenceObject:)`` and ``referenceObject(for:)``.
 ///
 /// ```swift
 /// final class Shelf: IncrementalStore, @unchecked Sendable {
@@ -92,6 +95,9 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     private let known: Lock<StoreIdentity?>
     private let isClosed = Atomic(false)
     private let saving = NSLock()
+    private let references = Lock(ReferenceObjects())
+    /// The thread that runs a batch request; 0 for none.
+    private let batchThread = Atomic<UInt>(0)
     private let counter = ContentVersion.newCounter()
     private let saveCount = Atomic<Int64>(0)
 
@@ -106,11 +112,14 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     open var capabilities: StoreCapabilities {
         [
             .saving, .reopening, .versions, .lastingVersions, .constraints, .derivedAttributes,
-            .orderedRelationships,
+            .orderedRelationships, .batchRequests,
         ]
     }
 
     /// Opens the store's storage, or creates it, and returns its metadata.
+    ///
+    /// If the metadata has the version hashes of the model it was made with, as ``StoreMetadata/init(storeUUID:type:model:)``
+    /// makes them, and a store with another model is opened, that fails (`incompatibleModel`).
     open func loadMetadata() throws -> StoreMetadata {
         preconditionFailure("\(Swift.type(of: self)) must override loadMetadata().")
     }
@@ -136,7 +145,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     }
 
     /// Primary keys for new objects, from 1 to 2⁴⁰ − 1, that no other object of the entity's hierarchy has, has had or will
-    /// be given.
+    /// be given. With reference objects, the ``primaryKey(of:)`` of their ``newObjectID(for:referenceObject:)``.
     open func obtainPermanentIDs(for entity: ResolvedEntity, count: Int) throws -> [Int64] {
         throw QuireError(
             .unsupported, "A store of type \(type.rawValue) takes no new objects.",
@@ -149,6 +158,30 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         throw QuireError(
             .unsupported, "A store of type \(type.rawValue) saves nothing.",
             subject: .init(file: path))
+    }
+
+    /// Inserts the rows of a request. By default as one save, for which each row with unique values reads all objects of its
+    /// entity.
+    open func insert(
+        _ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind
+    ) throws -> BatchResult {
+        try batch { storage in
+            var batch = try InMemoryBatchInsert(request, policy, storage)
+            return try batch.run(&storage)
+        }
+    }
+
+    /// Updates the objects that match a request. By default as one save.
+    open func update(_ request: BatchUpdateRequest) throws -> BatchResult {
+        try batch { try InMemoryBatchUpdate(request: request).run(&$0) }
+    }
+
+    /// Deletes the objects that match a request, and those that delete rules cascade to. By default as one save.
+    open func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
+        try batch { storage in
+            var batch = InMemoryBatchDelete(request, storage)
+            return try batch.run(&storage)
+        }
     }
 
     /// The records of earlier saves.
@@ -171,7 +204,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
 
     /// Opens or creates a store.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel`, and errors of ``loadMetadata()``.
+    /// - Throws: ``QuireError`` with code `invalidModel` or `incompatibleModel`, and errors of ``loadMetadata()``.
     public convenience init(
         at path: String?, model: ManagedObjectModel, isReadOnly: Bool = false
     ) throws {
@@ -180,15 +213,21 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
 
     /// Opens or creates a store, with a model shared with other stores.
     ///
-    /// - Throws: Errors of ``loadMetadata()``.
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, and errors of ``loadMetadata()``.
     public required init(at path: String?, layout: ResolvedModel, isReadOnly: Bool) throws {
         self.path = path
         self.layout = layout
         self.isReadOnly = isReadOnly
         known = Lock(nil)
-        let uuid = try loadMetadata().storeUUID
+        let metadata = try loadMetadata()
         known.withLock {
-            $0 = StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name))
+            $0 = StoreIdentity(
+                uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name))
+        }
+        do { try metadata.requireModel(layout.model, path: path ?? type.rawValue) } catch {
+            // Nothing else releases what the subclass holds. The model is what the caller has to change.
+            try? close()
+            throw error
         }
     }
 
@@ -211,6 +250,29 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         }
         return ManagedObjectID(
             entityNumber: entity.number, primaryKey: primaryKey, store: identity)
+    }
+
+    /// The identifier of the object that a reference object stands for in the source: an integer, a text, a UUID, data.
+    ///
+    /// The same reference object always gives the same identifier, for all entities of a hierarchy; get it back by
+    /// ``referenceObject(for:)``. An integer from 1 to 2³⁹ − 1 is the primary key itself. Others get a number from 2³⁹ on when
+    /// they are first used, which is kept in memory until the store is released: the identifier's
+    /// ``ManagedObjectID/uriRepresentation`` contains that number, and so means nothing after the store has been opened again.
+    ///
+    /// May be called from any thread, but not in ``loadMetadata()``. A store with reference objects uses them for all objects of
+    /// a hierarchy.
+    public func newObjectID(
+        for entity: ResolvedEntity, referenceObject: some Hashable & Sendable
+    ) -> ManagedObjectID {
+        let root = entity.rootNumber
+        let key = references.withLock { $0.primaryKey(for: referenceObject, root: root) }
+        return ManagedObjectID(entityNumber: entity.number, primaryKey: key, store: identity)
+    }
+
+    /// The reference object of an identifier, as given to ``newObjectID(for:referenceObject:)``; an integer is an `Int`.
+    public func referenceObject(for id: ManagedObjectID) -> any Hashable & Sendable {
+        let key = id.primaryKey
+        return references.withLock { $0.referenceObject(for: key) } ?? Int(key)
     }
 
     /// The primary key of an object.
@@ -247,17 +309,52 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
                 "A store of type \(type.rawValue) records nothing beside its objects.",
                 subject: .init(file: path))
         }
+        checkNotInBatch()
         saving.lock()
         defer { saving.unlock() }
+        return try write(changes, beforeCommit: beforeCommit)
+    }
+
+    /// Saves a change set; the lock for saving is held.
+    ///
+    /// - Parameter counted: Relationships whose count rules the change set may violate.
+    func write(
+        _ changes: ChangeSet, checkingCounts counted: [CountedRelationship] = [],
+        beforeCommit: () throws -> Void = {}
+    ) throws -> [ManagedObjectID] {
         var save = InMemorySavePlan(
             changes, of: IncrementalRows(store: self), path: path, capabilities: capabilities)
         try save.run()
+        try save.checkCounts(of: counted)
         var result = try IncrementalStoreSave(save, identity: identity)
         result.records = changes.records
         try beforeCommit()
         try self.save(result)
         saveCount.wrappingAdd(1, ordering: .acquiringAndReleasing)
         return save.derived
+    }
+
+    /// Traps on re-entrance: a batch request's row closure runs while this thread holds the lock for saving.
+    private func checkNotInBatch() {
+        precondition(
+            batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
+            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to."
+        )
+    }
+
+    /// Runs a batch request, during which nothing else is saved.
+    private func batch(
+        _ body: (inout IncrementalBatchStorage) throws -> BatchResult
+    ) throws -> BatchResult {
+        try requireOpen()
+        if isReadOnly { throw QuireError.readOnly(path, name: type.rawValue) }
+        checkNotInBatch()
+        saving.lock()
+        defer { saving.unlock() }
+        batchThread.store(UInt(pthread_self()), ordering: .relaxed)
+        defer { batchThread.store(0, ordering: .relaxed) }
+        var storage = IncrementalBatchStorage(rows: IncrementalRows(store: self))
+        return try body(&storage)
     }
 
     /// - Throws: ``QuireError`` with code `storeUnavailable` if it has been closed.

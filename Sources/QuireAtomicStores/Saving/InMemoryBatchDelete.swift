@@ -4,11 +4,11 @@ internal import QuireStore
 internal import QuireSystem
 
 /// Executes a batch deletion: fetches the objects, applies the delete rules, and saves the result as a change set.
-struct AtomicBatchDelete {
+struct InMemoryBatchDelete<Storage: BatchStorage> {
     private let request: BatchDeleteRequest
-    private let contents: AtomicContents
-    private let path: String?
-    private var layout: ResolvedModel { contents.layout }
+    /// The objects before the request.
+    private let storage: Storage
+    private var layout: ResolvedModel { storage.layout }
     /// The objects to delete, and whether they are among them.
     private var deleted: [ObjectSnapshot] = []
     private var keys: Set<UInt64> = []
@@ -19,19 +19,18 @@ struct AtomicBatchDelete {
     /// Remaining objects whose relationship counts have to be checked.
     private var counted: [CountedRelationship] = []
 
-    init(_ request: BatchDeleteRequest, _ contents: AtomicContents, path: String?) {
+    init(_ request: BatchDeleteRequest, _ storage: Storage) {
         self.request = request
-        self.contents = contents
-        self.path = path
+        self.storage = storage
     }
 
-    mutating func run(_ transaction: inout AtomicStore.Transaction) throws -> BatchResult {
+    mutating func run(_ storage: inout Storage) throws -> BatchResult {
         try collect()
         try collectCascades()
         try checkDenials()
         try clearReferences()
         changes.deleted = deleted.map { ObjectDeletion(objectID: $0.objectID, version: nil) }
-        let derived = try transaction.apply(changes, checkingCounts: counted)
+        let derived = try storage.apply(changes, checkingCounts: counted)
         guard request.resultType == .objectIDs else { return BatchResult(count: deleted.count) }
         let ids = deleted.map(\.objectID).sorted { $0.bits < $1.bits }
         return BatchResult(
@@ -49,13 +48,13 @@ struct AtomicBatchDelete {
     private mutating func collect() throws {
         switch request.selection {
         case .request(let fetch):
-            for row in try contents.query(fetch, { try $0.rows($1) }) { add(row) }
+            for row in try storage.rows(matching: fetch) { add(row) }
         case .objectIDs(let ids):
             for id in ids {
-                guard layout.isStored(id.bits), contents.identity.owns(id) else {
-                    throw QuireError.foreign(id, "to be deleted", path: path)
+                guard layout.isStored(id.bits), storage.identity.owns(id) else {
+                    throw QuireError.foreign(id, "to be deleted", path: storage.path)
                 }
-                if let row = contents.object(id.bits) { add(row) }
+                if let row = try storage.object(id.bits) { add(row) }
             }
         }
     }
@@ -67,7 +66,7 @@ struct AtomicBatchDelete {
             position += 1
             for relationship in row.entity.relationships
             where relationship.description.deleteRule == .cascade {
-                for target in contents.related(row.objectID.bits, through: relationship) {
+                for target in try storage.related(row.objectID.bits, through: relationship) {
                     add(target)
                 }
             }
@@ -77,17 +76,17 @@ struct AtomicBatchDelete {
     // MARK: - Related objects
 
     /// The maximum number of objects named in an error for a denied deletion.
-    private static let maximumNamedCount = 100
+    private var maximumNamedCount: Int { 100 }
 
     private func checkDenials() throws {
         for row in deleted {
             for relationship in row.entity.relationships
             where relationship.description.deleteRule == .deny {
-                let blocking = remaining(relationship, of: row)
+                let blocking = try remaining(relationship, of: row)
                 if blocking.isEmpty { continue }
                 throw QuireError(
                     deletionOf: row.objectID, deniedBy: relationship.name,
-                    blocking.prefix(Self.maximumNamedCount).map(\.objectID))
+                    blocking.prefix(maximumNamedCount).map(\.objectID))
             }
         }
     }
@@ -95,8 +94,8 @@ struct AtomicBatchDelete {
     /// The destinations of a deleted object's relationship that are not deleted.
     private func remaining(
         _ relationship: ResolvedEntity.Relationship, of row: ObjectSnapshot
-    ) -> [ObjectSnapshot] {
-        contents.related(row.objectID.bits, through: relationship)
+    ) throws -> [ObjectSnapshot] {
+        try storage.related(row.objectID.bits, through: relationship)
             .filter { !keys.contains(layout.rowKey($0.objectID.bits)) }
     }
 
@@ -105,7 +104,7 @@ struct AtomicBatchDelete {
             for relationship in row.entity.relationships
             where relationship.description.deleteRule == .nullify {
                 guard let inverse = layout.inverse(of: relationship) else { continue }
-                for related in remaining(relationship, of: row) {
+                for related in try remaining(relationship, of: row) {
                     if let slot = inverse.slot {
                         try clear(slot, inverse, of: related, leadingTo: row)
                     } else if inverse.hasCountRules {

@@ -5,13 +5,11 @@ internal import QuireSystem
 
 /// Executes a batch insertion: turns its rows into a change set, with updates of stored objects where the policy
 /// requires it.
-struct AtomicBatchInsert {
+struct InMemoryBatchInsert<Storage: BatchStorage> {
     private let request: BatchInsertRequest
     private let policy: MergePolicy.Kind
-    private let contents: AtomicContents
-    private let index: AtomicUniqueIndex
-    private let path: String?
-    private let nextKey: () throws -> Int64
+    /// The objects before the request.
+    private let storage: Storage
     private let entity: ResolvedEntity
     private var row: BatchInsertRow
     private var changes: [ObjectChange] = []
@@ -22,29 +20,25 @@ struct AtomicBatchInsert {
     private var counted: [CountedRelationship] = []
     private var count = 0
 
-    private var layout: ResolvedModel { contents.layout }
+    private var layout: ResolvedModel { storage.layout }
+    private var path: String? { storage.path }
 
     init(
-        _ request: BatchInsertRequest, _ policy: MergePolicy.Kind,
-        _ transaction: AtomicStore.Transaction,
-        nextKey: @escaping () throws -> Int64
+        _ request: BatchInsertRequest, _ policy: MergePolicy.Kind, _ storage: Storage
     ) throws {
         self.request = request
         self.policy = policy
-        self.nextKey = nextKey
-        contents = transaction.contents
-        index = transaction.index
-        path = transaction.path
-        entity = try contents.layout.requireEntity(named: request.entityName)
-        row = try BatchInsertRow(entity, in: contents.layout, store: contents.identity)
+        self.storage = storage
+        entity = try storage.layout.requireEntity(named: request.entityName)
+        row = try BatchInsertRow(entity, in: storage.layout, store: storage.identity)
     }
 
-    mutating func run(_ transaction: inout AtomicStore.Transaction) throws -> BatchResult {
+    mutating func run(_ storage: inout Storage) throws -> BatchResult {
         try request.forEachNumberedRow { try write($0) }
         var set = ChangeSet()
         set.inserted = changes.filter { $0.version == 0 }
         set.updated = changes.filter { $0.version != 0 }
-        let derived = try transaction.apply(set, checkingCounts: counted)
+        let derived = try storage.apply(set, checkingCounts: counted)
         guard request.resultType == .objectIDs else { return BatchResult(count: count) }
         return BatchResult(
             count: count,
@@ -58,7 +52,7 @@ struct AtomicBatchInsert {
 
     private mutating func write(_ values: [String: AttributeValue]) throws {
         try row.take(values)
-        try row.checkReferences { contents.object($0.bits) != nil }
+        try row.checkReferences { try storage.object($0.bits) != nil }
         let failure = row.failureAsNew()
         guard let (holder, properties) = try holder() else {
             if let failure { throw failure }
@@ -73,7 +67,8 @@ struct AtomicBatchInsert {
 
     private mutating func insert() throws {
         let id = ManagedObjectID(
-            entityNumber: entity.number, primaryKey: try nextKey(), store: contents.identity)
+            entityNumber: entity.number, primaryKey: try storage.nextPrimaryKey(of: entity),
+            store: storage.identity)
         add(
             ObjectChange(
                 objectID: id, entity: entity, version: 0, values: row.values,
@@ -86,7 +81,7 @@ struct AtomicBatchInsert {
         if let position = positions[layout.rowKey(bits)] {
             before = changes[position]
         } else {
-            guard let present = contents.row(bits).map(contents.snapshot) else { return }
+            guard let present = try storage.savedRow(bits) else { return }
             var change = ObjectChange(updating: present)
             for slot in present.entity.slots.indices {
                 change.values[slot] = try present.value(at: slot)
@@ -135,10 +130,12 @@ struct AtomicBatchInsert {
     private func holder() throws -> (bits: UInt64, properties: [String])? {
         var found: (bits: UInt64, properties: [String])?
         for key in keys(entity, row.values) {
-            guard let holder = holders[key] ?? index.holders(of: key).first else { continue }
+            guard let holder = try holders[key] ?? storage.savedHolders(of: key).first else {
+                continue
+            }
             if let found, layout.rowKey(found.bits) != layout.rowKey(holder) {
                 let ids = [found.bits, holder].map {
-                    ManagedObjectID(bits: $0, store: contents.identity)
+                    ManagedObjectID(bits: $0, store: storage.identity)
                 }
                 throw row.ambiguity(ids[0], ids[1], key.properties, file: path)
             }

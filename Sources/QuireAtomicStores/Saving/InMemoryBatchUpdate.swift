@@ -3,20 +3,18 @@ internal import QuireQuery
 internal import QuireStore
 
 /// Runs a batch update: finds the objects, computes the new values, and saves them as a change set.
-struct AtomicBatchUpdate {
+struct InMemoryBatchUpdate {
     let request: BatchUpdateRequest
-    let layout: ResolvedModel
-    let identity: StoreIdentity
 
-    func run(_ transaction: inout AtomicStore.Transaction) throws -> BatchResult {
-        let (entity, assignments) = try request.assignments(in: layout, store: identity)
+    func run(_ storage: inout some BatchStorage) throws -> BatchResult {
+        let (entity, assignments) = try request.assignments(
+            in: storage.layout, store: storage.identity)
         var constants = ContiguousArray<AttributeValue>(repeating: .null, count: entity.slots.count)
         for case (let slot, .constant(let value)) in assignments {
             constants[slot.index] = try value.loaded()
         }
-        let contents = transaction.contents
-        let objects = contents.storedObjects()
-        let found = try contents.query(request.objects) { try $0.rows($1) }
+        let objects = storage.storedObjects()
+        let found = try storage.rows(matching: request.objects)
         var changes = ChangeSet()
         for row in found {
             let evaluator = PredicateEvaluator(
@@ -33,7 +31,7 @@ struct AtomicBatchUpdate {
             }
             changes.updated.append(change)
         }
-        let derived = try transaction.apply(changes)
+        let derived = try storage.apply(changes, checkingCounts: [])
         let ids = request.resultType == .objectIDs ? found.map(\.objectID) : []
         return BatchResult(
             count: found.count, changes: ObjectIDChanges(updated: ids)

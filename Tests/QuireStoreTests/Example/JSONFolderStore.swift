@@ -17,6 +17,7 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
         [
             .saving, .durableSaves, .reopening, .versions, .lastingVersions, .constraints,
             .derivedAttributes, .orderedRelationships, .exactDecimals, .lastingIdentifiers,
+            .batchRequests,
         ]
     }
 
@@ -24,6 +25,8 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
     private struct Info: Codable {
         var uuid: String
         var lastKey: Int64
+        /// The version hashes of the model's entities.
+        var hashes: [String: Data]
     }
 
     /// What an object's file holds.
@@ -63,7 +66,9 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
 
     private func writeInfo() throws {
         try write(
-            Info(uuid: identity.uuid, lastKey: lock.withLock { lastKey }), folder + "/store.json")
+            Info(
+                uuid: identity.uuid, lastKey: lock.withLock { lastKey },
+                hashes: layout.model.entityVersionHashes()), folder + "/store.json")
     }
 
     // MARK: - IncrementalStore
@@ -72,7 +77,8 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
         let path = folder + "/store.json"
         var info = try read(Info.self, path)
         if info == nil {
-            let new = Info(uuid: UUID().uuidString, lastKey: 0)
+            let new = Info(
+                uuid: UUID().uuidString, lastKey: 0, hashes: layout.model.entityVersionHashes())
             if !FileSystem.exists(folder) { try FileSystem.makeFolder(folder) }
             for entity in layout.entities where !FileSystem.exists("\(folder)/\(entity.name)") {
                 try FileSystem.makeFolder("\(folder)/\(entity.name)")
@@ -83,7 +89,11 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
         lock.withLock { lastKey = max(lastKey, info?.lastKey ?? 0) }
         return StoreMetadata(
             storeUUID: info?.uuid ?? "",
-            values: ["NSStoreType": .string(Self.storeType.rawValue)])
+            values: [
+                "NSStoreType": .string(Self.storeType.rawValue),
+                "NSStoreModelVersionHashes": .dictionary(
+                    (info?.hashes ?? [:]).mapValues { .data($0) }),
+            ])
     }
 
     override func execute(_ request: FetchSpecification) throws -> [ManagedObjectID] {
