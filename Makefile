@@ -48,8 +48,8 @@ test:
 # A package that depends on this one, as a user's does.
 example:
 	@.ci/install-packages $(BUILD_PACKAGES)
-	cd Examples/Notes && swift build
-	@Examples/Notes/check.sh "$$(cd Examples/Notes && swift build --show-bin-path)/notes"
+	cd Examples/Notes && swift build $(FLAGS)
+	@Examples/Notes/check.sh "$$(cd Examples/Notes && swift build $(FLAGS) --show-bin-path)/notes"
 
 # The libraries' reference and articles.
 docs:

@@ -15,7 +15,7 @@ internal import QuireSystem
 ///
 /// Preserved are: primary keys, unless objects of several tables are merged into one; versions; the order of ordered
 /// relationships; large values, whose files are copied and verified against the digests in the old store; documents' records
-/// and applications' metadata. Stores that support bulk loading, as ``SQLiteStore`` does, load the objects in one transaction
+/// and applications' metadata. Stores that support bulk loading, as SQLite stores do, load the objects in one transaction
 /// with little memory; others get them in one save, where versions begin at 1.
 ///
 /// References to objects that are missing, or that the mapping does not migrate, become nil in the new store. Objects are not

@@ -40,7 +40,7 @@ public struct SQLiteStoreOptions: Sendable {
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
     /// Whether a store without a readable carried model that fits its tables, opened read-only and without a model, gets a
-    /// model inferred from its tables; see ``SQLiteStore/inferredModel(at:)``. A `StoreCheck` of QuireRescue reports what
+    /// model inferred from its tables; see `SQLiteStore.inferredModel(at:)`. A `StoreCheck` of QuireRescue reports what
     /// does not fit.
     public var infersModel = false
     /// The maximum size, in bytes, of an inline value of an attribute that allows external storage. Larger values are stored in

@@ -38,17 +38,17 @@ public struct PersistentHistoryChange: Sendable, Hashable {
     /// migration, and for entities with inheritance in stores that another program made.
     public let updatedProperties: [String]?
     /// The values that a deleted object had, of attributes marked `preservesValueInHistoryOnDeletion`.
-    public let tombstone: [String: AttributeValue]
+    package let preservedValues: [String: AttributeValue]
 
     package init(
         number: Int64, objectID: ManagedObjectID, kind: Kind, updatedProperties: [String]?,
-        tombstone: [String: AttributeValue]
+        preservedValues: [String: AttributeValue]
     ) {
         self.number = number
         self.objectID = objectID
         self.kind = kind
         self.updatedProperties = updatedProperties
-        self.tombstone = tombstone
+        self.preservedValues = preservedValues
     }
 }
 

@@ -108,7 +108,7 @@ public protocol PersistentStore: AnyObject, Sendable {
 
     /// Writes a change set atomically. When it returns, the changes survive power loss.
     ///
-    /// The version of an updated object is incremented if ``ObjectChange/writesRow``; a new object's is 1. Derived attributes
+    /// The version of an updated object is incremented if its change `writesRow`; a new object's is 1. Derived attributes
     /// are computed by the store; their values in the change set are ignored.
     ///
     /// - Returns: The objects not in the change set whose derived attributes have changed; their versions stay.
@@ -127,7 +127,9 @@ public protocol PersistentStore: AnyObject, Sendable {
 
     /// Inserts the rows of a request atomically.
     ///
-    /// - Parameter policy: The resolution for a row that violates a uniqueness constraint.
+    /// - Parameters:
+    ///   - request: The rows.
+    ///   - policy: The resolution for a row that violates a uniqueness constraint.
     /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
     func insert(_ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind) throws
         -> BatchResult
@@ -152,7 +154,7 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// The number of the last transaction in the store's history, deleted ones included; `nil` if the store keeps none.
     func lastHistoryTransactionNumber() throws -> Int64?
 
-    /// The ``ChangeSet/records`` of earlier saves.
+    /// The records of earlier saves' change sets.
     func records() throws -> [String: String]
 
     /// Metadata of the store, of the model it was made with, and of applications.

@@ -249,26 +249,6 @@ extension PersistentStoreCoordinator {
     }
 }
 
-// MARK: - History
-
-extension PersistentStoreCoordinator {
-    /// The present end of the history of stores: what is saved later comes after it. `nil` if none of them keeps a history.
-    ///
-    /// - Parameter stores: The stores; `nil` for all of the coordinator's.
-    /// - Throws: ``QuireError`` with code `storeUnavailable` or `inputOutput`.
-    public func currentPersistentHistoryToken(
-        fromStores stores: [any PersistentStore]? = nil
-    ) throws -> PersistentHistoryToken? {
-        var numbers: [String: Int64] = [:]
-        for store in stores ?? persistentStores {
-            if let number = try store.lastHistoryTransactionNumber() {
-                numbers[store.identity.uuid] = number
-            }
-        }
-        return numbers.isEmpty ? nil : PersistentHistoryToken(transactionNumbers: numbers)
-    }
-}
-
 // MARK: - External data
 
 /// Values of binary attributes that are made before there is an object for them, and away from its context.

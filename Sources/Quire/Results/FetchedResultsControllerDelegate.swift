@@ -40,8 +40,10 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     /// A section was inserted or deleted.
     ///
     /// - Parameters:
+    ///   - controller: The controller.
     ///   - sectionInfo: The section; a deleted one has no objects any more.
     ///   - sectionIndex: Its number: of an inserted one now, of a deleted one before.
+    ///   - type: The kind of change.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChange sectionInfo: FetchedResultsSectionInfo<Result>, atSectionIndex sectionIndex: Int,
@@ -53,7 +55,7 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     ///
     /// - Parameters:
     ///   - controller: The controller.
-    ///   - objectID: The object's identifier.
+    ///   - anObject: The object.
     ///   - indexPath: Its index path before; `nil` for an inserted one.
     ///   - type: The kind of change.
     ///   - newIndexPath: Its index path now; `nil` for a deleted one. An updated object has both.

@@ -70,8 +70,8 @@ public struct StagedMigration: Sendable {
 
     /// Migrates a store that is not open.
     ///
-    /// - Throws: As ``SQLiteStore/migrate(at:from:to:manager:options:)``, with code `incompatibleModel` if the store has none
-    ///   of the models, and errors of the handlers.
+    /// - Throws: As ``MigrationManager/migrateStore(from:to:)``, with code `incompatibleModel` if the store has none of the
+    ///   models, and errors of the handlers.
     public func migrateStore(
         at path: String, options: SQLiteStoreOptions = SQLiteStoreOptions()
     ) throws {

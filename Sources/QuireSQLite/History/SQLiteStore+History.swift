@@ -220,13 +220,14 @@ struct SQLiteHistoryReader {
                         objectID: ManagedObjectID(
                             entityNumber: entity.number, primaryKey: key, store: store.identity),
                         kind: kind, updatedProperties: updated,
-                        tombstone: kind == .delete ? tombstone(of: entity, in: statement) : [:]))
+                        preservedValues: kind == .delete
+                            ? preservedValues(of: entity, in: statement) : [:]))
             }
             return found
         }
     }
 
-    private func tombstone(
+    private func preservedValues(
         of entity: ResolvedEntity, in statement: SQLiteStatement
     ) -> [String: AttributeValue] {
         var values: [String: AttributeValue] = [:]

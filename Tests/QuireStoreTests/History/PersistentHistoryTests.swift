@@ -155,14 +155,12 @@ import Testing
         context.delete(jane)
         try context.save()
         try context.execute(BatchDeleteRequest(fetchRequest: FetchRequest("Author")))
-        let tombstones = try Self.history(context).dropFirst().map { transaction in
+        let tombstones = try Self.history(context).dropFirst().flatMap { transaction in
             transaction.changes.filter { $0.objectID.entityName == "Author" }.map(\.tombstone)
         }
-        #expect(
-            tombstones == [
-                [["name": .string("Jane"), "born": .date(born)]],
-                [["name": .string("Mary"), "born": .date(born)]],
-            ])
+        #expect(tombstones.map { $0?["name"] as? String } == ["Jane", "Mary"])
+        #expect(tombstones.map { $0?["born"] as? Date } == [born, born])
+        #expect(tombstones.map { $0?.count } == [2, 2])
         try coordinator.close()
     }
 
@@ -181,7 +179,7 @@ import Testing
                 objects: [["title": .string("a"), "year": .integer(1)]]))
         var update = BatchUpdateRequest(entityName: "Book")
         update.predicate = try QueryPredicate(format: "title != 'c'")
-        update.propertiesToUpdate["year"] = .constant(.integer(1815))
+        update.propertiesToUpdate["year"] = 1815
         #expect(try context.execute(update).changes.updated.isEmpty)
         let tag = try context.insertObject(entityName: "Tag")
         tag["books"] = Set(try context.fetch(Self.request("Book", "title == 'a'")))

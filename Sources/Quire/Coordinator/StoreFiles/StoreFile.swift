@@ -72,7 +72,7 @@ public struct StoreFile: Sendable {
     /// - Parameters:
     ///   - model: The model; `nil` for the one that the store contains.
     ///   - isReadOnly: Whether saving is disallowed.
-    /// - Throws: As ``SQLiteStore/open(at:model:options:)`` and ``AtomicStore/open(at:model:options:)``.
+    /// - Throws: As ``PersistentStoreCoordinator/addPersistentStore(_:)``.
     public func open(
         model: ManagedObjectModel? = nil, isReadOnly: Bool = true
     ) throws -> any PersistentStore {

@@ -238,27 +238,6 @@ extension ManagedObjectContext {
     }
 }
 
-// MARK: - History
-
-extension ManagedObjectContext {
-    /// Reads the history of the coordinator's stores, or deletes a part of it.
-    ///
-    /// Stores that keep no history have no part in it, unless none does. Unsaved changes have none either.
-    ///
-    /// Call it on the context's queue.
-    ///
-    /// - Complexity: O(*n*) in the transactions and changes.
-    /// - Throws: ``QuireError`` with code `historyTokenExpired` if transactions that the request asks for have been deleted,
-    ///   `unsupported` if no store keeps a history, `readOnly`, `outOfSpace` or `storeUnavailable`.
-    @discardableResult
-    public func execute(
-        _ request: PersistentHistoryChangeRequest
-    ) throws -> PersistentHistoryResult {
-        checkQueue()
-        return try persistentStoreCoordinator.store.execute(request)
-    }
-}
-
 // MARK: - Registering objects
 
 extension ManagedObjectContext {

@@ -22,7 +22,7 @@ extension ManagedObjectContext {
     ///   reservation of new objects' identifiers, and in a document nothing.
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
     ///   `constraintConflict`, `outOfSpace`, `readOnly`, `storeUnavailable`, or `invalidState` if the context's document is
-    ///   closed. Conflicts are listed in ``QuireError/mergeConflicts`` and ``QuireError/constraintConflicts``.
+    ///   closed. The error's `mergeConflicts` and `constraintConflicts` list the conflicts.
     public func save() throws { try save(evenIfUnchanged: false) { try source.save($0) } }
 
     /// Saves with a closure that receives the change set and returns the objects whose derived values have changed. It may be
