@@ -97,6 +97,20 @@ extension SQLiteConnection {
             try maximumPrimaryKey(of: entity.rawValue),
             try integer("SELECT max(Z_PK) FROM \(entity.table)") ?? 0)
     }
+
+    /// The greatest number used in a table of the history, if it leaves room for more.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat`.
+    func lastNumber(of entity: SQLiteHistoryTables.Entity, path: String) throws -> Int64 {
+        let number = try greatestNumber(of: entity)
+        guard 0..<(1 << 62) ~= number else {
+            throw QuireError(
+                .invalidFormat,
+                "The history of “\(path)” is damaged: \(entity.table) is numbered up to \(number). Save a copy with another name, which begins a new one.",
+                subject: .init(file: path))
+        }
+        return number
+    }
 }
 
 extension ResolvedEntity {

@@ -134,8 +134,8 @@ final class SQLiteHistoryWriter {
 
     private func beginIfNeeded() throws -> Int64 {
         if let transaction { return transaction }
-        let number = try connection.greatestNumber(of: .transaction) + 1
-        lastChange = try connection.greatestNumber(of: .change)
+        let number = try connection.lastNumber(of: .transaction, path: store.storePath) + 1
+        lastChange = try connection.lastNumber(of: .change, path: store.storePath)
         let texts: [(column: String, text: String?)] = [
             ("ZAUTHOR", origin.author), ("ZBUNDLEID", Self.bundleID),
             ("ZCONTEXTNAME", origin.contextName), ("ZPROCESSID", Self.processName),
@@ -180,7 +180,7 @@ final class SQLiteHistoryWriter {
             writer.history.strings[text] = found
             return found
         }
-        let number = try connection.greatestNumber(of: .string) + 1
+        let number = try connection.lastNumber(of: .string, path: store.storePath) + 1
         try connection.withStatement("INSERT INTO ATRANSACTIONSTRING VALUES (?, 16003, NULL, ?)") {
             try $0.bind(number, at: 1)
             try $0.bind(text, at: 2)

@@ -145,8 +145,9 @@ struct SQLiteHistoryReader {
     func checkIsComplete() throws {
         guard let number = selection.number, number > 0 else { return }
         let last = try connection.greatestNumber(of: .transaction)
-        let first = try connection.integer("SELECT min(Z_PK) FROM ATRANSACTION") ?? last + 1
-        if number < first - 1 || number > last {
+        let first = try connection.integer("SELECT min(Z_PK) FROM ATRANSACTION") ?? last &+ 1
+        // Numbers of a token or a file may be any.
+        if number > last || number &+ 1 < first {
             throw QuireError.historyTokenExpired(number, path: store.storePath)
         }
     }

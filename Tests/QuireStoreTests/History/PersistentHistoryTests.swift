@@ -48,6 +48,13 @@ import Testing
         return request
     }
 
+    /// As another program does.
+    private static func execute(_ sql: String, at path: String) throws {
+        let connection = try SQLiteConnection(path: path, mode: .writing)
+        defer { connection.close() }
+        try connection.execute(sql)
+    }
+
     private static func lines(_ transaction: PersistentHistoryTransaction) -> [String] {
         transaction.changes.map { change in
             let properties = change.updatedProperties.map { " \($0.joined(separator: ","))" } ?? ""
@@ -321,6 +328,62 @@ import Testing
         }
         let authors = try Self.history(child).map(\.author)
         #expect(authors == ["first", "second", nil])
+        try coordinator.close()
+    }
+
+    /// Tables of a hostile file: each is an error, and a save that cannot be recorded is none.
+    @Test(arguments: [
+        "DROP TABLE ACHANGE; CREATE TABLE ACHANGE (Z_PK INTEGER PRIMARY KEY)",
+        "DROP TABLE ATRANSACTION; CREATE TABLE ATRANSACTION (Z_PK INTEGER PRIMARY KEY)",
+        "UPDATE ATRANSACTION SET Z_PK = 9223372036854775807",
+        "UPDATE ACHANGE SET Z_PK = 9223372036854775807",
+        "UPDATE Z_PRIMARYKEY SET Z_MAX = 9223372036854775807 WHERE Z_ENT > 16000",
+    ])
+    func aDamagedHistoryIsAnErrorOfTheSave(damage: String) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        for isDamaged in [false, true] {
+            let coordinator = try Self.coordinator(at: path)
+            let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+            if isDamaged {
+                try Self.execute(damage, at: path)
+            }
+            try context.insertObject(entityName: "Tag")["name"] = "red"
+            if isDamaged {
+                #expect(throws: QuireError.self) { try context.save() }
+                context.rollback()
+                #expect(try context.count(for: FetchRequest("Tag")) == 1)
+            } else {
+                try context.save()
+            }
+            try coordinator.close()
+        }
+    }
+
+    @Test(arguments: [
+        "UPDATE ATRANSACTION SET ZTIMESTAMP = NULL, ZAUTHORTS = 77, ZPROCESSIDTS = 'x'",
+        "UPDATE ACHANGE SET ZCHANGETYPE = 9, ZENTITY = -3",
+        "UPDATE ACHANGE SET ZENTITYPK = -9223372036854775808",
+        "UPDATE ACHANGE SET ZCHANGETYPE = 1, ZCOLUMNS = x'ffffffffffffffffffffffff'",
+        "UPDATE ATRANSACTION SET Z_PK = -9223372036854775808",
+    ])
+    func anOddHistoryIsReadAsFarAsItMakesSense(damage: String) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        let coordinator = try Self.coordinator(at: path)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        try context.insertObject(entityName: "Tag")["name"] = "red"
+        try context.save()
+        try Self.execute(damage, at: path)
+        let history = try Self.history(context)
+        #expect(history.flatMap(\.changes).allSatisfy { $0.updatedProperties == nil })
+        for number in [1, Int64.max, Int64.min] {
+            let token = PersistentHistoryToken(
+                transactionNumbers: [coordinator.persistentStores[0].identity.uuid: number])
+            do { _ = try Self.history(context, after: token) } catch let error as QuireError {
+                #expect(error.code == .historyTokenExpired)
+            }
+        }
         try coordinator.close()
     }
 }
