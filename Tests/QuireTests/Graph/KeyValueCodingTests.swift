@@ -190,4 +190,83 @@ import Testing
         let titles = try author.value(forKeyPath: "books.@distinctUnionOfObjects.title")
         #expect(titles as? [String] == ["Emma"])
     }
+
+    // MARK: Mutable to-many relationships
+
+    @Test func aMutableSetChangesTheRelationshipAndItsInverse() throws {
+        let (author, emma) = try emma()
+        let persuasion = try insert("Book", ["title": "Persuasion"])
+        let books = try author.mutableSetValue(forKey: "books")
+        #expect(books.count == 1 && books.contains(emma) && !books.contains(persuasion))
+        books.add(persuasion)
+        books.add(persuasion)
+        #expect(persuasion["author"] as? ManagedObject === author)
+        #expect(books.allObjects == [emma, persuasion])
+        for book in books { books.remove(book) }
+        #expect(books.isEmpty)
+        #expect(emma["author"] == nil && persuasion["author"] == nil)
+        author.add(emma, to: "books")
+        #expect(Array(books) == [emma])
+        books.removeAllObjects()
+        #expect(author.objects("books").isEmpty)
+    }
+
+    @Test func aMutableSetReadsContentsThatAreAFault() throws {
+        let (author, emma) = try emma()
+        try context.save()
+        let other = stack.mainContext()
+        let owner = try other.existingObject(with: author.objectID)
+        let books = try owner.mutableSetValue(forKey: "books")
+        #expect(books.count == 1)
+        #expect(books.allObjects.map(\.objectID) == [emma.objectID])
+        #expect(!books.contains(emma))
+        #expect(books.contains(try other.existingObject(with: emma.objectID)))
+    }
+
+    @Test func aMutableOrderedSetChangesTheOrder() throws {
+        let shelf = try insert("Shelf")
+        let titled = try ["a", "b", "c", "d"].map { try insert("Book", ["title": $0]) }
+        let books = try shelf.mutableOrderedSetValue(forKey: "books")
+        func titles() -> String { books.map { $0["title"] as? String ?? "" }.joined() }
+        books.add(titled[0])
+        books.add(titled[1])
+        books.insert(titled[2], at: 1)
+        #expect(titles() == "acb" && titled[2]["shelf"] as? ManagedObject === shelf)
+        books.moveObject(at: 0, to: 2)
+        #expect(titles() == "cba" && books.firstIndex(of: titled[1]) == 1)
+        books[1] = titled[3]
+        #expect(titles() == "cda" && titled[1]["shelf"] == nil && books.last === titled[0])
+        books.moveObjects(at: [1, 2], to: 0)
+        #expect(titles() == "dac")
+        books.removeObject(at: 0)
+        books.remove(titled[2])
+        books.remove(titled[1])
+        #expect(titles() == "a" && books.contains(titled[0]) && !books.contains(titled[3]))
+        #expect(shelf.objects("books") == [titled[0]])
+        books.removeAllObjects()
+        #expect(books.isEmpty && titled[0]["shelf"] == nil)
+    }
+
+    @Test func aMutableSetReportsAnObjectThatDoesNotExistAnyMore() throws {
+        let (author, emma) = try emma()
+        let other = try insert("Author", ["name": "Emily Brontë"])
+        context.delete(emma)
+        try other.mutableSetValue(forKey: "books").add(emma)
+        #expect(context.lastFaultError?.code == .notFound)
+        #expect(other.objects("books").isEmpty && author.objects("books").isEmpty)
+    }
+
+    @Test func mutableSetsOfOtherPropertiesAreErrors() throws {
+        let (author, book) = try emma()
+        let shelf = try insert("Shelf")
+        func code(_ body: () throws -> Void) -> QuireError.Code? {
+            #expect(throws: QuireError.self) { try body() }?.code
+        }
+        #expect(code { _ = try author.mutableSetValue(forKey: "boks") } == .unknownKey)
+        #expect(code { _ = try author.mutableOrderedSetValue(forKey: "boks") } == .unknownKey)
+        #expect(code { _ = try book.mutableSetValue(forKey: "title") } == .invalidValue)
+        #expect(code { _ = try book.mutableSetValue(forKey: "author") } == .invalidValue)
+        #expect(code { _ = try shelf.mutableSetValue(forKey: "books") } == .invalidValue)
+        #expect(code { _ = try author.mutableOrderedSetValue(forKey: "books") } == .invalidValue)
+    }
 }

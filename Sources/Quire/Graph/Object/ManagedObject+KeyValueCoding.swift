@@ -158,6 +158,52 @@ extension ManagedObject {
         }
     }
 
+    // MARK: Mutable to-many relationships
+
+    /// The objects in a to-many relationship without an order, as a view that changes it.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, or `invalidValue` if it is not a to-many
+    ///   relationship or is ordered.
+    public final func mutableSetValue(forKey key: String) throws -> MutableObjectSet {
+        let relationship = try toManyRelationship(forKey: key)
+        if relationship.isOrdered {
+            throw noMutableValue(
+                key, "is an ordered relationship; ask for mutableOrderedSetValue(forKey:)")
+        }
+        return MutableObjectSet(self, relationship)
+    }
+
+    /// The objects in an ordered to-many relationship, as a view that changes it.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, or `invalidValue` if it is not an ordered
+    ///   to-many relationship.
+    public final func mutableOrderedSetValue(forKey key: String) throws -> MutableOrderedObjectSet {
+        let relationship = try toManyRelationship(forKey: key)
+        if !relationship.isOrdered {
+            throw noMutableValue(key, "has no order; ask for mutableSetValue(forKey:)")
+        }
+        return MutableOrderedObjectSet(self, relationship)
+    }
+
+    private final func toManyRelationship(
+        forKey key: String
+    ) throws -> ResolvedEntity.Relationship {
+        if case .relationship(let index) = try resolvedEntity.requireProperty(key),
+            resolvedEntity.relationships[index].isToMany
+        {
+            return resolvedEntity.relationships[index]
+        }
+        throw noMutableValue(
+            key, "is not a to-many relationship; read it with value(forKey:)")
+    }
+
+    private final func noMutableValue(_ key: String, _ reason: String) -> QuireError {
+        QuireError(
+            .invalidValue, "“\(key)” of \(resolvedEntity.name) \(reason).",
+            subject: .init(
+                entity: resolvedEntity.name, property: key, object: objectID.uriRepresentation))
+    }
+
     // MARK: Conversions
 
     private final func read<Value>(
