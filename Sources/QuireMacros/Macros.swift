@@ -39,17 +39,19 @@ public macro Entity(
 /// Makes a property of a class with `@Entity` an attribute of its entity.
 ///
 /// The type may be `Int16`, `Int32`, `Int64`, `Int`, `Double`, `Float`, `Decimal`, `String`, `Bool`, `Date`, `Data`,
-/// `UUID`, `URL`, an enumeration whose raw values are of one of these, or a type that conforms to
-/// `AttributeRepresentable`; and an optional of these.
+/// `UUID`, `URL`, an enumeration whose raw values are of one of these, a structure marked `@Composite`, or a type that
+/// conforms to `AttributeRepresentable`; and an optional of these.
 ///
 /// If the type is not optional, saving demands a value. As long as there is none, the property gives the default value,
 /// and if there is no default value, zero, the empty text and the like. An enumeration that is not optional must have a
 /// default value, which stands also for values that are none of its cases.
 ///
-/// A default value may be written as the initial value: `@Attribute var year: Int16 = 1800`.
+/// A default value may be written as the initial value: `@Attribute var year: Int16 = 1800`. A number or Boolean that is not
+/// optional has the default value 0 or false, as in models that Xcode's editor makes, unless another is given, the minimum and
+/// maximum exclude it, the attribute is part of a uniqueness constraint, or it is `.required`.
 ///
 /// - Parameters:
-///   - options: What can be said in a word: `.unique`, `.transient`, `.externalStorage`, `.indexed`,
+///   - options: What can be said in a word: `.required`, `.unique`, `.transient`, `.externalStorage`, `.indexed`,
 ///     `.allowsCloudEncryption`, `.preservesValueInHistoryOnDeletion`.
 ///   - key: The attribute's name in the model, if it is not the property's.
 ///   - renamingIdentifier: The name the attribute had in an earlier version of the model.
@@ -66,6 +68,38 @@ public macro Attribute(
     default: Any? = nil, minimum: Any? = nil, maximum: Any? = nil,
     length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "AttributeMacro")
+
+/// Makes a structure a composite: the type of attributes with several elements, which stores keep one by one.
+///
+/// ```swift
+/// @Composite struct Address {
+///     var street: String
+///     var city: String? = nil
+/// }
+///
+/// @Entity final class Person: ManagedObject {
+///     @Attribute var home: Address
+///     @Attribute var work: Address?
+/// }
+///
+/// person.home.city = "Bath"
+/// let people = try context.fetch(Person.self, where: #Predicate { $0.home.city == "Bath" })
+/// ```
+///
+/// The elements are the stored properties, of types that attributes may have, other composites among them. By key an element
+/// is `home.city`, and so it is in predicates.
+///
+/// An optional attribute is `nil` if all its elements are missing. One that is not optional reads as the initial values of the
+/// properties, or zero, the empty text and the like, as long as it was not set; saving does not demand that it was. In the model
+/// the elements are optional, and have no default values.
+///
+/// - Parameter name: The composite's name in the model, if it is not the structure's.
+@attached(
+    extension, conformances: CompositeRepresentable, names: named(compositeDeclaration),
+    named(init(compositeElements:)), named(compositeElements)
+)
+public macro Composite(name: String? = nil) =
+    #externalMacro(module: "QuireMacrosPlugin", type: "CompositeMacro")
 
 /// Makes a property of a class with `@Entity` a fetched property of its entity: what a request finds when it is read first.
 /// The objects stay the same until their owner is refreshed; see `ManagedObject.fetchedObjects(_:)`.

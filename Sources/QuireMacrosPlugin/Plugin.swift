@@ -6,6 +6,7 @@ final class EntityMacro: EntityExpansion {}
 final class AttributeMacro: AttributeExpansion {}
 final class RelationshipMacro: RelationshipExpansion {}
 final class FetchedPropertyMacro: FetchedPropertyExpansion {}
+final class CompositeMacro: CompositeExpansion {}
 
 #if TOOLCHAIN_SYNTAX
     @_spi(PluginMessage) internal import SwiftCompilerPluginMessageHandling
@@ -24,6 +25,7 @@ final class FetchedPropertyMacro: FetchedPropertyExpansion {}
             case "AttributeMacro": AttributeMacro.self
             case "RelationshipMacro": RelationshipMacro.self
             case "FetchedPropertyMacro": FetchedPropertyMacro.self
+            case "CompositeMacro": CompositeMacro.self
             default: throw NoMacro(name: typeName)
             }
         }
@@ -44,7 +46,7 @@ final class FetchedPropertyMacro: FetchedPropertyExpansion {}
     struct QuireMacrosPlugin: CompilerPlugin {
         let providingMacros: [any Macro.Type] = [
             EntityMacro.self, AttributeMacro.self, RelationshipMacro.self,
-            FetchedPropertyMacro.self,
+            FetchedPropertyMacro.self, CompositeMacro.self,
         ]
     }
 #endif

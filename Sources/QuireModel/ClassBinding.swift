@@ -5,8 +5,8 @@ internal import QuireSystem
 /// The table is made with the entity's layout; classes are checked once all layouts exist, and every mismatch is reported,
 /// not only the first.
 enum ClassBinding {
-    /// For each property of the class, by ordinal, the slot of an attribute or to-one relationship, or the position of a
-    /// to-many relationship; -1 if missing, which ``check(_:in:)`` reports.
+    /// For each property of the class, by ordinal, the slot of an attribute or to-one relationship, the slot of a composite
+    /// attribute's first element, or the position of a to-many relationship; -1 if missing, which ``check(_:in:)`` reports.
     static func table(
         of objectClass: (any EntityClass.Type)?, properties: [String: ResolvedEntity.Property],
         relationships: [ResolvedEntity.Relationship]
@@ -17,6 +17,7 @@ enum ClassBinding {
                 switch properties[property.key] {
                 case .attribute(let slot)?: slot
                 case .relationship(let index)?: relationships[index].slot ?? index
+                case .composite(let slots)? where !slots.isEmpty: slots.lowerBound
                 default: -1
                 }
             })
@@ -88,10 +89,54 @@ enum ClassBinding {
             return "there it is a relationship. Mark it @Relationship in the class."
         case (_, .attribute?):
             return "there it is an attribute. Mark it @Attribute in the class."
+        case (.attribute, .composite?):
+            guard let composite = property.composite else {
+                return
+                    "there it is composite. Make its type a structure marked @Composite in the class."
+            }
+            return misfit(of: composite, at: property.key, in: entity)
         case (_, .composite?):
-            return "there it is composite; read it by its key, and take it out of the class."
+            return "there it is a composite attribute. Mark it @Attribute in the class."
         case (_, .fetched?):
             return "there it is a fetched property. Mark it @FetchedProperty in the class."
+        }
+    }
+
+    /// The error message for elements of a composite that differ from the structure's, which could not be kept.
+    private static func misfit(
+        of composite: CompositeDeclaration, at path: String, in entity: ResolvedEntity
+    ) -> String? {
+        guard case .composite(let slots)? = entity.properties[path] else { return nil }
+        for element in composite.elements {
+            switch (entity.properties["\(path).\(element.key)"], element.composite) {
+            case (.composite?, let inner?):
+                if let misfit = misfit(of: inner, at: "\(path).\(element.key)", in: entity) {
+                    return misfit
+                }
+            case (.attribute(let slot)?, nil):
+                if case .attribute(let types) = element.form,
+                    let type = entity.slots[slot].attribute?.type, !types.contains(type)
+                {
+                    let fitting = types.map(\.title).joined(separator: " or ")
+                    return
+                        "there its element “\(element.key)” is of type \(type.title), but the structure \(composite.name) "
+                        + "takes \(fitting). Change the type in the structure."
+                }
+            case (.composite?, nil):
+                return
+                    "there its element “\(element.key)” is composite. Make its type a structure marked @Composite."
+            default:
+                return
+                    "there it has no element “\(element.key)” as the structure \(composite.name) has."
+            }
+        }
+        let names = Set(composite.elements.map(\.key))
+        let missing = slots.lazy.map {
+            String(
+                entity.slots[$0].name.dropFirst(path.count + 1).prefix { $0 != "." })
+        }.first { !names.contains($0) }
+        return missing.map {
+            "there it has an element “\($0)” that the structure \(composite.name) lacks. Add it to the structure."
         }
     }
 
@@ -145,6 +190,7 @@ extension ManagedObjectModel {
     public init(classes: [any EntityClass.Type]) throws {
         var assembly = ModelAssembly()
         self.init(entities: try assembly.entities(of: classes))
+        composites = assembly.composites
         try validate()
     }
 
@@ -214,6 +260,8 @@ private struct ModelAssembly {
         let objectClass: any EntityClass.Type
     }
 
+    /// The composites of the attributes, in the order in which they were found.
+    private(set) var composites: [CompositeDescription] = []
     private var members: [Member] = []
     private var positions: [String: Int] = [:]
     private var failures: [QuireError] = []
@@ -282,6 +330,15 @@ private struct ModelAssembly {
         entity.uniquenessConstraints =
             declaration.properties.filter(\.isUnique).map { [$0.key] }
             + declaration.uniquenessConstraints.map { keys($0, in: declaration) }
+        let uniqueKeys = Set(entity.uniquenessConstraints.joined())
+        for (index, property) in declaration.properties.enumerated() {
+            if case .attribute(var attribute) = entity.properties[index],
+                attribute.defaultValue.isNull, !uniqueKeys.contains(property.key)
+            {
+                attribute.defaultValue = property.defaultUnlessUnique
+                entity.properties[index] = .attribute(attribute)
+            }
+        }
         let indexes =
             declaration.properties.filter(\.isIndexed).map { [$0.key] }
             + declaration.indexes.map { keys($0, in: declaration) }
@@ -310,6 +367,7 @@ private struct ModelAssembly {
     private mutating func description(
         of property: EntityDeclaration.Property, in declaration: EntityDeclaration
     ) -> PropertyDescription {
+        for composite in property.composite?.descriptions ?? [] { add(composite, of: declaration) }
         guard let destination = property.destination else { return property.description }
         guard let target = destination.entityDeclaration else {
             fail(
@@ -329,6 +387,20 @@ private struct ModelAssembly {
         relationship.inverseName = inverse(of: property, in: declaration, target)?.key
         relationship.inverseEntityName = relationship.inverseName.map { _ in target.name }
         return .relationship(relationship)
+    }
+
+    private mutating func add(
+        _ composite: CompositeDescription, of declaration: EntityDeclaration
+    ) {
+        guard let found = composites.first(where: { $0.name == composite.name }) else {
+            composites.append(composite)
+            return
+        }
+        if found != composite {
+            fail(
+                "Two structures marked @Composite are called “\(composite.name)” and differ; give one of them another "
+                    + "name by “@Composite(name:)”.", entity: declaration.name)
+        }
     }
 
     private mutating func inverse(

@@ -80,11 +80,16 @@ extension EntityDeclaration {
         let inverse: String?
         let isUnique: Bool
         let isIndexed: Bool
+        /// The type of a composite attribute.
+        package let composite: CompositeDeclaration?
+        /// The default value of an attribute that is in no uniqueness constraint.
+        let defaultUnlessUnique: AttributeValue
 
         /// Declares an attribute.
         package init(
             _ name: String, types: [AttributeType], description: AttributeDescription,
-            isUnique: Bool, isIndexed: Bool
+            composite: CompositeDeclaration?, defaultUnlessUnique: AttributeValue, isUnique: Bool,
+            isIndexed: Bool
         ) {
             self.name = name
             key = description.name
@@ -93,6 +98,8 @@ extension EntityDeclaration {
             inverse = nil
             self.isUnique = isUnique
             self.isIndexed = isIndexed
+            self.composite = composite
+            self.defaultUnlessUnique = defaultUnlessUnique
         }
 
         /// Declares a relationship.
@@ -109,6 +116,8 @@ extension EntityDeclaration {
             self.inverse = inverse
             isUnique = false
             self.isIndexed = isIndexed
+            composite = nil
+            defaultUnlessUnique = .null
         }
 
         /// Declares a fetched property.
@@ -123,6 +132,8 @@ extension EntityDeclaration {
             inverse = nil
             isUnique = false
             isIndexed = false
+            composite = nil
+            defaultUnlessUnique = .null
         }
 
         /// The class of the objects of a relationship or a fetched property.
@@ -133,6 +144,35 @@ extension EntityDeclaration {
                 destination
             }
         }
+    }
+}
+
+/// A structure's declaration of a composite: the name, and the elements that composite attributes of typed classes have.
+public struct CompositeDeclaration: Sendable {
+    /// The composite's name.
+    public let name: String
+    /// The elements, in the order of the structure's source.
+    public let elements: [EntityDeclaration.Property]
+
+    /// Declares a composite. For the macro `@Composite`.
+    public init(_ name: String, elements: [EntityDeclaration.Property]) {
+        self.name = name
+        self.elements = elements
+    }
+
+    /// The descriptions of the composite and of those within it.
+    ///
+    /// Elements are optional and have no default values, because the whole of an optional attribute may be missing; the
+    /// structure's type sees to it that a value has all elements.
+    var descriptions: [CompositeDescription] {
+        let attributes = elements.compactMap { element -> AttributeDescription? in
+            guard case .attribute(var attribute) = element.description else { return nil }
+            attribute.isOptional = true
+            attribute.defaultValue = .null
+            return attribute
+        }
+        return [CompositeDescription(name: name, elements: attributes)]
+            + elements.flatMap { $0.composite?.descriptions ?? [] }
     }
 }
 
@@ -194,6 +234,8 @@ public struct AttributeOptions: OptionSet, Sendable {
     public static let allowsCloudEncryption = Self(rawValue: 16)
     /// Persistent history keeps the value when the object is deleted.
     public static let preservesValueInHistoryOnDeletion = Self(rawValue: 32)
+    /// A value is required when the object is saved, also if the property's type is optional.
+    public static let required = Self(rawValue: 64)
 }
 
 /// The flags of the macro `@Relationship`.

@@ -28,6 +28,20 @@ private enum Size: String { case small, large }
     @Relationship var shelf: Shelf? = nil
 }
 
+@Entity(unique: [["row", "column"]]) private final class Seat: ManagedObject {
+    @Attribute var width: Double
+    @Attribute var isTaken: Bool
+    @Attribute var price: Decimal
+    @Attribute(maximum: -1) var level: Int16
+    @Attribute(.required) var weight: Int32
+    @Attribute(.required) var owner: String?
+    @Attribute(.unique) var number: Int64
+    @Attribute var row: Int
+    @Attribute var column: Int
+    @Attribute var label: String
+    @Attribute var cents: Price
+}
+
 /// Default values as initial values, derived attributes and fetched properties of typed classes.
 @MainActor @Suite struct DefaultAndDerivedTests {
     private let stack: TestStack
@@ -48,6 +62,42 @@ private enum Size: String { case small, large }
             defaults == [.string("unnamed"), .string("small"), .double(-1.5), .integer(40), .null])
         let volume = try #require(model.entity(named: "Volume")?.attributesByName["pages"])
         #expect(volume.defaultValue == .integer(100) && volume.minimum == .integer(1))
+    }
+
+    @Test func numbersAndBooleansBeginWithZeroUnlessTheyAreUniqueOrRequired() throws {
+        let model = try ManagedObjectModel(classes: [Seat.self])
+        let seat = try #require(model.entity(named: "Seat")?.attributesByName)
+        #expect(seat["width"]?.defaultValue == .double(0))
+        #expect(seat["isTaken"]?.defaultValue == .boolean(false))
+        #expect(seat["price"]?.defaultValue == .decimal(0))
+        let required = ["level", "weight", "number", "row", "column", "owner", "label", "cents"]
+        for name in required { #expect(seat[name]?.defaultValue == .null, "\(name)") }
+        #expect(seat.values.allSatisfy { !$0.isOptional })
+
+        let stack = try TestStack(model)
+        let context = stack.mainContext()
+        let object = Seat(context: context)
+        #expect(object["width"] as? Double == 0 && object.owner == nil && object.weight == 0)
+        let error = #expect(throws: QuireError.self) { try context.save() }
+        #expect(Set((error?.failures ?? []).compactMap(\.subject.property)) == Set(required))
+        object.level = -1
+        object.weight = 70
+        (object.number, object.row, object.column) = (1, 0, 0)
+        (object.owner, object.label, object.cents) = ("Anne", "A1", Price(cents: 5))
+        try context.save()
+    }
+
+    @Test func defaultValuesAreNotPartOfTheVersionHash() throws {
+        let model = try ManagedObjectModel(classes: [Seat.self])
+        var other = model
+        for index in other.entities[0].properties.indices {
+            guard case .attribute(var attribute) = other.entities[0].properties[index] else {
+                continue
+            }
+            attribute.defaultValue = .null
+            other.entities[0].properties[index] = .attribute(attribute)
+        }
+        #expect(model.entityVersionHashes() == other.entityVersionHashes())
     }
 
     @Test func newObjectsHaveThem() throws {

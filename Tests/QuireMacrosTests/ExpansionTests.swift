@@ -81,6 +81,48 @@ import Testing
         }
     }
 
+    @Test func compositesAreReadAndWrittenByElement() {
+        let expanded = ExpandedSource(
+            """
+            @Composite(name: "Address2") public struct Address {
+                public var street: String
+                public var `case`: Int? = 3
+                var kind: Kind = .house
+                static let country = ""
+                var line: String { street }
+            }
+            """)
+        #expect(expanded.complaints.isEmpty)
+        let conformance = """
+            nonisolated extension Address: CompositeRepresentable {
+                public static var compositeDeclaration: CompositeDeclaration {
+                    CompositeDeclaration(
+                        "Address2",
+                        elements: [
+                            .attribute("street", String.self, isOptional: false),
+                            .attribute("case", Int.self, isOptional: true),
+                            .attribute("kind", Kind.self, isOptional: false),
+                        ])
+                }
+
+                public init(compositeElements elements: CompositeElements) {
+                    street = elements.value("street")
+                    `case` = elements.value("case")
+                    kind = elements.value("kind", default: .house)
+                }
+
+                public var compositeElements: CompositeElements {
+                    var elements = CompositeElements()
+                    elements.set(street, for: "street")
+                    elements.set(`case`, for: "case")
+                    elements.set(kind, for: "kind")
+                    return elements
+                }
+            }
+            """
+        #expect(expanded.text.contains(conformance), "\(expanded.text)")
+    }
+
     @Test func namesInBackticksStayLegal() {
         let text = ExpandedSource(
             "@Entity class A: ManagedObject { @Attribute var `default`: Swift.Optional<Int> }"

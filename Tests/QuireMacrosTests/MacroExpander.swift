@@ -18,7 +18,7 @@ struct ExpandedSource {
         let macros: [String: any Macro.Type] = [
             "Entity": EntityExpansion.self, "Attribute": AttributeExpansion.self,
             "Relationship": RelationshipExpansion.self,
-            "FetchedProperty": FetchedPropertyExpansion.self,
+            "FetchedProperty": FetchedPropertyExpansion.self, "Composite": CompositeExpansion.self,
         ]
         let file = Parser.parse(source: source)
         let context = BasicMacroExpansionContext(

@@ -272,7 +272,7 @@ extension ClassPlanner {
     private static func undeclared(_ attribute: AttributeDescription) -> String? {
         if attribute.derivationExpression != nil { return "macros know no derived attributes" }
         return switch attribute.type {
-        case .composite: "macros know no composite attributes"
+        case .composite: "generated code has no structures for composites"
         case .objectID: "macros know no attributes that hold identifiers"
         case .undefined: "macros know no attributes without a type"
         default: nil

@@ -211,6 +211,7 @@ enum MacroArguments {
     static func attribute(_ attribute: ClassPlan.Attribute) -> String {
         let description = attribute.description
         var arguments = options([
+            ("required", isRequiredNumber(description) && !attribute.isUnique),
             ("unique", attribute.isUnique), ("transient", description.isTransient),
             ("externalStorage", description.allowsExternalBinaryDataStorage),
             ("indexed", attribute.isIndexed),
@@ -270,6 +271,15 @@ enum MacroArguments {
     }
 
     // MARK: - Parts
+
+    /// Whether a number or Boolean needs a value: without the option it would have the default value 0 or false.
+    private static func isRequiredNumber(_ attribute: AttributeDescription) -> Bool {
+        guard !attribute.isOptional, attribute.defaultValue.isNull else { return false }
+        return switch attribute.type {
+        case .integer16, .integer32, .integer64, .decimal, .double, .float, .boolean: true
+        default: false
+        }
+    }
 
     private static func options(_ options: [(name: String, isSet: Bool)]) -> [String] {
         options.filter(\.isSet).map { "." + $0.name }

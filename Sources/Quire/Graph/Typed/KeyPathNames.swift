@@ -101,10 +101,12 @@ extension EntityDeclaration.Property {
         length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil,
         renamingIdentifier: String? = nil, options: AttributeOptions = []
     ) -> Self {
-        declare(
+        let composite = (Value.self as? any CompositeRepresentable.Type)?.compositeDeclaration
+        return declare(
             name, key: key, types: Value.attributeTypes, isOptional: isOptional,
-            defaultValue: defaultValue?.attributeValue, derived: derived, renamingIdentifier,
-            options
+            defaultValue: composite == nil ? defaultValue?.attributeValue : nil, derived: derived,
+            renamingIdentifier, options, composite: composite,
+            zero: Value.isNumberOrBoolean ? Value.missingValue.attributeValue : nil
         ) { attribute in
             attribute.minimum = minimum?.attributeValue ?? .null
             attribute.maximum = maximum?.attributeValue ?? .null
@@ -148,14 +150,17 @@ extension EntityDeclaration.Property {
     private static func declare(
         _ name: String, key: String?, types: [AttributeType], isOptional: Bool,
         defaultValue: AttributeValue?, derived: String?, _ renamingIdentifier: String?,
-        _ options: AttributeOptions,
+        _ options: AttributeOptions, composite: CompositeDeclaration? = nil,
+        zero: AttributeValue? = nil,
         _ adjust: (inout AttributeDescription) -> Void = { _ in }
     ) -> Self {
         var attribute = AttributeDescription(name: key ?? name, type: types.first ?? .undefined)
         // A derived value may be missing, and is then read as the type's missing value.
-        attribute.isOptional = isOptional || derived != nil
+        attribute.isOptional =
+            isOptional && !options.contains(.required) || derived != nil
         attribute.derivationExpression = derived
         attribute.defaultValue = defaultValue ?? .null
+        attribute.compositeName = composite?.name
         attribute.renamingIdentifier = renamingIdentifier
         attribute.isTransient = options.contains(.transient)
         attribute.allowsExternalBinaryDataStorage = options.contains(.externalStorage)
@@ -163,9 +168,40 @@ extension EntityDeclaration.Property {
         attribute.preservesValueInHistoryOnDeletion =
             options.contains(.preservesValueInHistoryOnDeletion)
         adjust(&attribute)
+        var defaultUnlessUnique = AttributeValue.null
+        if let zero, !attribute.isOptional,
+            !options.contains(.required), attribute.allows(zero)
+        {
+            defaultUnlessUnique = zero
+        }
         return Self(
-            name, types: types, description: attribute, isUnique: options.contains(.unique),
-            isIndexed: options.contains(.indexed))
+            name, types: types, description: attribute, composite: composite,
+            defaultUnlessUnique: defaultUnlessUnique,
+            isUnique: options.contains(.unique), isIndexed: options.contains(.indexed))
+    }
+}
+
+extension AttributeDescription {
+    /// Whether a value keeps the attribute's bounds.
+    fileprivate func allows(_ value: AttributeValue) -> Bool {
+        do {
+            try validate(coerce(value))
+            return true
+        } catch {
+            return false
+        }
+    }
+}
+
+extension AttributeRepresentable {
+    /// Whether the type is one of those whose attributes Xcode's model editor gives 0 or false as default value.
+    fileprivate static var isNumberOrBoolean: Bool {
+        switch self {
+        case is Int.Type, is Int16.Type, is Int32.Type, is Int64.Type, is Double.Type,
+            is Float.Type, is Decimal.Type, is Bool.Type:
+            true
+        default: false
+        }
     }
 }
 

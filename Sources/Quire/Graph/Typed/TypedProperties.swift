@@ -17,12 +17,16 @@ final class PropertyProbe: @unchecked Sendable {
         let key: String
         /// The returned object, if it was one and can be read further.
         let answer: ManagedObject?
+        /// The type of the returned value, if it is a composite.
+        var composite: (any CompositeRepresentable.Type)?
         /// Whether a value is the returned one.
         let isAnswer: (Any) -> Bool
     }
 
     @TaskLocal private static var current: PropertyProbe?
     private var steps: [Step] = []
+    /// The answer for a composite attribute, when its elements are probed.
+    private var composite: (any CompositeRepresentable)?
 
     // MARK: Key paths
 
@@ -30,13 +34,33 @@ final class PropertyProbe: @unchecked Sendable {
     static func names(of keyPath: AnyKeyPath) -> [String]? {
         let key = Key(keyPath: keyPath)
         if let known = cache.withLock({ $0[key] }) { return known }
-        guard let rootClass = type(of: keyPath).rootType as? ManagedObject.Type else { return nil }
-        let root = object(of: rootClass)
-        let probe = PropertyProbe()
-        let value = $current.withValue(probe) { root[keyPath: keyPath] }
-        guard let value, let names = probe.names(from: root, to: value) else { return nil }
+        guard let names = findNames(of: keyPath) else { return nil }
         cache.withLock { $0[key] = names }
         return names
+    }
+
+    private static func findNames(of keyPath: AnyKeyPath) -> [String]? {
+        let rootType = type(of: keyPath).rootType
+        if let composite = rootType as? any CompositeRepresentable.Type {
+            return composite.elementNames { $0[keyPath: keyPath] }
+        }
+        guard let rootClass = rootType as? ManagedObject.Type else { return nil }
+        let root = object(of: rootClass)
+        let probe = PropertyProbe()
+        guard let value = probe.value(of: root, at: keyPath) else { return nil }
+        if let names = probe.names(from: root, to: value) { return names }
+        guard let composite = probe.steps.last?.composite, let names = probe.names(from: root),
+            let elements = composite.elementNames({ composite in
+                let probe = PropertyProbe()
+                probe.composite = composite
+                return probe.value(of: root, at: keyPath)
+            })
+        else { return nil }
+        return names.keys + elements
+    }
+
+    private func value(of root: ManagedObject, at keyPath: AnyKeyPath) -> Any? {
+        Self.$current.withValue(self) { root[keyPath: keyPath] }
     }
 
     /// A key path as a key of the cache.
@@ -47,13 +71,20 @@ final class PropertyProbe: @unchecked Sendable {
 
     private static let cache = Lock<[Key: [String]]>([:])
 
-    private func names(from root: ManagedObject, to value: Any) -> [String]? {
+    /// The names of the properties that were read, each from the previous result, and the last result if it is an object.
+    private func names(
+        from root: ManagedObject
+    ) -> (keys: [String], object: ManagedObject?)? {
         var object: ManagedObject? = root
         for step in steps {
             guard let owner = object, step.object === owner else { return nil }
             object = step.answer
         }
-        let names = steps.map(\.key)
+        return (steps.map(\.key), object)
+    }
+
+    private func names(from root: ManagedObject, to value: Any) -> [String]? {
+        guard let (names, object) = names(from: root) else { return nil }
         // Every object has an identifier, and queries know it by this name.
         if let object, value as? ManagedObjectID == object.objectID { return names + ["objectID"] }
         return steps.last?.isAnswer(value) == true ? names : nil
@@ -89,9 +120,10 @@ final class PropertyProbe: @unchecked Sendable {
         _ ordinal: Int, of object: ManagedObject
     ) -> Value? {
         guard let probe = current, let property = property(ordinal, of: object) else { return nil }
-        let answer = Value.unlikelyValue
+        let answer = probe.composite as? Value ?? Value.unlikelyValue
+        let composite = Value.self as? any CompositeRepresentable.Type
         probe.steps.append(
-            Step(object: object, key: property.key, answer: nil) {
+            Step(object: object, key: property.key, answer: nil, composite: composite) {
                 ($0 as? Value)?.attributeValue == answer.attributeValue
             })
         return answer
@@ -210,7 +242,7 @@ extension ManagedObject {
     @available(
         *, unavailable,
         message:
-            "an attribute is an integer, Double, Float, Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, or a type that conforms to AttributeRepresentable"
+            "an attribute is an integer, Double, Float, Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, a structure marked @Composite, or a type that conforms to AttributeRepresentable"
     )
     @_disfavoredOverload
     public final func attribute<Value>(_ ordinal: Int, default value: Value? = nil) -> Value {
