@@ -170,6 +170,7 @@ extension EntitySyntax {
     /// properties.
     func checkMembers(in context: some MacroExpansionContext) {
         for member in members { check(member.decl, in: context) }
+        for property in properties { checkInverse(of: property, in: context) }
         // Those of superclasses are not known here.
         guard superclass.split(separator: ".").last == "ManagedObject" else { return }
         let known = Set(properties.map(\.plainName))
@@ -185,6 +186,34 @@ extension EntitySyntax {
                         label, "\(self.name) has no attribute or relationship “\(name)”"))
             }
         }
+    }
+
+    /// Complains about relationships of the class that name each other by key paths: the compiler needs the types of both to
+    /// expand either, and stops with “circular reference”. A relationship to another class cannot be checked here.
+    private func checkInverse(of property: PropertySyntax, in context: some MacroExpansionContext) {
+        guard let inverse = ownInverse(of: property),
+            let other = properties.first(where: { "\"\($0.plainName)\"" == inverse.name }),
+            ownInverse(of: other)?.name == "\"\(property.plainName)\""
+        else { return }
+        context.diagnose(
+            inverse.keyPath,
+            MacroDiagnostic(
+                "circularInverse",
+                "the compiler cannot resolve relationships that name each other by key paths; name the inverse of "
+                    + "“\(property.plainName)” by a text, or on one side only"),
+            fixIt: "Name it by a text",
+            [.replace(inverse.keyPath, by: ExprSyntax("\(raw: inverse.name)"))])
+    }
+
+    /// The inverse that a property names by a key path of the class itself.
+    private func ownInverse(
+        of property: PropertySyntax
+    ) -> (keyPath: ExprSyntax, name: String)? {
+        guard let argument = property.argumentInPlace("inverse"),
+            let keyPath = argument.as(KeyPathExprSyntax.self),
+            keyPath.root?.trimmedDescription == name, let name = property.inverse
+        else { return nil }
+        return (argument, name)
     }
 
     private func texts(in expression: ExprSyntax) -> [StringLiteralExprSyntax] {

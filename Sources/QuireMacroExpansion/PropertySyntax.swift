@@ -101,11 +101,14 @@ struct PropertySyntax {
     }
 
     /// The argument with a label; `nil` if there is none or it is `nil`.
-    func argument(_ label: String) -> ExprSyntax? {
+    func argument(_ label: String) -> ExprSyntax? { argumentInPlace(label)?.trimmed }
+
+    /// The argument with a label as a part of the source, where a diagnostic can point to.
+    func argumentInPlace(_ label: String) -> ExprSyntax? {
         arguments?.first {
             $0.label?.text == label && !$0.expression.is(NilLiteralExprSyntax.self)
         }?
-        .expression.trimmed
+        .expression
     }
 
     /// The options, as they are written.
@@ -187,7 +190,7 @@ extension PropertySyntax {
 
     /// Whether the initial value can be that of every new object.
     private func hasFittingDefault(_ context: (any MacroExpansionContext)?) -> Bool {
-        if let fault = argument("default"), argument("derived") != nil {
+        if let fault = argumentInPlace("default"), argument("derived") != nil {
             context?.diagnose(
                 fault,
                 MacroDiagnostic(
@@ -331,8 +334,8 @@ extension PropertySyntax {
             MacroDiagnostic(
                 "attributeType",
                 "“\(type.trimmedDescription)” is no type for an attribute: \(reason). Use an integer, Double, Float, "
-                    + "Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, or a type "
-                    + "that conforms to AttributeRepresentable"))
+                    + "Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, a structure marked "
+                    + "@Composite, or a type that conforms to AttributeRepresentable"))
         return false
     }
 
@@ -420,7 +423,7 @@ extension PropertySyntax {
     // MARK: The inverse
 
     private func hasFittingInverse(_ context: (any MacroExpansionContext)?) -> Bool {
-        guard let argument = argument("inverse"), inverse == nil else { return true }
+        guard let argument = argumentInPlace("inverse"), inverse == nil else { return true }
         context?.diagnose(
             argument,
             MacroDiagnostic(

@@ -135,6 +135,59 @@ import Testing
         #expect(expanded.complaints.first?.contains("cannot be generic") == true)
     }
 
+    @Test func relationshipsOfAClassDoNotNameEachOtherByKeyPaths() {
+        let expanded = ExpandedSource(
+            """
+            @Entity final class Person: ManagedObject {
+                @Relationship(inverse: \\Person.spouse) var spouse: Person?
+                @Relationship(inverse: \\Person.reports) var manager: Person?
+                @Relationship(inverse: "manager") var reports: Set<Person>
+                @Relationship(inverse: \\Book.author) var books: Set<Book>
+            }
+            """)
+        #expect(
+            expanded.complaints == [
+                "the compiler cannot resolve relationships that name each other by key paths; name the inverse "
+                    + "of “spouse” by a text, or on one side only"
+            ])
+        #expect(expanded.mended.contains(#"(inverse: "spouse") var spouse"#))
+        #expect(expanded.mended.contains(#"(inverse: \Person.reports) var manager"#))
+    }
+
+    @Test(arguments: [
+        Case(
+            member: "@Composite class Place { var x: Double }", complaint: "is for structures",
+            mended: "@Composite struct Place { var x: Double }"),
+        Case(
+            member: "@Composite enum Place { case here }", complaint: "is for structures",
+            mended: nil),
+        Case(
+            member: "@Composite struct Place<T> { var x: T }", complaint: "cannot be generic",
+            mended: nil),
+        Case(
+            member: "@Composite struct Place { static let x = 1 }", complaint: "needs an element",
+            mended: nil),
+        Case(
+            member: "@Composite struct Place { let x: Int = 1 }",
+            complaint: "is the same in all values",
+            mended: "@Composite struct Place { var x: Int = 1 }"),
+        Case(
+            member: "@Composite struct Place { var x = 1.5 }", complaint: "needs a type",
+            mended: "@Composite struct Place { var x: <#type#> = 1.5 }"),
+        Case(
+            member: "@Composite struct Place { var x: [Double] }", complaint: "has one value",
+            mended: nil),
+        Case(
+            member: "@Composite struct Place { var x: Double, y: Double }",
+            complaint: "of its own", mended: nil),
+    ])
+    func compositesAreStructuresOfValues(_ one: Case) {
+        let expanded = ExpandedSource(one.member)
+        #expect(expanded.complaints.count == 1)
+        #expect(expanded.complaints.first?.contains(one.complaint) == true)
+        #expect(expanded.mended == one.mended ?? one.member)
+    }
+
     @Test func propertiesBelongInEntities() {
         let expanded = ExpandedSource("class Book: ManagedObject { @Attribute var title: String }")
         #expect(
