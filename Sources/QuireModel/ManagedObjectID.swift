@@ -4,7 +4,7 @@ internal import QuireSystem
 /// Identifies an object of a store, or an unsaved one.
 ///
 /// Identifiers are values, valid in all contexts: pass one to another context to get its object. The identifier of a new
-/// object ``isTemporary``; saving replaces it by a permanent one, which never changes and is never reused in the store.
+/// object ``isTemporaryID``; saving replaces it by a permanent one, which never changes and is never reused in the store.
 /// ``uriRepresentation`` has Core Data's form, `x-coredata://STORE-UUID/Entity/p12`.
 public struct ManagedObjectID: Sendable {
     /// Bit 63: temporary. Bits 48–62: entity number. Bits 40–47: store number within the coordinator. Bits 0–39: primary
@@ -48,7 +48,7 @@ public struct ManagedObjectID: Sendable {
     }
 
     /// Whether the object is unsaved.
-    @inlinable public var isTemporary: Bool { bits >> 63 == 1 }
+    @inlinable public var isTemporaryID: Bool { bits >> 63 == 1 }
 
     /// The number of the object's entity in the model, from 1.
     @inlinable package var entityNumber: Int { Int(bits >> 48 & 0x7FFF) }
@@ -66,10 +66,12 @@ public struct ManagedObjectID: Sendable {
     public var entityName: String { store.entityName(of: entityNumber) }
 
     /// The UUID of the store that holds the object; `nil` for a temporary identifier.
-    public var storeUUID: String? { isTemporary ? nil : store.uuid(of: bits) }
+    public var storeUUID: String? { isTemporaryID ? nil : store.uuid(of: bits) }
 
     /// `Entity/p12`, which names the object within its store, or `Entity/t12` for a temporary identifier.
-    public var shortDescription: String { "\(entityName)/\(isTemporary ? "t" : "p")\(primaryKey)" }
+    public var shortDescription: String {
+        "\(entityName)/\(isTemporaryID ? "t" : "p")\(primaryKey)"
+    }
 
     /// Core Data's form: `x-coredata://STORE-UUID/Entity/p12`, or `x-coredata:///Entity/t12` for a temporary
     /// identifier.
@@ -82,7 +84,7 @@ extension ManagedObjectID: Hashable, CustomStringConvertible {
     /// Whether both identify the same object. Identifiers read from the same store opened twice are equal. Temporary ones
     /// are unique in the process.
     @inlinable public static func == (left: ManagedObjectID, right: ManagedObjectID) -> Bool {
-        if left.store === right.store || left.isTemporary { return left.bits == right.bits }
+        if left.store === right.store || left.isTemporaryID { return left.bits == right.bits }
         return left.isSameElsewhere(right)
     }
 
@@ -174,7 +176,7 @@ extension ManagedObjectID: Codable {
     /// - Throws: ``QuireError`` with code `invalidState` if the identifier is temporary, because it is meaningless
     ///   elsewhere.
     public func encode(to encoder: any Encoder) throws {
-        guard !isTemporary else {
+        guard !isTemporaryID else {
             throw QuireError(
                 .invalidState,
                 "\(shortDescription) is a temporary identifier; save the object before it is encoded.",

@@ -35,7 +35,7 @@ public final class StoreIdentity: Sendable {
 
     /// Whether an identifier belongs to an object of this store.
     package func owns(_ id: ManagedObjectID) -> Bool {
-        if id.isTemporary { return false }
+        if id.isTemporaryID { return false }
         if id.store === self, id.bits & ManagedObjectID.storeNumberMask == numberBits {
             return true
         }
@@ -60,7 +60,7 @@ public final class StoreIdentity: Sendable {
 
     /// An identifier with this coordinator's store number; `nil` if it belongs to none of its stores.
     package func adopting(_ id: ManagedObjectID) -> ManagedObjectID? {
-        if id.store === self || id.isTemporary { return id }
+        if id.store === self || id.isTemporaryID { return id }
         guard let place = stores.number(of: id.store.uuid(of: id.bits)) else { return nil }
         return ManagedObjectID(
             bits: id.bits & ~ManagedObjectID.storeNumberMask

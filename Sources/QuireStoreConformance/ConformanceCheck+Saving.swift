@@ -33,7 +33,7 @@ extension ConformanceCheck {
                         for: scene.entity(name), count: 5, durably: false)
                     {
                         scene.expect(seen.insert(id).inserted, "\(id) has been given out twice.")
-                        scene.expect(!id.isTemporary, "\(id) is temporary.")
+                        scene.expect(!id.isTemporaryID, "\(id) is temporary.")
                         scene.expect(id.entityName, is: name, "The entity of \(id)")
                     }
                 }

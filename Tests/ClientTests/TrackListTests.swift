@@ -120,7 +120,7 @@ import Testing
         #expect(list.takeEvents() == ["begin", "section 2 Hejira deleted", "delete 2.0 -", "end"])
         #expect(list.snapshot?.sectionIdentifiers == ["Blue", "Clouds"])
         try context.save()
-        #expect(list.snapshot?.itemIdentifiers.contains { $0.isTemporary } == false)
+        #expect(list.snapshot?.itemIdentifiers.contains { $0.isTemporaryID } == false)
         #expect(controller.indexPath(for: track.objectID) == IndexPath(row: 0, section: 1))
     }
 

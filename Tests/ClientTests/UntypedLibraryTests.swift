@@ -52,7 +52,7 @@ import Testing
             #expect(context.hasChanges)
             try context.save()
             #expect(!context.hasChanges)
-            #expect(!austen.objectID.isTemporary)
+            #expect(!austen.objectID.isTemporaryID)
 
             var request = FetchRequest<ManagedObject>(entityName: "Book")
             request.predicate = try QueryPredicate(

@@ -87,7 +87,7 @@ import Testing
         let saved = try #require(await iterator.next())
         try await writer.value
         #expect(saved.inserted.count == 3)
-        #expect(saved.inserted.allSatisfy { !$0.isTemporary })
+        #expect(saved.inserted.allSatisfy { !$0.isTemporaryID })
     }
 
     @Test func aMergeIsAChangeOfTheContextThatMerges() async throws {

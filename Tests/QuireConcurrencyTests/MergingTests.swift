@@ -5,6 +5,9 @@ import Testing
 
 @testable import Quire
 
+/// A notification that stays on its queue.
+private struct Received: @unchecked Sendable { let notification: Notification }
+
 /// Bringing contexts up to date with what others save, and refreshing objects.
 @MainActor @Suite struct MergingTests {
     let stack: TestStack
@@ -54,6 +57,51 @@ import Testing
     }
 
     // MARK: Merging
+
+    @Test(arguments: [
+        ManagedObjectContext.didSaveObjectsNotification,
+        ManagedObjectContext.didSaveObjectIDsNotification,
+    ])
+    func aSavesNotificationCanBeMerged(_ name: Notification.Name) throws {
+        let emma = try book("Emma", context)
+        let austen = try author("Austen")
+        try context.save()
+        #expect(austen.objects("books").isEmpty)
+        let token = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) {
+            let received = Received(notification: $0)
+            MainActor.assumeIsolated {
+                self.context.mergeChanges(fromContextDidSave: received.notification)
+            }
+        }
+        defer { NotificationCenter.default.removeObserver(token) }
+        theirs(emma)["title"] = "Emma, a novel"
+        theirs(emma)["author"] = theirs(austen)
+        try other.save()
+        #expect(emma["title"] as? String == "Emma, a novel")
+        #expect(austen.objects("books") == [emma])
+    }
+
+    @Test func otherNotificationsAreNotMerged() throws {
+        let emma = try book("Emma", context)
+        try context.save()
+        theirs(emma)["title"] = "Persuasion"
+        try other.save()
+        let changes = ObjectIDChanges(updated: [emma.objectID])
+        let key = ManagedObjectContext.NotificationKey.objectIDs.rawValue
+        func merge(_ name: Notification.Name, _ object: Any?) {
+            context.mergeChanges(
+                fromContextDidSave: Notification(
+                    name: name, object: object, userInfo: [key: changes]))
+        }
+        merge(ManagedObjectContext.didSaveObjectIDsNotification, context)
+        merge(ManagedObjectContext.didMergeChangesObjectIDsNotification, other)
+        context.mergeChanges(
+            fromContextDidSave: Notification(
+                name: ManagedObjectContext.didSaveObjectsNotification, object: other))
+        #expect(emma["title"] as? String == "Emma")
+        merge(ManagedObjectContext.didSaveObjectIDsNotification, other)
+        #expect(emma["title"] as? String == "Persuasion")
+    }
 
     @Test func updatedObjectsTakeOverWhatWasSaved() throws {
         let emma = try book("Emma", context)

@@ -47,7 +47,7 @@ import Testing
         emma["author"] = author
         try context.save()
         let id = emma.objectID
-        #expect(!id.isTemporary)
+        #expect(!id.isTemporaryID)
         func seen(_ context: ManagedObjectContext) throws -> [String] {
             try context.fetch(FetchRequest("Book")).map {
                 "\($0.objectID == id) \($0["title", as: String.self] ?? "") "
@@ -125,7 +125,7 @@ import Testing
         let found = context.object(with: temporary)
         #expect(found["title", as: String.self] == "Emma")
         #expect(found.objectID == emma.objectID)
-        #expect(!found.objectID.isTemporary)
+        #expect(!found.objectID.isTemporaryID)
         #expect(!found.isInserted)
         #expect(try context.existingObject(with: temporary) === found)
         #expect(try context.existingObject(with: emma.objectID) === found)

@@ -31,6 +31,16 @@ import Testing
         #expect(try context.fetch(Author.self).isEmpty)
     }
 
+    @Test func aFetchIsAnArrayWhereOneIsAskedFor() throws {
+        let request = Book.fetchRequest()
+        let books: [Book] = try context.fetch(request)
+        #expect(Set(books.map(\.title)) == ["Emma", "Candide", "Persuasion", "Zadig"])
+        let sorted: [Book] = try context.fetch(Book.self, sortBy: [SortDescriptor(\.title)])
+        #expect(sorted.map(\.title) == ["Candide", "Emma", "Persuasion", "Zadig"])
+        let fetched = try context.fetch(request)
+        #expect(type(of: fetched) == FetchedObjects<Book>.self)
+    }
+
     @Test func aFetchTakesAPredicateAndSortDescriptors() throws {
         let early = try context.fetch(
             Book.self, where: #Predicate { $0.year < 1800 }, sortBy: [SortDescriptor(\.year)])

@@ -146,7 +146,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     // MARK: Rows of faults
 
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
-        if objectID.isTemporary { return nil }
+        if objectID.isTemporaryID { return nil }
         if let row = rowCache.row(objectID.bits, maximumAge: maximumAge),
             store.isDataAvailable
         {
@@ -166,7 +166,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         if !store.isDataAvailable { (found, missing) = ([], objectIDs) }
         if missing.isEmpty { return RowSet(found, layout: layout, store: storeIdentity) }
         let ticket = rowCache.ticket()
-        let rows = try store.rows(for: missing.filter { !$0.isTemporary })
+        let rows = try store.rows(for: missing.filter { !$0.isTemporaryID })
         rowCache.insert(rows, ticket)
         return found.isEmpty
             ? rows : rows.appending(RowSet(found, layout: layout, store: storeIdentity))

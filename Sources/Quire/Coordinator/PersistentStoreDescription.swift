@@ -57,6 +57,32 @@ public struct PersistentStoreDescription: Sendable {
         self.url = url
     }
 
+    /// Whether a store file made with another model is migrated: ``StoreMigrationOptions/migratesAutomatically`` of the
+    /// ``migration``. False if there is none; setting it to true makes one.
+    public var shouldMigrateStoreAutomatically: Bool {
+        get { migration?.migratesAutomatically ?? false }
+        set {
+            if migration != nil || newValue {
+                migration = migration ?? StoreMigrationOptions()
+                migration?.migratesAutomatically = newValue
+            }
+        }
+    }
+
+    /// Whether a migration may infer its mapping: ``StoreMigrationOptions/infersMappingModel`` of the ``migration``. True if
+    /// there is none; setting it does not by itself make a store migrate.
+    public var shouldInferMappingModelAutomatically: Bool {
+        get { migration?.infersMappingModel ?? true }
+        set {
+            if migration == nil {
+                if newValue { return }
+                migration = StoreMigrationOptions()
+                migration?.migratesAutomatically = false
+            }
+            migration?.infersMappingModel = newValue
+        }
+    }
+
     /// The options of a SQLite store, including those set here.
     var effectiveSQLiteOptions: SQLiteStoreOptions {
         var options = sqliteOptions

@@ -12,7 +12,7 @@ extension DocumentSession {
         let key = text[(text.lastIndex(of: "/") ?? text.startIndex)...]
         if key.hasPrefix("/t"),
             let new = context.insertedObjects.first(where: {
-                $0.objectID.isTemporary
+                $0.objectID.isTemporaryID
                     && ($0.objectID.shortDescription == text
                         || $0.objectID.uriRepresentation == text)
             })

@@ -229,7 +229,7 @@ extension QueryExpression {
 
 extension QuerySubject {
     /// The store of the object's identifier, if it is permanent.
-    fileprivate var ownIdentity: StoreIdentity? { objectID.isTemporary ? nil : objectID.store }
+    fileprivate var ownIdentity: StoreIdentity? { objectID.isTemporaryID ? nil : objectID.store }
 }
 
 // MARK: - Conditions on one slot

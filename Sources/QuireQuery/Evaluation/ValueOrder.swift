@@ -96,7 +96,7 @@ package enum ValueOrder {
     /// Compares objects by primary key, new ones last.
     package static func compareObjects(_ left: ManagedObjectID, _ right: ManagedObjectID) -> Int {
         if left == right { return 0 }
-        if left.isTemporary != right.isTemporary { return left.isTemporary ? 1 : -1 }
+        if left.isTemporaryID != right.isTemporaryID { return left.isTemporaryID ? 1 : -1 }
         if left.primaryKey != right.primaryKey { return compare(left.primaryKey, right.primaryKey) }
         let order = compare(left.entityNumber, right.entityNumber)
         return order != 0 ? order : compareBytes(left.storeUUID ?? "", right.storeUUID ?? "")

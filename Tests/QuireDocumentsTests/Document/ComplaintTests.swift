@@ -207,7 +207,7 @@ import Testing
         let before = try times()
         let note = try document.addNote("new")
         try document.managedObjectContext.obtainPermanentIDs(for: [note])
-        #expect(!note.objectID.isTemporary)
+        #expect(!note.objectID.isTemporaryID)
         #expect(try times() == before)
         try await document.close()
     }

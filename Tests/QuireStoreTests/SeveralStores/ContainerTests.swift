@@ -102,6 +102,47 @@ import Testing
         try open().close()
     }
 
+    @Test func aDescriptionsSwitchesAreThoseOfItsMigration() throws {
+        var description = PersistentStoreDescription(path: folder.path("a.sqlite"))
+        #expect(!description.shouldMigrateStoreAutomatically)
+        #expect(description.shouldInferMappingModelAutomatically)
+        description.shouldMigrateStoreAutomatically = false
+        description.shouldInferMappingModelAutomatically = true
+        #expect(description.migration == nil)
+        description.shouldInferMappingModelAutomatically = false
+        #expect(!description.shouldMigrateStoreAutomatically)
+        description.shouldMigrateStoreAutomatically = true
+        #expect(description.migration?.migratesAutomatically == true)
+        #expect(description.migration?.infersMappingModel == false)
+        description.migration?.allowsRemoval = true
+        description.shouldMigrateStoreAutomatically = false
+        #expect(description.migration?.allowsRemoval == true)
+    }
+
+    @Test func aDescriptionThatIsNotToMigrateFailsAsOneWithoutMigration() throws {
+        let path = folder.path("old.sqlite")
+        var older = FixtureModels.library
+        older.entities.removeAll { $0.name == "Song" || $0.name == "Playlist" }
+        try PersistentContainer(
+            managedObjectModel: older,
+            persistentStoreDescriptions: [PersistentStoreDescription(path: path)]
+        ).close()
+        var description = PersistentStoreDescription(path: path)
+        func open() throws {
+            try PersistentContainer(
+                managedObjectModel: FixtureModels.library,
+                persistentStoreDescriptions: [description]
+            ).close()
+        }
+        description.migration = StoreMigrationOptions()
+        description.shouldMigrateStoreAutomatically = false
+        let error = #expect(throws: QuireError.self) { try open() }
+        #expect(error?.code == .incompatibleModel)
+        #expect(error?.message.contains("shouldMigrateStoreAutomatically") == true)
+        description.shouldMigrateStoreAutomatically = true
+        try open()
+    }
+
     @Test func storesOfTheLibrarysPageAreThere() throws {
         let model = FixtureModels.library
         let (books, file) = (folder.path("books.sqlite"), folder.path("archive.xml"))

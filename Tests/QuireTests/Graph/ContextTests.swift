@@ -18,10 +18,10 @@ import Testing
     func savingMakesIdentifiersPermanent(arrangement: ContextArrangement) throws {
         let context = stack.context(arrangement)
         let emma = try book("Emma", context)
-        #expect(emma.objectID.isTemporary)
+        #expect(emma.objectID.isTemporaryID)
         #expect(emma.isInserted)
         try stack.save(context)
-        #expect(!emma.objectID.isTemporary)
+        #expect(!emma.objectID.isTemporaryID)
         #expect(!emma.hasChanges)
         #expect(context.object(with: emma.objectID) === emma)
         let uuid = stack.coordinator.store.identity.uuid
@@ -190,6 +190,11 @@ import Testing
             try emma.setAttributeValue(.integer(70_000), forKey: "year")
         }
         #expect(throws: QuireError.self) { try context.insertObject(entityName: "Nonsense") }
+        #expect(throws: QuireError.self) {
+            try EntityDescription.insertNewObject(forEntityName: "Nonsense", into: context)
+        }
+        let tag = try EntityDescription.insertNewObject(forEntityName: "Tag", into: context)
+        #expect(tag.managedObjectContext === context && tag.entity.name == "Tag")
         #expect(throws: QuireError.self) { try stack.coordinator.objectID(for: "Book") }
         #expect(throws: QuireError.self) { try stack.coordinator.objectID(for: "Book/p-1") }
     }

@@ -236,7 +236,7 @@ import Testing
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let emma = try new("Book", "title", "Emma", in: child)
         let temporary = emma.objectID
-        #expect(temporary.isTemporary)
+        #expect(temporary.isTemporaryID)
         func check() throws {
             #expect(child.object(with: temporary) === emma)
             #expect(try child.existingObject(with: temporary) === emma)

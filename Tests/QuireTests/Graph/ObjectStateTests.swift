@@ -23,13 +23,13 @@ import Testing
         context.undoManager = UndoManager()
         let book = try context.insertObject(entityName: "Book")
         #expect(flags(book) == ["inserted", "changes"])
-        #expect(book.objectID.isTemporary)
+        #expect(book.objectID.isTemporaryID)
         #expect(context.insertedObjects == [book] && context.updatedObjects.isEmpty)
         book["title"] = "one"
         #expect(flags(book) == ["inserted", "changes", "values"])
         try stack.save(context)
         #expect(flags(book).isEmpty)
-        #expect(!book.objectID.isTemporary && !context.hasChanges)
+        #expect(!book.objectID.isTemporaryID && !context.hasChanges)
 
         book["title"] = "two"
         #expect(flags(book) == ["updated", "changes", "values"])

@@ -38,7 +38,7 @@ import Testing
         #expect(try child.fetch(FetchRequest("Book")).isEmpty)
         context.redo()
         let seen = try #require(try child.fetch(FetchRequest("Book")).first)
-        #expect(!seen.objectID.isTemporary)
+        #expect(!seen.objectID.isTemporaryID)
         try context.save()
         #expect(seen.objectID == book.objectID)
         #expect(child.object(with: book.objectID) === seen)

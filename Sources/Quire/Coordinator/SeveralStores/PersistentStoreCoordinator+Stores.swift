@@ -209,7 +209,7 @@ enum StoreTypes {
             let path = try description.requirePath()
             let options = description.effectiveSQLiteOptions
             if SQLiteStore.exists(at: path) || options.isReadOnly {
-                if let migration = description.migration {
+                if let migration = description.migration, migration.migratesAutomatically {
                     try SQLiteStore.migrate(at: path, to: layout.model, migration, options)
                 }
                 return try suggestingMigration(description) {
@@ -239,7 +239,7 @@ extension StoreTypes {
         let path = try description.requirePath()
         let options = description.effectiveAtomicOptions
         if FileSystem.exists(path) || options.isReadOnly {
-            if let migration = description.migration {
+            if let migration = description.migration, migration.migratesAutomatically {
                 try type.migrate(at: path, to: layout.model, migration, options)
             }
             return try suggestingMigration(description) {
@@ -256,13 +256,13 @@ extension StoreTypes {
         do {
             return try open()
         } catch let error as QuireError
-            where error.code == .incompatibleModel && description.migration == nil
+            where error.code == .incompatibleModel && !description.shouldMigrateStoreAutomatically
             && !description.isReadOnly
         {
             var error = error
             error.message +=
                 " If the store was made with an earlier version of the model, set the description's "
-                + "migration to StoreMigrationOptions()."
+                + "migration to StoreMigrationOptions(), or shouldMigrateStoreAutomatically to true."
             throw error
         }
     }

@@ -181,7 +181,7 @@ extension ManagedObjectContext {
         let isDurable = parent != nil || isParent
         let known = given.objects.count
         if !isDurable {
-            for object in inserted where object.objectID.isTemporary {
+            for object in inserted where object.objectID.isTemporaryID {
                 given.objects.append((object, object.objectID))
             }
         }

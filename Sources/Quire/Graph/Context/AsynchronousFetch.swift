@@ -111,7 +111,7 @@ extension ManagedObjectContext {
     ///
     /// Call it on the main actor, of a main-queue context.
     ///
-    /// - Throws: As ``fetch(_:)``, and with code `cancelled`.
+    /// - Throws: As ``fetch(_:)->FetchedObjects<Object>``, and with code `cancelled`.
     @MainActor
     public func fetchAsynchronously<Object>(
         _ request: FetchRequest<Object>, progress: Progress? = nil
@@ -197,7 +197,7 @@ final class BackgroundFetch<Object: ManagedObject>: RowHolder {
 
     /// Checks a request.
     ///
-    /// - Throws: As ``ManagedObjectContext/fetch(_:)``.
+    /// - Throws: As ``ManagedObjectContext/fetch(_:)->FetchedObjects<Object>``.
     init(
         _ request: FetchRequest<Object>, context: ManagedObjectContext,
         report: @escaping @Sendable (_ rows: Int) -> Void

@@ -19,7 +19,7 @@ extension ManagedObjectContext {
     /// The permanent identifier that replaced a temporary one, here or in another context of the coordinator.
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
         if let object = identityMap.find(temporary.bits) {
-            return object.objectID.isTemporary ? nil : object.objectID
+            return object.objectID.isTemporaryID ? nil : object.objectID
         }
         return undoIdentifiers[temporary.bits].map(objectID)
             ?? source.permanentID(for: temporary)

@@ -23,6 +23,18 @@ extension ManagedObjectContext {
         return try fetched(rows, request, keyPaths)
     }
 
+    /// Fetches objects as an array, where the context of the call asks for one: `let books: [Book] = try context.fetch(request)`.
+    ///
+    /// An array has all objects at once; ``FetchedObjects`` makes each when it is touched.
+    ///
+    /// - Complexity: As a fetch of ``FetchedObjects``, and O(*n*) in the objects found.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `storeUnavailable`.
+    @_disfavoredOverload
+    public func fetch<Object>(_ request: FetchRequest<Object>) throws -> [Object] {
+        let objects: FetchedObjects<Object> = try fetch(request)
+        return Array(objects)
+    }
+
     /// Fetches the objects of a class, including unsaved changes of this context and its parents.
     ///
     /// ```swift
@@ -32,7 +44,7 @@ extension ManagedObjectContext {
     ///
     /// A ``FetchRequest`` has all else that a fetch may be: limits, batches, prefetching.
     ///
-    /// - Throws: As ``fetch(_:)``, and ``QuireError`` with code `unsupported` for what a query cannot express; see
+    /// - Throws: As ``fetch(_:)->FetchedObjects<Object>``, and ``QuireError`` with code `unsupported` for what a query cannot express; see
     ///   ``QueryPredicate/init(_:)`` and ``SortOrdering/init(_:)``.
     public func fetch<Object: ManagedObject>(
         _ objectClass: Object.Type, where predicate: Predicate<Object>? = nil,
@@ -41,6 +53,20 @@ extension ManagedObjectContext {
         try fetch(
             FetchRequest(
                 predicate: try predicate.map { try QueryPredicate($0) }, sortBy: descriptors))
+    }
+
+    /// Fetches the objects of a class as an array, where the context of the call asks for one.
+    ///
+    /// - Complexity: As a fetch of ``FetchedObjects``, and O(*n*) in the objects found.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery`, `storeUnavailable` or `unsupported`.
+    @_disfavoredOverload
+    public func fetch<Object: ManagedObject>(
+        _ objectClass: Object.Type, where predicate: Predicate<Object>? = nil,
+        sortBy descriptors: [SortDescriptor<Object>] = []
+    ) throws -> [Object] {
+        let objects: FetchedObjects<Object> = try fetch(
+            objectClass, where: predicate, sortBy: descriptors)
+        return Array(objects)
     }
 
     /// Whether a fetch reads only identifiers at first.
@@ -105,7 +131,7 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: The source counts. If the context has changes that can matter to the request, O(*n*) in these too;
     ///   if its condition looks at other objects that have changed, every object of the entity is tested.
-    /// - Throws: As ``fetch(_:)``.
+    /// - Throws: As ``fetch(_:)->FetchedObjects<Object>``.
     public func count<Object>(for request: FetchRequest<Object>) throws -> Int {
         checkQueue()
         return try overlaidCount(matching: request.specification(in: layout))
@@ -113,7 +139,7 @@ extension ManagedObjectContext {
 
     /// The number of objects of a class that satisfy one of Foundation's predicates, including unsaved changes.
     ///
-    /// - Throws: As ``fetch(_:where:sortBy:)``.
+    /// - Throws: As ``fetch(_:where:sortBy:)->FetchedObjects<Object>``.
     public func count<Object: ManagedObject>(
         for objectClass: Object.Type, where predicate: Predicate<Object>? = nil
     ) throws -> Int {
@@ -131,12 +157,12 @@ extension ManagedObjectContext {
         if let object = identityMap.find(objectID.bits) {
             return object.state.contains(.discarded) ? replaceDiscarded(object) : object
         }
-        if objectID.isTemporary, let permanent = permanentID(for: objectID) {
+        if objectID.isTemporaryID, let permanent = permanentID(for: objectID) {
             return object(with: permanent)
         }
         precondition(
             objectID.entityNumber >= 1 && objectID.entityNumber <= layout.entities.count
-                && (objectID.isTemporary || objectID.store === storeIdentity),
+                && (objectID.isTemporaryID || objectID.store === storeIdentity),
             "\(objectID) is not an object of this context's stores.")
         let object = makeObject(objectID, layout.entity(number: objectID.entityNumber))
         if !prefetches.isEmpty, let row = prefetchedRow(objectID.bits) { object.adopt(row) }
@@ -152,7 +178,7 @@ extension ManagedObjectContext {
     public func existingObject(with objectID: ManagedObjectID) throws -> ManagedObject {
         checkQueue()
         let objectID = storeIdentity.adopting(objectID) ?? objectID
-        if objectID.isTemporary, let permanent = permanentID(for: objectID) {
+        if objectID.isTemporaryID, let permanent = permanentID(for: objectID) {
             return try existingObject(with: permanent)
         }
         if let object = identityMap.find(objectID.bits) {
@@ -162,7 +188,7 @@ extension ManagedObjectContext {
                 return object
             }
         }
-        guard objectID.isTemporary || objectID.store === storeIdentity,
+        guard objectID.isTemporaryID || objectID.store === storeIdentity,
             let snapshot = try source.row(for: objectID)
         else { throw notFound(objectID) }
         let object = object(for: snapshot)
@@ -175,7 +201,7 @@ extension ManagedObjectContext {
         checkQueue()
         let objectID = storeIdentity.adopting(objectID) ?? objectID
         guard let object = identityMap.find(objectID.bits) else {
-            guard objectID.isTemporary, let permanent = permanentID(for: objectID) else {
+            guard objectID.isTemporaryID, let permanent = permanentID(for: objectID) else {
                 return nil
             }
             return registeredObject(for: permanent)
@@ -303,7 +329,7 @@ extension ManagedObjectContext {
 extension ManagedObjectContext {
     /// Fetches identifiers, including unsaved changes of this context and its parents.
     ///
-    /// - Throws: As ``fetch(_:)``.
+    /// - Throws: As ``fetch(_:)->FetchedObjects<Object>``.
     public func fetchObjectIDs<Object>(
         _ request: FetchRequest<Object>
     ) throws -> [ManagedObjectID] {
@@ -355,7 +381,7 @@ extension ManagedObjectContext {
     /// The store's execution plan for a request: the statement, its bound values and SQLite's query plan. Unsaved changes,
     /// which contexts overlay on the results, are not part of it.
     ///
-    /// - Throws: As ``fetch(_:)``, and with code `unsupported` if the store has no plans.
+    /// - Throws: As ``fetch(_:)->FetchedObjects<Object>``, and with code `unsupported` if the store has no plans.
     public func explain<Object>(_ request: FetchRequest<Object>) throws -> FetchExplanation {
         checkQueue()
         return try persistentStoreCoordinator.store.explain(request.specification(in: layout))

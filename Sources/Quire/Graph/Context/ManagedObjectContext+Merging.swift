@@ -1,3 +1,5 @@
+public import Foundation
+
 extension ManagedObjectContext {
     /// Merges another context's save into this context.
     ///
@@ -19,6 +21,23 @@ extension ManagedObjectContext {
     /// - Complexity: O(*n*) in the identifiers and in the registered objects, and one query for the objects that have unsaved
     ///   changes here.
     public func mergeChanges(from changes: ObjectIDChanges) { merge(changes, isByRows: true) }
+
+    /// Merges another context's save, of which a notification tells: ``didSaveObjectsNotification`` or
+    /// ``didSaveObjectIDsNotification``.
+    ///
+    /// Merges as ``mergeChanges(from:)``. Other notifications, and those of the context itself, are ignored. A notification is
+    /// posted on the queue of the context that has saved, and does not leave it; to a context of another queue, send its
+    /// ``Foundation/Notification/objectIDChanges``, or let it merge by ``automaticallyMergesChangesFromParent``.
+    ///
+    /// Call it on the context's queue.
+    public func mergeChanges(fromContextDidSave notification: Notification) {
+        let names = [Self.didSaveObjectsNotification, Self.didSaveObjectIDsNotification]
+        guard names.contains(notification.name),
+            notification.object as? ManagedObjectContext !== self,
+            let changes = notification.objectIDChanges
+        else { return }
+        merge(changes, isByRows: false)
+    }
 
     /// Merges. A context's save names every object whose relationships it has changed; if `isByRows`, only the rows are
     /// known that were written.
@@ -109,7 +128,7 @@ extension ManagedObjectContext {
     private func isSaved(_ object: ManagedObject) -> Bool { object.state.contains(.persisted) }
 
     func isKnownStore(_ id: ManagedObjectID) -> Bool {
-        storeIdentity.adopting(id) != nil && !id.isTemporary
+        storeIdentity.adopting(id) != nil && !id.isTemporaryID
             && (1...layout.entities.count).contains(id.entityNumber)
     }
 
@@ -357,7 +376,7 @@ extension ManagedObjectContext {
     ///   `readOnly`.
     public func assign(_ object: ManagedObject, to store: any PersistentStore) throws {
         checkQueue()
-        guard object.objectID.isTemporary, object.context === self else {
+        guard object.objectID.isTemporaryID, object.context === self else {
             throw QuireError(
                 .invalidState,
                 "\(object.objectID.shortDescription) has its place in a store already; only new objects are assigned to "

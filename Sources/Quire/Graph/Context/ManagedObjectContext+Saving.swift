@@ -81,7 +81,7 @@ extension ManagedObjectContext {
 
     func assignPermanentIDs(to objects: [ManagedObject], durably: Bool) throws {
         var groups: [(entity: ResolvedEntity, store: StoreIdentity?, objects: [ManagedObject])] = []
-        for object in objects where object.objectID.isTemporary && object.context === self {
+        for object in objects where object.objectID.isTemporaryID && object.context === self {
             // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
             let store = assignedStores.isEmpty ? nil : assignedStores[object.objectID.bits]
             if let index = groups.lastIndex(where: {

@@ -506,6 +506,18 @@ public final class ManagedObjectContext {
     }
 }
 
+extension EntityDescription {
+    /// Inserts a new object of an entity into a context, as ``ManagedObjectContext/insertObject(entityName:)``.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `invalidValue` if the entity is abstract, or `invalidState` if the
+    ///   context is that of a document which is closed.
+    public static func insertNewObject(
+        forEntityName entityName: String, into context: ManagedObjectContext
+    ) throws -> ManagedObject {
+        try context.insertObject(entityName: entityName)
+    }
+}
+
 @available(
     *, unavailable, message: "A context is used on its queue; share its QueueConfinedContext."
 )

@@ -167,7 +167,7 @@ extension ManagedObjectContext {
             object.state.insert(.live)
             object.state.remove(.discarded)
             if !object.state.contains(.persisted) {
-                if object.objectID.isTemporary { hasTemporaryIDs = true }
+                if object.objectID.isTemporaryID { hasTemporaryIDs = true }
                 reinsert(object)
             }
         } else {
@@ -318,7 +318,7 @@ extension ManagedObjectContext {
     /// The permanent identifier of an ID recorded in an undo log.
     func permanentIDIfAny(for id: ManagedObjectID) -> ManagedObjectID {
         var id = id
-        while id.isTemporary, let next = undoIdentifiers[id.bits] { id = objectID(bits: next) }
+        while id.isTemporaryID, let next = undoIdentifiers[id.bits] { id = objectID(bits: next) }
         return id
     }
 }

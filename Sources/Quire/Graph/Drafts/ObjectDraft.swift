@@ -166,7 +166,7 @@ extension ObjectDraft {
         /// `nil` for objects neither new here nor saved.
         subscript(id: ManagedObjectID) -> Reference? {
             if let number = numbers[id] { return .new(number) }
-            if id.isTemporary { return nil }
+            if id.isTemporaryID { return nil }
             return .saved(
                 entity: id.entityName, key: id.primaryKey,
                 store: id.store.isAlone ? nil : id.storeUUID)

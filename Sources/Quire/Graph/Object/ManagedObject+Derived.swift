@@ -232,7 +232,7 @@ extension ManagedObjectContext {
             let bits = identityMap.find(owner)?.objectID.bits ?? owner
             replaced[bits] = values.mapValues { ids in
                 ids.map { id in
-                    id.isTemporary ? identityMap.find(id.bits)?.objectID ?? id : id
+                    id.isTemporaryID ? identityMap.find(id.bits)?.objectID ?? id : id
                 }
             }
         }
@@ -363,7 +363,7 @@ extension ManagedObject {
     /// The location of the object's external data; `nil` if its store has none.
     private final var externalDataPlace: ExternalDataFolder? {
         guard let context = contextUnlessDiscarded else { return nil }
-        let new = objectID.isTemporary ? context.storeForNewObject(self) : nil
+        let new = objectID.isTemporaryID ? context.storeForNewObject(self) : nil
         return context.persistentStoreCoordinator.externalDataPlace {
             $0 === new || $0.owns(objectID)
         }

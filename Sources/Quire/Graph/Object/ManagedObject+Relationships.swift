@@ -312,7 +312,7 @@ extension ManagedObject {
                     + "\(object.objectID.shortDescription) is none.",
                 subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
-        if object.objectID.isTemporary && object.state.contains(.persisted) {
+        if object.objectID.isTemporaryID && object.state.contains(.persisted) {
             object.realize()
             if object.isInaccessible { throw unknownObject(object, relationship) }
         }

@@ -93,7 +93,7 @@ final class ObjectEdits {
     /// Replaces temporary identifiers in slots that may hold some, and in to-many relationships.
     func replaceIDs(in slots: [Int], _ replacement: (ManagedObjectID) -> ManagedObjectID) {
         for slot in slots {
-            if case .objectID(let id) = values[slot], id.isTemporary {
+            if case .objectID(let id) = values[slot], id.isTemporaryID {
                 values[slot] = .objectID(replacement(id))
             }
         }

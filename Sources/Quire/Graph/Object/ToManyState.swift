@@ -183,10 +183,10 @@ struct ToManyState {
     /// Replaces temporary identifiers.
     mutating func replaceIDs(_ replacement: (ManagedObjectID) -> ManagedObjectID) {
         func replace(_ set: inout OrderedSet<ManagedObjectID>) {
-            if set.contains(where: \.isTemporary) { set = OrderedSet(set.map(replacement)) }
+            if set.contains(where: \.isTemporaryID) { set = OrderedSet(set.map(replacement)) }
         }
         replace(&added)
-        if members != nil, members?.contains(where: \.isTemporary) == true {
+        if members != nil, members?.contains(where: \.isTemporaryID) == true {
             members = members.map { OrderedSet($0.map(replacement)) }
         }
     }

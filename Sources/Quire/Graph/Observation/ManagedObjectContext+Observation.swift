@@ -78,6 +78,11 @@ extension ManagedObjectContext: Observable {
 ///
 /// A notification's objects are read by `notification.insertedObjects` and its siblings, and only on the context's
 /// queue; its identifiers by ``Foundation/Notification/objectIDChanges``. A deallocating context posts nothing.
+/// Observe without a queue (`queue: nil`): the block is then called on the context's queue, which for a view context is the main
+/// actor's. With an operation queue Foundation waits on Linux, within the post, until the queue has called the block. In a
+/// program with an asynchronous main function the main actor does not run on the main thread there, so a post of the view
+/// context to an observer with `queue: .main` waits for itself forever.
+///
 /// `NotificationCenter` does not retain the observed context; remove the observer when the context is released, because a later
 /// context may have the same address.
 extension ManagedObjectContext {
@@ -138,7 +143,7 @@ extension ManagedObjectContext {
     private func announceToChildren(_ changes: EventChanges) {
         if saveObservers.isEmpty { return }
         // New objects get the identifiers by which children will know them.
-        if changes.inserted.contains(where: \.objectID.isTemporary) { try? prepareForChild() }
+        if changes.inserted.contains(where: \.objectID.isTemporaryID) { try? prepareForChild() }
         let changes = changes.objectIDs.filter { !savedByChild.contains($0.bits) }
         if !changes.isEmpty { saveObservers.tell(changes, except: nil) }
     }

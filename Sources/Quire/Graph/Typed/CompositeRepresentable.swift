@@ -54,7 +54,7 @@ extension ManagedObject {
         String(resolvedEntity.slots[slot].name.prefix { $0 != "." })
     }
 
-    /// Sets the elements of a composite attribute. Traps as ``setAttribute(_:_:)-(Int,Value)``.
+    /// Sets the elements of a composite attribute. Traps if an element is not representable.
     public final func setAttribute<Value: CompositeRepresentable>(_ ordinal: Int, _ value: Value) {
         setComposite(ordinal, value.attributeValue)
     }

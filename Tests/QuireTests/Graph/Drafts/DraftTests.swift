@@ -49,7 +49,7 @@ import Testing
             #expect(try restored.attributeValue(forKey: key) == value, "\(key)")
         }
         #expect(try restored.attributeValue(forKey: "note").isNull)
-        #expect(restored.objectID.isTemporary)
+        #expect(restored.objectID.isTemporaryID)
     }
 
     /// The value that is saved must not be replaced by nothing.

@@ -45,7 +45,7 @@ extension GraphSession {
         let childOwner = QueueConfinedContext(parent: owner)
         // What a child looks at has a permanent identifier.
         _ = try childOwner.performAndWait { try $0.count(for: FetchRequest("A")) }
-        for (number, id) in ids where id.isTemporary {
+        for (number, id) in ids where id.isTemporaryID {
             ids[number] = context.object(with: id).objectID
         }
         let isKept = Int.random(in: 0..<3, using: &random) > 0
@@ -148,7 +148,7 @@ extension GraphSession {
     private func staleChild() throws -> StaleChild {
         let childOwner = QueueConfinedContext(parent: owner)
         _ = try childOwner.performAndWait { try $0.count(for: FetchRequest("A")) }
-        for (number, id) in ids where id.isTemporary {
+        for (number, id) in ids where id.isTemporaryID {
             ids[number] = context.object(with: id).objectID
         }
         return try childOwner.performAndWait { childContext in
