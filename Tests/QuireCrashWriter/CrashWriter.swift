@@ -8,6 +8,7 @@ import QuireDocuments
 ///     QuireCrashWriter FOLDER SEED STEP…
 ///     QuireCrashWriter PATH SEED draft
 ///     QuireCrashWriter PATH SEED wait
+///     QuireCrashWriter PATH SEED terminate
 ///     QuireCrashWriter PATH commands
 ///
 /// The document is `a.quire` in the folder. What it contains after N saves depends on the seed and N only;
@@ -33,6 +34,9 @@ enum CrashWriter {
         }
         if arguments.count == 4, arguments[3] == "wait" {
             return await CrashWait.run(at: arguments[1])
+        }
+        if arguments.count == 4, arguments[3] == "terminate" {
+            return await CrashWait.run(at: arguments[1], endedBy: SIGTERM)
         }
         guard arguments.count >= 4, let seed = UInt64(arguments[2]) else {
             report("usage: QuireCrashWriter FOLDER SEED STEP…")

@@ -73,11 +73,13 @@ extension ManagedDocument: ProtectedDataResponder {
 // MARK: - Termination
 
 extension ManagedDocument {
-    /// Saves all open documents when the process is asked to end, by the signals given. Then it ends as it would have.
+    /// Saves all open documents, those of ``PersistentDocument`` too, when the process is asked to end, by the signals given.
+    /// Then it ends as it would have.
     ///
     /// Call it once, early, in a program that leaves these signals alone otherwise; signals that are ignored, as under
     /// `nohup`, stay so. A second signal, or ten seconds, end the process without waiting any longer. The main queue must be
-    /// running. What cannot be saved because objects are invalid is kept as a draft; see ``draftStatus``.
+    /// running. What cannot be saved because objects are invalid is kept as a draft; see ``draftStatus``. A
+    /// ``PersistentDocument`` has no drafts.
     public static func saveOnTermination(
         signals: [Int32] = [SIGTERM, SIGINT, SIGHUP]
     ) {
@@ -116,50 +118,76 @@ private enum TerminationSignal {
         Task { @MainActor in
             await saveAll()
             // As they are: neither logs nor locks are left in them.
-            for document in documents { document.package.closeSaved() }
+            for document in documents { document.closeBeforeTermination() }
             body()
             TerminationCleanup.end(by: number)
         }
     }
 
     @MainActor
-    private static var documents: [ManagedDocument] { OpenDocuments.all.filter { !$0.isReadOnly } }
+    private static var documents: [any TerminableDocument] {
+        OpenDocuments.all.filter { !$0.isReadOnly }
+    }
 
     @MainActor
     private static func saveAll() async {
-        let documents = documents
         await withTaskGroup(of: Void.self) { group in
             for document in documents {
-                document.isTerminating = true
-                // What fails is in a draft if that is of use.
-                group.addTask {
-                    do { try await document.autosave() } catch {
-                        await logFailedAutosave(
-                            of: document.path, QuireError(wrapping: error, path: document.path))
-                    }
-                }
+                group.addTask { await document.saveBeforeTermination() }
             }
         }
     }
+}
+
+/// A document of either kind, as the end of the process concerns it.
+@MainActor
+protocol TerminableDocument: AnyObject, Sendable {
+    var isReadOnly: Bool { get }
+    /// Saves unsaved changes. A failure is logged.
+    func saveBeforeTermination() async
+    /// Closes the store as it is on disk.
+    func closeBeforeTermination()
+}
+
+extension ManagedDocument: TerminableDocument {
+    func saveBeforeTermination() async {
+        isTerminating = true
+        // What fails is in a draft if that is of use.
+        do { try await autosave() } catch {
+            logFailedAutosave(of: path, QuireError(wrapping: error, path: path))
+        }
+    }
+
+    func closeBeforeTermination() { package.closeSaved() }
+}
+
+extension PersistentDocument: TerminableDocument {
+    func saveBeforeTermination() async {
+        do { try await autosave() } catch {
+            logFailedAutosave(of: path, QuireError(wrapping: error, path: path))
+        }
+    }
+
+    func closeBeforeTermination() { contexts?.store.closeSaved() }
 }
 
 /// The documents that are open in this process, for what concerns all of them.
 @MainActor
 enum OpenDocuments {
     private struct Entry {
-        weak var document: ManagedDocument?
+        weak var document: (any TerminableDocument)?
     }
 
     private static var entries: [ObjectIdentifier: Entry] = [:]
 
     /// The documents, in no order.
-    static var all: [ManagedDocument] { entries.values.compactMap(\.document) }
+    static var all: [any TerminableDocument] { entries.values.compactMap(\.document) }
 
-    static func add(_ document: ManagedDocument) {
+    static func add(_ document: any TerminableDocument) {
         entries[ObjectIdentifier(document)] = Entry(document: document)
     }
 
-    static func remove(_ document: ManagedDocument) {
+    static func remove(_ document: any TerminableDocument) {
         entries[ObjectIdentifier(document)] = nil
         // Those that were dropped without having been closed.
         entries = entries.filter { $0.value.document != nil }

@@ -64,6 +64,7 @@ extension PersistentDocument {
         isReadOnly = readOnly
         lastSaveError = nil
         autosaveSchedule = AutosaveSchedule()
+        OpenDocuments.add(self)
     }
 
     // MARK: - Saving
@@ -248,6 +249,7 @@ extension PersistentDocument {
             while !discardingChanges && contexts.mayHaveUnsavedChanges { try await performSave() }
             contexts.detach(closedError)
             self.contexts = nil
+            OpenDocuments.remove(self)
             lastSaveError = nil
             let store = contexts.store
             await FileQueue.shared.run { store.closeSaved() }

@@ -52,8 +52,10 @@ public import Quire
 ///
 /// Not guaranteed: nothing prevents others from opening the same file for writing. Saves of several processes to one SQLite file
 /// are serialized by SQLite; of other files the process that saves first wins, and the others' saves fail. A file that is
-/// moved while it is open is not followed: saving fails. ``ManagedDocument/saveOnTermination(signals:)`` does not save these
-/// documents. Files in a format of the program's own are not protected by keys, also if the document they were saved from is.
+/// moved while it is open is not followed: saving fails. Files in a format of the program's own are not protected by keys, also
+/// if the document they were saved from is.
+///
+/// ``ManagedDocument/saveOnTermination(signals:)`` saves these documents too when the process is asked to end.
 @MainActor
 open class PersistentDocument {
     /// The file. It changes when the document is saved as another file.

@@ -360,4 +360,23 @@ import Testing
         try await document.close()
         #expect(try await PeopleDocument.people(at: url(format).path) == saved + ["Cleo"])
     }
+
+    // MARK: Termination
+
+    @Test func documentsAreSavedWhenTheProcessIsAskedToEnd() async throws {
+        let path = folder.path("a.quire")
+        let program = try TestProgram.path(named: "QuireCrashWriter")
+        let outcome = try await ChildProcess.run(program, [path, "1", "terminate"])
+        #expect(outcome.output == "edited\n")
+        #expect(outcome.status == nil, "The signal ends it.")
+        for format in ["sqlite", "xml"] {
+            let document = PersistentDocument(
+                fileURL: URL(fileURLWithPath: "\(path).\(format)"))
+            try await document.open(readOnly: true)
+            let topics = try document.managedObjectContext.fetch(FetchRequest("Topic"))
+            #expect(topics.map { $0["number"] as? Int } == [9], "\(format)")
+            try await document.close()
+        }
+        #expect(try FileSystem.names(in: folder.path).allSatisfy { !$0.hasSuffix("-wal") })
+    }
 }
