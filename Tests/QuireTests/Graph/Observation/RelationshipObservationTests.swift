@@ -146,7 +146,7 @@ import Testing
         playlist.insert(song, into: "songs", at: 0)
         list.log = []
         try context.save()
-        #expect(!song.objectID.isTemporary)
+        #expect(!song.objectID.isTemporaryID)
         playlist.moveObject(in: "songs", from: 0, to: 4)
         #expect(list.log == ["removal 0", "insertion 4"])
         #expect(list.members.last === song)
