@@ -27,7 +27,7 @@ extension ManagedObjectContext {
     ///
     /// Merges as ``mergeChanges(from:)``. Other notifications, and those of the context itself, are ignored. A notification is
     /// posted on the queue of the context that has saved, and does not leave it; to a context of another queue, send its
-    /// ``Foundation/Notification/objectIDChanges``, or let it merge by ``automaticallyMergesChangesFromParent``.
+    /// `objectIDChanges`, or let it merge by ``automaticallyMergesChangesFromParent``.
     ///
     /// Call it on the context's queue.
     public func mergeChanges(fromContextDidSave notification: Notification) {
