@@ -44,7 +44,8 @@ struct QuireCommand: AsyncParsableCommand {
                     OnDocument<FetchVerb>.self, OnDocument<ExplainVerb>.self,
                     OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
-                    OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self, DataCommand.self,
+                    OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
+                    OnDocument<LogVerb>.self, DataCommand.self,
                 ]),
             CommandGroup(
                 name: "Rescue", subcommands: [RepairCommand.self, RecoverCommand.self]),

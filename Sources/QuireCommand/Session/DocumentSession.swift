@@ -254,6 +254,7 @@ final class DocumentSession {
     /// Saves the changes.
     func save() async throws {
         try checkIsOpen()
+        context.transactionAuthor = "quire"
         switch backing {
         case .document(let document): try await document.save()
         case .package, .store: try context.save()

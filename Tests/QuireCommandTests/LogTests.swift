@@ -1,0 +1,106 @@
+import Foundation
+import Quire
+import Testing
+
+@testable import QuireCommand
+
+/// `quire log`: the history of a store that an app tracks, with what the command itself has saved to it.
+@MainActor @Suite struct LogTests {
+    private static let model = ManagedObjectModel {
+        Entity("Recipe") {
+            Attribute("title", .string)
+            Attribute("slug", .string).preservedInHistoryOnDeletion()
+            ToMany("steps", "Step", inverse: "recipe").deleteRule(.cascade)
+        }
+        Entity("Step") {
+            Attribute("text", .string)
+            ToOne("recipe", "Recipe", inverse: "steps")
+        }
+    }
+
+    /// A store with two transactions of an app.
+    private func makeStore(in shell: CommandShell) throws {
+        var description = PersistentStoreDescription(path: shell.path("R.sqlite"))
+        description.tracksHistory = true
+        let container = try PersistentContainer(
+            managedObjectModel: Self.model, persistentStoreDescriptions: [description])
+        let context = container.viewContext
+        context.transactionAuthor = "app"
+        context.name = "view"
+        let soup = try context.insertObject(entityName: "Recipe")
+        soup["title"] = "Soup"
+        soup["slug"] = "soup\u{1B}[2J"
+        try context.save()
+        try context.insertObject(entityName: "Step")["recipe"] = soup
+        try context.save()
+        try container.close()
+    }
+
+    /// The lines without the times and the name of the test's process.
+    private func lines(_ command: String, in shell: CommandShell) throws -> [String] {
+        try shell.output(command).split(separator: "\n").map(String.init).map {
+            $0.replacing(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/, with: "TIME")
+                .replacing(", " + ProcessInfo.processInfo.processName, with: ", TESTS")
+        }
+    }
+
+    @Test func whatTheAppAndTheCommandHaveSavedIsListed() throws {
+        let shell = try CommandShell()
+        try makeStore(in: shell)
+        _ = try shell.output(
+            "quire set R.sqlite Recipe/p1 title=Broth && quire delete R.sqlite Recipe/p1")
+        #expect(
+            try lines("quire log R.sqlite", in: shell) == [
+                "4  TIME  quire, quire",
+                "   delete Recipe/p1: slug “soup\\u001b[2J”",
+                "   delete Step/p1",
+                "3  TIME  quire, quire",
+                "   update Recipe/p1: title",
+                "2  TIME  app, view, TESTS",
+                "   insert Step/p1",
+                "   update Recipe/p1: steps",
+                "1  TIME  app, view, TESTS",
+                "   insert Recipe/p1",
+            ])
+        #expect(
+            try lines("quire log R.sqlite --entity Step --author app", in: shell) == [
+                "2  TIME  app, view, TESTS", "   insert Step/p1",
+            ])
+        #expect(
+            try lines("quire log R.sqlite --object Recipe/p1 --limit 1", in: shell) == [
+                "4  TIME  quire, quire", "   delete Recipe/p1: slug “soup\\u001b[2J”",
+            ])
+        #expect(
+            try lines("quire log R.sqlite --since 2999-01-01T00:00:00Z", in: shell)
+                == ["No transactions."])
+    }
+
+    @Test func jsonHasWhoWhenAndWhat() throws {
+        let shell = try CommandShell()
+        try makeStore(in: shell)
+        let data = Data(try shell.output("quire log R.sqlite --json").utf8)
+        let transactions = try #require(
+            try JSONSerialization.jsonObject(with: data) as? [[String: Any]])
+        #expect(transactions.map { $0["number"] as? Int } == [2, 1])
+        #expect(transactions.map { $0["author"] as? String } == ["app", "app"])
+        let changes = try #require(transactions[0]["changes"] as? [[String: Any]])
+        #expect(changes.map { $0["kind"] as? String } == ["insert", "update"])
+        #expect(changes[1]["properties"] as? [String] == ["steps"])
+    }
+
+    @Test func whatIsNotThereIsSaid() throws {
+        let shell = try CommandShell()
+        try makeStore(in: shell)
+        let wrong = [
+            ("quire log R.sqlite --entity Soup", "no entity “Soup”"),
+            ("quire log R.sqlite --since yesterday", "--since takes a time"),
+            ("quire log R.sqlite --limit 0", "--limit takes a number"),
+            ("quire new L.quire --template Library && quire log L.quire", "keeps no history"),
+        ]
+        for (command, sentence) in wrong {
+            let result = try shell.run(command)
+            #expect(result.code != 0)
+            #expect(result.output.contains(sentence), "\(command): \(result.output)")
+        }
+    }
+}
