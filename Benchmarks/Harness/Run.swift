@@ -85,6 +85,7 @@ struct Run {
             + measureOrders(progress: progress)
             + measureThreeTiers(progress: progress)
             + measureGrowthOfTime(progress: progress)
+            + measureHistory(progress: progress)
             + (await measureProtectedStore(progress: progress))
             + (await measureCommand(progress: progress))
     }
