@@ -18,6 +18,7 @@ final class SQLiteHistoryWriter {
     private var transaction: Int64?
     /// The number of the last change.
     private var lastChange: Int64 = 0
+    private var tombstoneColumns: [Int: (columns: String, values: String)] = [:]
 
     /// Prepares to record; `nil` if the store keeps no history and its options do not ask for one.
     init?(store: SQLiteStore, writer: SQLiteWriter, origin: TransactionOrigin) throws {
@@ -41,9 +42,11 @@ final class SQLiteHistoryWriter {
     /// Records the deletions of a save.
     func recordDeletions(in changes: ChangeSet) throws {
         for deletion in changes.deleted {
-            let entity = store.layout.entity(number: deletion.objectID.entityNumber)
-            try recordDeletions(
-                of: entity, where: "Z_PK = \(deletion.objectID.primaryKey)")
+            let id = deletion.objectID
+            let entity = store.layout.entity(number: id.entityNumber)
+            try recordDeletions(of: entity, where: "Z_PK = ?2") {
+                try $0.bind(id.primaryKey, at: 2)
+            }
         }
     }
 
@@ -108,26 +111,50 @@ final class SQLiteHistoryWriter {
 
     /// Records the deletion of rows of an entity, without sub-entities, that satisfy a condition and exist, with the values that
     /// are to be kept.
-    func recordDeletions(of entity: ResolvedEntity, where condition: String) throws {
+    ///
+    /// - Parameter bind: Binds the condition's arguments, from the second on.
+    func recordDeletions(
+        of entity: ResolvedEntity, where condition: String,
+        bind: (SQLiteStatement) throws -> Void = { _ in }
+    ) throws {
         let place = store.schema.entity(entity)
-        let tombstones = entity.tombstoneSlots.enumerated().compactMap { number, slot in
-            place.columns[slot.index].map {
-                (column: ", ZTOMBSTONE\(number)", value: ", \(SQLName.quoted($0.name))")
+        let rows =
+            "FROM \(SQLName.quoted(place.tableName)) WHERE Z_ENT = \(place.storeNumber) AND \(condition)"
+        if transaction == nil {
+            let isEmpty = try connection.withStatement("SELECT ?1 \(rows) LIMIT 1") {
+                try bind($0)
+                return try !$0.step()
             }
+            if isEmpty { return }
         }
-        let table = SQLName.quoted(place.tableName)
-        let filter = "Z_ENT = \(place.storeNumber) AND \(condition)"
-        guard try connection.integer("SELECT 1 FROM \(table) WHERE \(filter) LIMIT 1") != nil
-        else { return }
         let transaction = try beginIfNeeded()
-        try connection.execute(
+        let (columns, values) = tombstoneColumns(of: entity)
+        try connection.withStatement(
             """
-            INSERT INTO ACHANGE (Z_PK, Z_ENT, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID\
-            \(tombstones.map(\.column).joined())) \
-            SELECT \(lastChange) + row_number() OVER (ORDER BY Z_PK), 16001, 2, Z_ENT, Z_PK, \(transaction)\
-            \(tombstones.map(\.value).joined()) FROM \(table) WHERE \(filter) ORDER BY Z_PK
-            """)
+            INSERT INTO ACHANGE (Z_PK, Z_ENT, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID\(columns)) \
+            SELECT ?1 + row_number() OVER (ORDER BY Z_PK), 16001, 2, Z_ENT, Z_PK, ?3\(values) \(rows) ORDER BY Z_PK
+            """
+        ) {
+            try $0.bind(lastChange, at: 1)
+            try bind($0)
+            try $0.bind(transaction, at: 3)
+            try $0.run()
+        }
         lastChange += Int64(connection.changeCount)
+    }
+
+    /// The columns for the values that are to be kept, and those that have them, each with a comma before it.
+    private func tombstoneColumns(of entity: ResolvedEntity) -> (columns: String, values: String) {
+        if let known = tombstoneColumns[entity.number] { return known }
+        let place = store.schema.entity(entity)
+        var (columns, values) = ("", "")
+        for (number, slot) in entity.tombstoneSlots.enumerated() {
+            guard let column = place.columns[slot.index] else { continue }
+            columns += ", ZTOMBSTONE\(number)"
+            values += ", \(SQLName.quoted(column.name))"
+        }
+        tombstoneColumns[entity.number] = (columns, values)
+        return (columns, values)
     }
 
     // MARK: - The transaction
