@@ -75,6 +75,17 @@ import Testing
                 == ["No transactions."])
     }
 
+    @Test func importedRowsHaveTheAuthorOfTheCommand() throws {
+        let shell = try CommandShell()
+        try makeStore(in: shell)
+        _ = try shell.output(
+            "printf 'title\\nStew\\nPie\\n' > r.csv && quire import R.sqlite Recipe r.csv")
+        #expect(
+            try lines("quire log R.sqlite --author quire", in: shell) == [
+                "3  TIME  quire, quire", "   insert Recipe/p2", "   insert Recipe/p3",
+            ])
+    }
+
     @Test func jsonHasWhoWhenAndWhat() throws {
         let shell = try CommandShell()
         try makeStore(in: shell)

@@ -44,6 +44,9 @@ final class DocumentSession {
         case store(any PersistentStore, ManagedObjectContext)
     }
 
+    /// The author of what the command saves, in stores with a history.
+    nonisolated static let author = "quire"
+
     /// The path as it was given.
     private(set) var path: String
     /// The form of the document.
@@ -254,7 +257,7 @@ final class DocumentSession {
     /// Saves the changes.
     func save() async throws {
         try checkIsOpen()
-        context.transactionAuthor = "quire"
+        context.transactionAuthor = Self.author
         switch backing {
         case .document(let document): try await document.save()
         case .package, .store: try context.save()

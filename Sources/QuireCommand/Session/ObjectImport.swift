@@ -183,7 +183,10 @@ final class ObjectImport {
         /// The number of objects that were inserted or changed.
         var count = 0
 
-        init(_ context: ManagedObjectContext) { self.context = context }
+        init(_ context: ManagedObjectContext) {
+            self.context = context
+            context.transactionAuthor = DocumentSession.author
+        }
     }
 
     /// Makes a target, or completes one that was there.
