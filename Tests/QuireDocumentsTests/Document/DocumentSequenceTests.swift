@@ -67,6 +67,10 @@ private final class SequenceRun {
         isOpen = true
         for _ in 0..<steps where !isDeleted {
             try await step()
+            // What it notices late of what others did, it meets with editing disabled.
+            while document.documentState.contains(.editingDisabled) {
+                await document.wait { !$0.documentState.contains(.editingDisabled) }
+            }
             try check()
         }
         note("end")
