@@ -158,10 +158,11 @@ public final class PackageWatch: Sendable {
         }
         add(
             try events.watch(folder, for: [.names, .itself, .modified, .written]) { [weak self] in
-                self?.record($0, PackageParts(nameInPackage: $0.name))
+                // Before the change is recorded: the new folder may be filled as soon as the change has been reported.
                 if $0.name == "StoreContent" || $0.name == "AdditionalContent" {
                     self?.resubscribe()
                 }
+                self?.record($0, PackageParts(nameInPackage: $0.name))
             })
         addContent("StoreContent", .store)
         addContent("AdditionalContent", .additionalContent)
