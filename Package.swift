@@ -109,7 +109,7 @@ let package = Package(
         .library(name: "QuireDocuments", targets: ["QuireDocuments"]),
         .library(name: "QuireMacros", targets: ["QuireMacros"]),
         .library(name: "QuireRescue", targets: ["QuireRescue"]),
-        // For those who write stores, or use one without a coordinator.
+        // For authors of stores, and for using a store without a coordinator.
         .library(name: "QuireStore", targets: ["QuireStore"]),
         .library(name: "QuireSQLite", targets: ["QuireSQLite"]),
         .library(name: "QuireAtomicStores", targets: ["QuireAtomicStores"]),

@@ -5,8 +5,8 @@
 @_exported public import QuireQuery
 @_exported public import QuireSystem
 
-// One import is enough for an app. What only those use who write stores, or use one without a coordinator, is in the
-// modules QuireStore, QuireSQLite and QuireAtomicStores, which they import besides.
+// One import is enough for a program. Authors of stores, and programs that use a store without a coordinator, also import
+// QuireStore, QuireSQLite or QuireAtomicStores.
 @_exported public import struct QuireAtomicStores.AtomicStoreOptions
 @_exported public import struct QuireSQLite.SQLiteStoreOptions
 @_exported public import struct QuireStore.ConflictSnapshot

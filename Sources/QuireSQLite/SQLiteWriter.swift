@@ -28,7 +28,7 @@ package final class SQLiteWriter {
     var unreferencedFiles: Set<String> = []
     /// The saves of the running transaction, if it is one of several; see ``SQLiteStore/saveInOneTransaction(_:)``.
     var joinedSaves: SaveGroup?
-    /// What is known of the store's history tables.
+    /// The cache of the store's history tables.
     var history = SQLiteHistoryCache()
     /// Whether ``unreferencedFiles`` are removed when the store is closed.
     var cleansUp = true

@@ -113,7 +113,7 @@ public struct PersistentHistoryTransaction: Sendable, Hashable {
 /// }
 /// ```
 public struct PersistentHistoryChangeRequest: Sendable {
-    /// What a request gives.
+    /// The kind of result of a request.
     public enum ResultType: Sendable, Hashable, CaseIterable {
         /// Nothing but success.
         case statusOnly
@@ -134,7 +134,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
 
     package let place: Place
     package let deletes: Bool
-    /// What the request gives. At first transactions with their changes, or nothing if it deletes.
+    /// The kind of result. At first transactions with their changes, or none if the request deletes.
     public var resultType: ResultType
 
     private init(_ place: Place, deletes: Bool) {
@@ -187,7 +187,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
     }
 }
 
-/// What a request for history gives.
+/// The result of a history request.
 public struct PersistentHistoryResult: Sendable {
     /// The number of transactions found, or deleted; 0 if the result type is `statusOnly`.
     public let count: Int

@@ -1,4 +1,4 @@
-// Tests make stores themselves, which programs leave to a coordinator.
+// Tests open and create stores directly, not only through a coordinator.
 @_exported public import QuireAtomicStores
 @_exported public import QuireSQLite
 @_exported public import QuireStore

@@ -22,7 +22,7 @@ public enum FetchedResultsChangeType: Sendable, Hashable {
 /// without a callback keep their order. The objects of a deleted or inserted section have callbacks too.
 ///
 /// Sections are reported before objects. A moved object may have changed otherwise too, without another callback. A deleted
-/// object is passed as well: if nobody held it, it is a fault that cannot be fulfilled, and only its
+/// object is passed as well: if the program did not retain it, it is a fault that cannot be fulfilled, and only its
 /// ``ManagedObject/objectID`` is of use.
 ///
 /// Every method has a default, and all that a delegate implements are called: a list that shows snapshots or differences leaves

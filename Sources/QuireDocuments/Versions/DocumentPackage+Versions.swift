@@ -192,7 +192,7 @@ extension DocumentPackage {
     /// The change of the package by others since it was opened; `nil` if it is where it was.
     ///
     /// If it was replaced, by a tool that synchronizes folders for example, this object still has the former content: open
-    /// what is at the path, and keep this content there by ``keepConflictVersion(of:origin:progress:)``.
+    /// the package at the path, and keep this content there by ``keepConflictVersion(of:origin:progress:)``.
     ///
     /// - Throws: ``QuireError`` if the path cannot be examined.
     public func changeByOthers() throws -> PackageChange? {

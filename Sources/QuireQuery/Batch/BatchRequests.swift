@@ -281,3 +281,24 @@ public struct BatchResult: Sendable, Hashable {
         self.changes = changes
     }
 }
+
+// MARK: - Authors
+
+/// The author of a transaction, for persistent history.
+package struct TransactionOrigin: Sendable, Hashable {
+    /// The author that the context names.
+    package var author: String?
+    /// The name of the context.
+    package var contextName: String?
+
+    package init(author: String? = nil, contextName: String? = nil) {
+        self.author = author
+        self.contextName = contextName
+    }
+
+    /// This origin, with what it lacks from another: that of a save that it includes.
+    package func completed(by other: TransactionOrigin) -> TransactionOrigin {
+        TransactionOrigin(
+            author: author ?? other.author, contextName: contextName ?? other.contextName)
+    }
+}

@@ -121,7 +121,7 @@ extension ResolvedEntity {
     }
 }
 
-/// What is known of a store's history tables, as long as no other connection can have changed them.
+/// A cache of the schema and the texts of a store's history tables; discarded when another connection may have changed them.
 struct SQLiteHistoryCache {
     /// The tables; `nil` while they have not been looked up, `.some(nil)` if there are none.
     var tables: SQLiteHistoryTables??

@@ -18,6 +18,8 @@ final class SQLiteHistoryWriter {
     private var transaction: Int64?
     /// The number of the last change.
     private var lastChange: Int64 = 0
+    /// The objects recorded so far; `nil` if the model has no derived attributes, for which they are needed.
+    private var recorded: Set<UInt64>?
     private var tombstoneColumns: [Int: (columns: String, values: String)] = [:]
 
     /// Prepares to record; `nil` if the store keeps no history and its options do not ask for one.
@@ -35,6 +37,7 @@ final class SQLiteHistoryWriter {
         self.writer = writer
         self.tables = tables
         self.origin = origin
+        recorded = store.layout.derivations.isEmpty ? nil : []
     }
 
     // MARK: - Changes
@@ -50,7 +53,7 @@ final class SQLiteHistoryWriter {
         }
     }
 
-    /// Records the insertions and updates of a save, and updates of objects whose derived values have changed.
+    /// Records the insertions and updates of a save, and updates of other objects whose derived values have changed.
     func recordWrittenObjects(in changes: ChangeSet, derived: [ManagedObjectID]) throws {
         for change in changes.inserted { try recordInsertion(of: change.objectID) }
         for change in changes.updated {
@@ -58,7 +61,7 @@ final class SQLiteHistoryWriter {
                 of: change.objectID, slots: change.changedSlots,
                 toMany: change.toManyChanges.lazy.map(\.relationshipIndex))
         }
-        for id in derived {
+        for id in derived where recorded?.contains(id.bits) != true {
             try recordUpdate(
                 of: id, slots: store.layout.entity(number: id.entityNumber).derivedSlots)
         }
@@ -91,6 +94,7 @@ final class SQLiteHistoryWriter {
     ) throws {
         let transaction = try beginIfNeeded()
         lastChange += 1
+        recorded?.insert(id.bits)
         try connection.withStatement(
             "INSERT INTO ACHANGE (Z_PK, Z_ENT, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID, ZCOLUMNS) VALUES (?, 16001, ?, ?, ?, ?, ?)"
         ) { statement in

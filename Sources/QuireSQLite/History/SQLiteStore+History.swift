@@ -98,7 +98,7 @@ extension SQLiteConnection {
     }
 }
 
-/// Which transactions a request is about, as a condition on the row `t` of `ATRANSACTION`.
+/// The transactions selected by a request: a condition on the row `t` of `ATRANSACTION`.
 struct SQLiteHistorySelection {
     let condition: String
     /// The number that the transactions come after; `nil` if a time says so, and 0 for all.

@@ -206,6 +206,41 @@ import Testing
         try coordinator.close()
     }
 
+    /// Each object once, also if triggers change what the request has written.
+    @Test func objectsWithChangedDerivedValuesAreUpdated() throws {
+        let model = ManagedObjectModel {
+            Entity("Author") {
+                Attribute("name", .string)
+                Attribute("bookCount", .integer64).derived("books.@count")
+                ToMany("books", "Book", inverse: "author")
+            }
+            Entity("Book") {
+                Attribute("title", .string)
+                Attribute("authorName", .string).derived("author.name")
+                ToOne("author", "Author", inverse: "books")
+            }
+        }
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"), model: model)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let author = try context.insertObject(entityName: "Author")
+        author["name"] = "Jane"
+        try context.insertObject(entityName: "Book")["author"] = author
+        try context.save()
+        author["name"] = "Ann"
+        try context.save()
+        try context.execute(
+            BatchInsertRequest(
+                entityName: "Book", objects: [["author": .objectID(author.objectID)]]))
+        #expect(
+            try Self.history(context).map { Self.lines($0).sorted() } == [
+                ["insert Author", "insert Book"],
+                ["update Author name", "update Book authorName"],
+                ["insert Book", "update Author bookCount"],
+            ])
+        try coordinator.close()
+    }
+
     @Test func aTokenWhoseTransactionsAreDeletedHasExpired() throws {
         let folder = try TemporaryFolder()
         let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))

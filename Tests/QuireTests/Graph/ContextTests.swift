@@ -198,4 +198,48 @@ import Testing
         #expect(throws: QuireError.self) { try stack.coordinator.objectID(for: "Book") }
         #expect(throws: QuireError.self) { try stack.coordinator.objectID(for: "Book/p-1") }
     }
+
+    @Test func anEntitysDescriptionHasInheritedProperties() throws {
+        let stack = try TestStack()
+        let manager = try stack.mainContext().insertObject(entityName: "Manager")
+        let model = stack.coordinator.managedObjectModel
+        for entity in [
+            manager.entity, try #require(model.entity(named: "Manager")),
+            try #require(model.entitiesByName["Manager"]),
+        ] {
+            #expect(entity.name == "Manager")
+            #expect(entity.properties.map(\.name) == ["reports"])
+            #expect(
+                entity.propertiesByName.keys.sorted()
+                    == ["manager", "name", "reports", "salary", "spouse"])
+            #expect(entity.attributesByName["salary"]?.type == .double)
+            #expect(entity.relationshipsByName["spouse"]?.destinationEntityName == "Person")
+            // The properties of superentities are no part of the description.
+            #expect(entity == FixtureModels.library.entities.first { $0.name == "Manager" })
+        }
+    }
+
+    @Test func anObjectIsMadeOfItsEntity() throws {
+        let stack = try TestStack()
+        let context = stack.mainContext()
+        let model = stack.coordinator.managedObjectModel
+        let tag = try ManagedObject(
+            entity: try #require(model.entity(named: "Tag")), insertInto: context)
+        tag["name"] = "red"
+        try context.save()
+        #expect(try context.count(for: FetchRequest("Tag")) == 1)
+        let abstract = ManagedObjectModel {
+            Entity("Shape") { Attribute("name", .string) }.abstract()
+            Entity("Circle", inherits: "Shape") {}
+        }
+        let shapeStack = try TestStack(abstract)
+        let shapes = shapeStack.mainContext()
+        #expect(throws: QuireError.self) {
+            try ManagedObject(entity: EntityDescription(name: "Shape"), insertInto: shapes)
+        }
+        let error = #expect(throws: QuireError.self) {
+            try ManagedObject(entity: EntityDescription(name: "Square"), insertInto: shapes)
+        }
+        #expect(error?.code == .unknownEntity)
+    }
 }

@@ -22,7 +22,7 @@ extension ManagedObjectContext {
     ///   changes here.
     public func mergeChanges(from changes: ObjectIDChanges) { merge(changes, isByRows: true) }
 
-    /// Merges another context's save, of which a notification tells: ``didSaveObjectsNotification`` or
+    /// Merges another context's save from its notification: ``didSaveObjectsNotification`` or
     /// ``didSaveObjectIDsNotification``.
     ///
     /// Merges as ``mergeChanges(from:)``. Other notifications, and those of the context itself, are ignored. A notification is

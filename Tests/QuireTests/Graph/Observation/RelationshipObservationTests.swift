@@ -4,9 +4,9 @@ import Testing
 
 @testable import Quire
 
-/// What observers of to-many relationships are told, applied to a list.
+/// The changes reported to observers of to-many relationships, applied to a list.
 @MainActor @Suite struct RelationshipObservationTests {
-    /// A list that knows only what it is told.
+    /// A list that is changed only by the reported changes.
     private final class List {
         var members: [ManagedObject]
         var log: [String] = []
