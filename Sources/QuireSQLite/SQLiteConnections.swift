@@ -30,7 +30,11 @@ final class SQLiteConnections: Sendable {
     private nonisolated(unsafe) var isBeingReopened = false
     /// Unreferenced external data files, kept until there is a writer.
     private nonisolated(unsafe) var abandoned: Set<String> = []
+    /// The connection by which commits are seen while there is no writer.
+    private nonisolated(unsafe) var follower: SQLiteConnection?
     private let writerLock = NSLock()
+    /// The history transactions of this store's saves, while its commits are watched.
+    let ownTransactions = Lock<OwnTransactions?>(nil)
     private let readers: SQLiteReaderPool
     /// Whether there is a write-ahead log, which lets readers and the writer work concurrently.
     private let hasLog: Atomic<Bool>
@@ -150,7 +154,10 @@ final class SQLiteConnections: Sendable {
                 writerLock.unlock()
             }
             if writer?.poison != nil || isBeingReopened { try reopen() }
-            if let writer { return try body(writer) }
+            if let writer {
+                defer { didWrite(writer) }
+                return try body(writer)
+            }
         } catch let failure as SQLiteFailure {
             throw failure.error(path: storePath, schema: schema)
         }
@@ -188,6 +195,36 @@ final class SQLiteConnections: Sendable {
     @discardableResult
     func withWriterIfOpen<Result>(_ body: (SQLiteWriter) throws -> Result?) rethrows -> Result? {
         try writerLock.withLock { try writer.flatMap(body) }
+    }
+
+    /// Records what the holder of the writer has saved, and signals it to other stores of the process on the same database.
+    private func didWrite(_ writer: SQLiteWriter) {
+        if !writer.recordedTransactions.isEmpty {
+            ownTransactions.withLock { own in
+                for number in writer.recordedTransactions { own?.add(number) }
+            }
+            writer.recordedTransactions = []
+        }
+        LocalCommits.send(at: storePath, by: ObjectIdentifier(self))
+    }
+
+    /// The database's version, which changes with, and only with, commits that are not this store's; `nil` if another file is
+    /// at its path.
+    ///
+    /// Waits for a save that is running.
+    func versionOfOthers() throws -> ContentVersion? {
+        try source.protection?.checkAvailable(storePath)
+        if source.fileReplacement != nil { return nil }
+        return try writerLock.withLock {
+            if isClosed.load(ordering: .acquiring) { throw QuireError.closed(storePath) }
+            if writer == nil && options.isReadOnly && follower == nil {
+                follower = try source.connect(.reading, options: options)
+            }
+            guard let connection = writer?.connection ?? follower else { return nil }
+            return try connection.integer("PRAGMA data_version").map {
+                ContentVersion(counter: connection.number, number: $0)
+            }
+        }
     }
 
     /// Marks a batch request's transaction on this thread, which has the writer.
@@ -242,6 +279,8 @@ final class SQLiteConnections: Sendable {
         readers.close()
         let failure = writerLock.withLock { () -> (any Error)? in
             defer { writer = nil }
+            follower?.close()
+            follower = nil
             return writer.flatMap { finish($0, externalData, unusedFiles) }
         }
         source.release()

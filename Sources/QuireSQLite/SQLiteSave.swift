@@ -49,7 +49,7 @@ struct SQLiteSave {
             derived = connection.derivedLog.end(
                 besides: changes, schema: store.schema, store: store.identity)
             try history?.recordWrittenObjects(in: changes, derived: derived)
-            try history?.finish()
+            if let number = try history?.finish() { writer.recordedTransactions.append(number) }
             try writeRecords()
             // Foreign stores get no tables that they do not have.
             if store.carriesModel {

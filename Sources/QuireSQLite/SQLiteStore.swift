@@ -111,7 +111,7 @@ public final class SQLiteStore: PersistentStore {
     package func fileState() throws -> [Int64] { try SQLiteDatabaseFile.state(of: storePath) }
 
     /// Whether the store is in memory, and is gone when its last user closes it.
-    var isInMemory: Bool { source.access.isMemory }
+    package var isInMemory: Bool { source.access.isMemory }
 
     /// Whether no other connection can have the file open: on a network, where there is no shared memory to coordinate by.
     package var hasExclusiveAccess: Bool { source.isOnNetwork && !isReadOnly }

@@ -72,6 +72,8 @@ public struct SQLiteStoreOptions: Sendable {
     /// Whether every save and batch request is recorded in the store's history, in Core Data's tables; see
     /// ``PersistentHistoryChangeRequest``. A store that has a history keeps it whatever the option says.
     public var tracksHistory = false
+    /// Whether a coordinator of the store reports what others change in it: other processes, and other coordinators.
+    public var postsRemoteChanges = false
     /// The protection class of a new store. `nil` for that of ``protectionDomain``, or none if there is no domain.
     ///
     /// An existing store keeps its class. Opening it with a different one fails with code `protectionUnavailable`, unless that

@@ -30,6 +30,8 @@ package final class SQLiteWriter {
     var joinedSaves: SaveGroup?
     /// The cache of the store's history tables.
     var history = SQLiteHistoryCache()
+    /// The history transactions of saves that the present holder of the writer has made.
+    var recordedTransactions: [Int64] = []
     /// Whether ``unreferencedFiles`` are removed when the store is closed.
     var cleansUp = true
     /// Whether the log is left as it is when the store is closed.

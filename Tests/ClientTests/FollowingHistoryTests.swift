@@ -13,6 +13,7 @@ import Testing
             var description = PersistentStoreDescription(
                 url: folder.appendingPathComponent("Posts.sqlite"))
             description.tracksHistory = true
+            description.postsRemoteChanges = true
             let model = ManagedObjectModel {
                 Entity("Post") {
                     Attribute("title", .string)
@@ -79,6 +80,42 @@ import Testing
             #expect(try app.mergeHistory() == ["extension delete second"])
             #expect(try app.mergeHistory().isEmpty)
             #expect(try app.container.viewContext.count(for: FetchRequest("Post")) == 1)
+            try app.container.close()
+            try sharing.container.close()
+        }
+    }
+
+    /// “Making Apps with Core Data” (2019): a remote change is met by the history since the last token, filtered by author, and
+    /// merged into the view context.
+    @Test func aRemoteChangeIsMetByMergingTheHistorySinceTheLastToken() async throws {
+        try await withProgramFolder { folder in
+            let app = try Program(author: "app", in: folder)
+            let sharing = try Program(author: "extension", in: folder)
+            let posts = FetchedResultsController(
+                fetchRequest: FetchRequest<ManagedObject>(
+                    "Post", sortOrderings: [SortOrdering("title")]),
+                managedObjectContext: app.container.viewContext)
+            try posts.performFetch()
+
+            let (merged, continuation) = AsyncStream.makeStream(of: [String].self)
+            let observer = NotificationCenter.default.addObserver(
+                forName: PersistentStoreCoordinator.remoteChangeNotification,
+                object: app.container.persistentStoreCoordinator, queue: nil
+            ) { _ in
+                Task { @MainActor in continuation.yield((try? app.mergeHistory()) ?? ["failed"]) }
+            }
+            defer { NotificationCenter.default.removeObserver(observer) }
+
+            let own = try app.container.viewContext.insertObject(entityName: "Post")
+            own["title"] = "Mine"
+            try app.container.viewContext.save()
+            let post = try sharing.container.viewContext.insertObject(entityName: "Post")
+            post["title"] = "Shared"
+            try sharing.container.viewContext.save()
+
+            var lines = merged.makeAsyncIterator()
+            #expect(await lines.next() == ["extension insert "])
+            #expect(posts.fetchedObjects?.map { $0["title"] as? String } == ["Mine", "Shared"])
             try app.container.close()
             try sharing.container.close()
         }

@@ -58,7 +58,6 @@ import Testing
             [
                 "QuireSystem/", "QuireProtection/AuthenticatedEncryption",
                 "QuireProtection/UserKeyring", "QuireProtection/PageCipher",
-                "QuireDocuments/Coordination/FileEvents",
                 "QuireDocuments/Coordination/LocalSocket",
             ]
         ),

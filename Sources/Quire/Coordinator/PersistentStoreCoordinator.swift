@@ -45,6 +45,9 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     let rowCache: RowCache
     let replacedIdentifiers = ReplacedIdentifiers()
     private let saveBroadcast = Broadcast<ObjectIDChanges>()
+    let remoteChangeBroadcast = Broadcast<RemoteChange>()
+    /// By the identifiers of the stores whose changes by others are followed.
+    let remoteChangeTrackers = Lock<[ObjectIdentifier: RemoteChangeTracker]>([:])
 
     /// Creates a coordinator with a store and its model.
     ///
@@ -58,6 +61,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         temporaryIdentity = StoreIdentity(uuid: "", entityNames: store.layout.entities.map(\.name))
         rowCache = RowCache(maximumSize: rowCacheSize)
         store.protectionDomain?.addResponder(self)
+        followRemoteChangesIfAsked(of: store)
     }
 
     /// Creates a coordinator without stores; add one before the first fetch or save.
@@ -235,17 +239,23 @@ extension PersistentStoreCoordinator {
         -> BatchResult
     {
         defer { forgetRows(of: nil) }
-        return try store.insert(request, onConflict: policy)
+        let result = try store.insert(request, onConflict: policy)
+        didExecuteBatchRequest()
+        return result
     }
 
     func execute(_ request: BatchUpdateRequest) throws -> BatchResult {
         defer { forgetRows(of: nil) }
-        return try store.update(request)
+        let result = try store.update(request)
+        didExecuteBatchRequest()
+        return result
     }
 
     func execute(_ request: BatchDeleteRequest) throws -> BatchResult {
         defer { forgetRows(of: nil) }
-        return try store.delete(request)
+        let result = try store.delete(request)
+        didExecuteBatchRequest()
+        return result
     }
 }
 
@@ -372,10 +382,11 @@ protocol SaveObserver: AnyObject, Sendable {
     /// The source has new values.
     ///
     /// - Parameters:
+    ///   - changes: The objects concerned; `nil` if any may be.
     ///   - isByRows: Whether only objects whose rows were written are listed, not those related to them.
     ///   - areKnown: Whether observers were notified of these changes before, so that only values derived by the stores can be
     ///     new.
-    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool, areKnown: Bool)
+    func sourceDidSave(_ changes: ObjectIDChanges?, isByRows: Bool, areKnown: Bool)
 }
 
 /// Weak references to the save observers of a coordinator or a parent context.
@@ -402,7 +413,7 @@ final class SaveObservers: Sendable {
 
     /// Notifies all observers except the saver's.
     func tell(
-        _ changes: ObjectIDChanges, isByRows: Bool = false, areKnown: Bool = false,
+        _ changes: ObjectIDChanges?, isByRows: Bool = false, areKnown: Bool = false,
         except saver: (any SaveObserver)?
     ) {
         let listeners = entries.withLock { $0.compactMap(\.listener) }

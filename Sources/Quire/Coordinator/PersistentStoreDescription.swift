@@ -36,6 +36,13 @@ public struct PersistentStoreDescription: Sendable {
         get { sqliteOptions.tracksHistory }
         set { sqliteOptions.tracksHistory = newValue }
     }
+    /// Whether the coordinator reports what others change in a SQLite store; see
+    /// ``PersistentStoreCoordinator/remoteChanges``. Stores of other types are read as a whole when they are opened, and
+    /// ignore it.
+    public var postsRemoteChanges: Bool {
+        get { sqliteOptions.postsRemoteChanges }
+        set { sqliteOptions.postsRemoteChanges = newValue }
+    }
     /// The migration of a store file made with another model; `nil` if adding it fails then. Stores of registered types migrate
     /// themselves.
     public var migration: StoreMigrationOptions?

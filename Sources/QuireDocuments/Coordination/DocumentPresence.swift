@@ -1,8 +1,4 @@
-import Dispatch
-import Logging
 import Quire
-
-private let logger = Logger(label: "quire.document")
 
 /// An open document as seen by others: a ``FilePresenter`` in this process, and, if it is open for writing, a socket
 /// for other processes' requests to save; if it is open for reading, it follows saves of another process.
@@ -28,7 +24,6 @@ final class DocumentPresence: FilePresenter {
     private let actions: Actions
     private let isWriting: Bool
     private let listener: Lock<PackageListener?>
-    private let watch: Lock<PackageWatch?>
     let presenterName: String
 
     /// Presents a package that is open, until ``end()`` is called.
@@ -38,7 +33,6 @@ final class DocumentPresence: FilePresenter {
         self.isWriting = isWriting
         presenterName = "the document “\(FileSystem.name(of: path))”"
         listener = Lock(nil)
-        watch = Lock(nil)
         FileCoordinator.addFilePresenter(self)
         listen(at: path)
     }
@@ -71,10 +65,6 @@ final class DocumentPresence: FilePresenter {
             return listener
         }
         listener?.close()
-        watch.withLock { watch in
-            defer { watch = nil }
-            return watch
-        }?.cancel()
     }
 
     /// The document is at another path, or is another package by now.
@@ -122,66 +112,18 @@ extension DocumentPresence {
     /// Shows commits of another process in a document that is open for reading.
     @MainActor
     private func followWriter(of document: ManagedDocument) {
-        let poll = RemoteChangePoll(document.persistentStoreCoordinator) { [weak document] in
-            Task { @MainActor in await document?.showRemoteChanges() }
-        }
-        do {
-            let new = try PackageWatch(path: document.path, queue: poll.queue) { event in
-                if case .changed = event { poll.begin() }
-            }
-            watch.withLock { $0 = new }
-            // Commits before it was watched.
-            poll.queue.async { poll.begin() }
-        } catch {
-            logger.info("Saves of others to “\(document.path)” are not followed: \(error)")
-        }
-    }
-}
-
-// MARK: - Changes by other processes
-
-/// Asks a store for commits of another process after a write to its package.
-///
-/// A commit is visible only when its log has reached the disk, of which there is no event. So the store is asked several
-/// times more, at increasing intervals, over some 13 seconds. A commit posts
-/// ``PersistentStoreCoordinator/remoteChangeNotification``.
-private final class RemoteChangePoll: Sendable {
-    let queue = DispatchQueue(
-        label: "quire.remote-changes", qos: .utility, target: .global(qos: .utility))
-    private let detector: RemoteChangeDetector
-    private let changed: @Sendable () -> Void
-    private static let intervals = (0..<8).map { DispatchTimeInterval.milliseconds(50 << $0) }
-    /// The number of the last run; earlier ones end.
-    private let run = Lock(0)
-
-    /// - Parameter changed: Called after a commit, one call at a time.
-    init(_ coordinator: PersistentStoreCoordinator, changed: @escaping @Sendable () -> Void) {
-        detector = RemoteChangeDetector(coordinator)
-        self.changed = changed
-    }
-
-    /// Begins a run, after a write.
-    func begin() {
-        let run = run.withLock { run in
-            run += 1
-            return run
-        }
-        check(0, run)
-    }
-
-    private func check(_ number: Int, _ run: Int) {
-        guard self.run.withLock({ $0 == run }) else { return }
-        if detector.check() { return changed() }
-        guard number < Self.intervals.count else { return }
-        queue.asyncAfter(deadline: .now() + Self.intervals[number]) { [weak self] in
-            self?.check(number + 1, run)
+        document.persistentStoreCoordinator.followRemoteChanges(of: document.package.store) {
+            [weak document] changes in
+            Task { @MainActor in await document?.showRemoteChanges(changes) }
         }
     }
 }
 
 extension ManagedDocument {
-    /// Shows a save of another process: refreshes the objects and the additional content.
-    func showRemoteChanges() async {
+    /// Shows a save of another process: merges what it has changed, and reads the additional content.
+    ///
+    /// - Parameter changes: The objects changed; `nil` if they are not known.
+    func showRemoteChanges(_ changes: ObjectIDChanges?) async {
         await whileOpen("The last save of another process is not shown") { [self] open in
             guard open.package.isReadOnly else { return }
             let package = open.package
@@ -189,8 +131,13 @@ extension ManagedDocument {
             let loaded = try await FileQueue.shared.run {
                 try OpenedContent(package, reading: reading)
             }
-            await open.parent.perform { $0.refreshAllObjects() }
-            open.context.refreshAllObjects()
+            if let changes {
+                await open.parent.perform { $0.mergeChanges(from: changes) }
+                open.context.mergeChanges(from: changes)
+            } else {
+                await open.parent.perform { $0.refreshAllObjects() }
+                open.context.refreshAllObjects()
+            }
             if loaded.generation != open.generation {
                 open.generation = loaded.generation
                 open.contentNames = loaded.names

@@ -224,11 +224,15 @@ final class SQLiteHistoryWriter {
     }
 
     /// Records the numbers used. Called once, before the commit.
-    func finish() throws {
-        guard let transaction else { return }
+    ///
+    /// - Returns: The number of the transaction; `nil` if nothing was recorded.
+    @discardableResult
+    func finish() throws -> Int64? {
+        guard let transaction else { return nil }
         try connection.recordGreatestPrimaryKey(
             transaction, of: SQLiteHistoryTables.Entity.transaction.rawValue)
         try connection.recordGreatestPrimaryKey(
             lastChange, of: SQLiteHistoryTables.Entity.change.rawValue)
+        return transaction
     }
 }

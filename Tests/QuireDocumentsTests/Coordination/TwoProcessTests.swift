@@ -98,12 +98,12 @@ import Testing
         let writer = try await CommandedProcess(opening: path)
         let reader = ObservingDocument(path: path)
         try await reader.open(readOnly: true)
-        let notifications = EventRecorder<[String: String]>()
+        let notifications = EventRecorder<String?>()
         let coordinator = reader.persistentStoreCoordinator
         let observer = NotificationCenter.default.addObserver(
             forName: PersistentStoreCoordinator.remoteChangeNotification, object: coordinator,
             queue: nil
-        ) { notifications.record($0.userInfo as? [String: String] ?? [:]) }
+        ) { notifications.record($0.userInfo?["NSStoreUUID"] as? String) }
         defer { NotificationCenter.default.removeObserver(observer) }
         #expect(try reader.titles() == ["first"])
         let first = try #require(
@@ -113,7 +113,7 @@ import Testing
         try await writer.perform("remove first")
         try await writer.perform("write notes/a.txt hello")
         try await writer.perform("save")
-        #expect(await notifications.next()?["NSStoreUUID"] == reader.package.store.identity.uuid)
+        #expect(await notifications.next() == reader.package.store.identity.uuid)
         while reader.additionalContent.paths.isEmpty {
             try #require(await reader.changes.next() != nil)
         }

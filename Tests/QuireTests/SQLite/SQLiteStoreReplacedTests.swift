@@ -182,19 +182,19 @@ import Testing
         #expect(try SQLiteTestStore.query("PRAGMA integrity_check", path: path) == [["ok"]])
     }
 
-    @Test func aReaderNoticesThatItsStoreWasReplaced() throws {
+    @Test func aReaderNoticesThatItsStoreWasReplaced() async throws {
         try store.close()
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
+        options.postsRemoteChanges = true
         let reader = try SQLiteStore.open(at: path, options: options)
         let coordinator = PersistentStoreCoordinator(store: reader)
-        let detector = RemoteChangeDetector(coordinator)
+        let changes = coordinator.remoteChanges
         #expect(try count(reader) == 1)
-        _ = detector.check()
-        #expect(!detector.check())
         try reader.writeCopy(to: folder.path("other"))
         try FileSystem.rename(folder.path("other"), to: path)
-        #expect(detector.check())
+        var iterator = changes.makeAsyncIterator()
+        #expect(await iterator.next()?.store === reader)
         try reader.close()
     }
 

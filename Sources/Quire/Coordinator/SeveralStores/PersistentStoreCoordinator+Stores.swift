@@ -68,6 +68,7 @@ extension PersistentStoreCoordinator {
             stores.add(CompositeStore.Member(store: store, entityNumbers: numbers))
         }
         store.protectionDomain?.addResponder(self)
+        followRemoteChangesIfAsked(of: store)
     }
 
     /// Removes a store and closes it. Values of its objects that contexts have read are kept; further reads and saves of them
@@ -76,6 +77,7 @@ extension PersistentStoreCoordinator {
     /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, or the errors of closing it.
     public func remove(_ store: any PersistentStore) throws {
         guard stores.withLock({ $0.remove(store) }) else { throw Self.noMember(store) }
+        endFollowingRemoteChanges(of: store)
         rowCache.removeAll()
         try store.close()
     }
@@ -130,6 +132,8 @@ extension PersistentStoreCoordinator {
     package func replace(_ store: any PersistentStore, with other: any PersistentStore) {
         stores.withLock { $0.replace(store, with: other) }
         other.protectionDomain?.addResponder(self)
+        endFollowingRemoteChanges(of: store)
+        followRemoteChangesIfAsked(of: other)
         rowCache.removeAll()
         if let store = store as? SQLiteStore, let other = other as? SQLiteStore {
             store.handOverExternalData(to: other)

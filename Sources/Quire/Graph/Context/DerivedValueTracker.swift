@@ -97,8 +97,12 @@ final class StaleDerivedValues: SaveObserver {
 
     /// The context or its parent has saved.
     func sourceDidSave(
-        _ changes: ObjectIDChanges, isByRows: Bool = false, areKnown: Bool = false
+        _ changes: ObjectIDChanges?, isByRows: Bool = false, areKnown: Bool = false
     ) {
+        guard let changes else {
+            identifiers.withLock { $0 = .all }
+            return isEmptyFlag.store(false, ordering: .releasing)
+        }
         add(changes.inserted)
         add(changes.updated)
         add(changes.refreshed)

@@ -83,6 +83,13 @@ extension ManagedObjectContext {
         saveObservers.tell(changes, isByRows: isByRows, except: nil)
     }
 
+    /// Merges changes of which the objects are not known.
+    func mergeUnknownChanges() {
+        takePendingChanges()
+        refreshAllObjects()
+        saveObservers.tell(nil, isByRows: true, except: nil)
+    }
+
     /// Merges changes made elsewhere into contexts: by another process, or recorded earlier.
     ///
     /// Calls ``mergeChanges(from:)`` in each context, one after the other, while the caller waits. Pass parents before their

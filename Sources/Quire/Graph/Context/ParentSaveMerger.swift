@@ -12,11 +12,11 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
     private let pending = Lock(Pending())
 
     private struct Pending {
-        var saves: [(changes: ObjectIDChanges, isByRows: Bool)] = []
+        var saves: [(changes: ObjectIDChanges?, isByRows: Bool)] = []
         /// Saves being merged: the context and its children have not applied them yet.
         var mergeCount = 0
 
-        mutating func beginMerge() -> (changes: ObjectIDChanges, isByRows: Bool)? {
+        mutating func beginMerge() -> (changes: ObjectIDChanges?, isByRows: Bool)? {
             if saves.isEmpty { return nil }
             mergeCount += 1
             return saves.removeFirst()
@@ -28,7 +28,7 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
         self.context = context
     }
 
-    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool, areKnown: Bool) {
+    func sourceDidSave(_ changes: ObjectIDChanges?, isByRows: Bool, areKnown: Bool) {
         if areKnown { return }
         pending.withLock { $0.saves.append((changes, isByRows)) }
         queue.async { [weak self] in
@@ -43,7 +43,11 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
     /// Merges pending saves in commit order. Call it on the context's queue.
     func mergePending() {
         while let next = pending.withLock({ $0.beginMerge() }) {
-            context?.merge(next.changes, isByRows: next.isByRows)
+            if let changes = next.changes {
+                context?.merge(changes, isByRows: next.isByRows)
+            } else {
+                context?.mergeUnknownChanges()
+            }
             pending.withLock { $0.mergeCount -= 1 }
         }
     }

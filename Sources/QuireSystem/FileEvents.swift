@@ -1,7 +1,6 @@
-import CLinux
-import Dispatch
-import Foundation
-import Quire
+internal import CLinux
+package import Dispatch
+internal import Foundation
 
 /// Kernel notifications of changes of files and folders: the owner of the process's inotify queue.
 ///
@@ -18,42 +17,42 @@ import Quire
 /// - Handlers are called one at a time, on a queue of their own; they must be quick.
 /// - Where the kernel has no events (other machines write to the file system, or the user watches too much already),
 ///   ``tick(_:)`` says regularly that it is time to look.
-final class FileEvents: Sendable {
+package final class FileEvents: Sendable {
     /// The kinds of an event.
-    struct Kinds: OptionSet, Sendable {
-        let rawValue: UInt32
+    package struct Kinds: OptionSet, Sendable {
+        package let rawValue: UInt32
 
-        init(rawValue: UInt32) { self.rawValue = rawValue }
+        package init(rawValue: UInt32) { self.rawValue = rawValue }
 
         /// A file in the folder was written to.
-        static let modified = Kinds(rawValue: UInt32(IN_MODIFY))
+        package static let modified = Kinds(rawValue: UInt32(IN_MODIFY))
         /// A file in the folder that was open for writing was closed.
-        static let written = Kinds(rawValue: UInt32(IN_CLOSE_WRITE))
+        package static let written = Kinds(rawValue: UInt32(IN_CLOSE_WRITE))
         /// A name came into the folder, or left it.
-        static let names = Kinds(
+        package static let names = Kinds(
             rawValue: UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO))
         /// The watched item was renamed or removed, or its file system was unmounted.
-        static let itself = Kinds(
+        package static let itself = Kinds(
             rawValue: UInt32(IN_MOVE_SELF | IN_DELETE_SELF | IN_UNMOUNT))
         /// Events were lost.
-        static let overflow = Kinds(rawValue: UInt32(IN_Q_OVERFLOW))
+        package static let overflow = Kinds(rawValue: UInt32(IN_Q_OVERFLOW))
         /// The subscription has ended, because what was watched does not exist any more.
-        static let ended = Kinds(rawValue: UInt32(IN_IGNORED))
+        package static let ended = Kinds(rawValue: UInt32(IN_IGNORED))
     }
 
     /// Something that happened.
-    struct Event: Sendable {
+    package struct Event: Sendable {
         /// The kinds of change.
-        var kinds: Kinds
+        package var kinds: Kinds
         /// The name in the watched folder, or empty if it happened to what is watched itself.
-        var name: String
+        package var name: String
     }
 
     /// Gets events.
-    typealias Handler = @Sendable (Event) -> Void
+    package typealias Handler = @Sendable (Event) -> Void
 
     /// The process's.
-    static let shared = FileEvents()
+    package static let shared = FileEvents()
 
     private struct Subscriber {
         var kinds: Kinds
@@ -82,7 +81,7 @@ final class FileEvents: Sendable {
     private let watchLimit: Int
 
     /// For tests; use ``shared`` otherwise.
-    init(tickInterval: DispatchTimeInterval = .seconds(2), watchLimit: Int = .max) {
+    package init(tickInterval: DispatchTimeInterval = .seconds(2), watchLimit: Int = .max) {
         self.tickInterval = tickInterval
         self.watchLimit = watchLimit
     }
@@ -92,7 +91,7 @@ final class FileEvents: Sendable {
     /// Asks for events of an open file or folder, wherever it is by now.
     ///
     /// - Throws: As ``watch(path:for:_:)``.
-    func watch(
+    package func watch(
         _ file: OpenFile, for kinds: Kinds, _ handler: @escaping Handler
     ) throws -> FileEventSubscription {
         // Leads to the file itself, also when its name is another's by now.
@@ -104,7 +103,7 @@ final class FileEvents: Sendable {
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `readOnly` if it may not be read, `outOfSpace` if the user watches as
     ///   much as the system allows, or `inputOutput`.
-    func watch(
+    package func watch(
         path: String, for kinds: Kinds, _ handler: @escaping Handler
     ) throws -> FileEventSubscription {
         try watch(path: path, reportedAs: path, for: kinds, handler)
@@ -144,7 +143,7 @@ final class FileEvents: Sendable {
     }
 
     /// The number of files and folders that are watched, for tests.
-    var watchCount: Int { state.withLock { $0.watches.count } }
+    package var watchCount: Int { state.withLock { $0.watches.count } }
 
     // MARK: Reading
 
@@ -202,14 +201,14 @@ final class FileEvents: Sendable {
     }
 
     /// Tells all subscribers that events were lost, as the kernel does, for tests.
-    func simulateOverflow() {
+    package func simulateOverflow() {
         queue.async { self.deliver(Event(kinds: .overflow, name: ""), of: -1) }
     }
 
     // MARK: Ticking
 
     /// Calls a handler regularly, for changes that the kernel does not report.
-    func tick(_ handler: @escaping @Sendable () -> Void) -> FileEventSubscription {
+    package func tick(_ handler: @escaping @Sendable () -> Void) -> FileEventSubscription {
         let (number, run) = state.withLock { state -> (UInt64, Int?) in
             let number = state.nextNumber()
             state.tickers[number] = handler
@@ -235,8 +234,8 @@ final class FileEvents: Sendable {
     }
 }
 
-/// Gets events until it is cancelled or freed.
-final class FileEventSubscription: Sendable {
+/// Delivers events until it is cancelled or freed.
+package final class FileEventSubscription: Sendable {
     private let end: Lock<(@Sendable () -> Void)?>
 
     init(_ end: @escaping @Sendable () -> Void) { self.end = Lock(end) }
@@ -244,7 +243,7 @@ final class FileEventSubscription: Sendable {
     deinit { cancel() }
 
     /// Ends it. Calling it twice does nothing.
-    func cancel() {
+    package func cancel() {
         let end = end.withLock { end in
             defer { end = nil }
             return end

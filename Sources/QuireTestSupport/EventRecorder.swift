@@ -1,11 +1,11 @@
 import Dispatch
-import Quire
+internal import QuireSystem
 
 /// Keeps events and lets a test wait for them.
-final class EventRecorder<Event: Sendable>: Sendable {
+public final class EventRecorder<Event: Sendable>: Sendable {
     private struct State {
         var events: [Event] = []
-        /// How many have been handed out by ``next()``.
+        /// The number handed out by ``next()``.
         var taken = 0
         var waiter: (number: Int, continuation: CheckedContinuation<Event?, Never>)?
         var lastWaiter = 0
@@ -13,11 +13,14 @@ final class EventRecorder<Event: Sendable>: Sendable {
 
     private let state = Lock(State())
 
+    /// Creates a recorder without events.
+    public init() {}
+
     /// All events so far.
-    var events: [Event] { state.withLock { $0.events } }
+    public var events: [Event] { state.withLock { $0.events } }
 
     /// Keeps an event.
-    func record(_ event: Event) {
+    public func record(_ event: Event) {
         let waiter = state.withLock { state in
             state.events.append(event)
             guard let waiter = state.waiter else { return CheckedContinuation<Event?, Never>?.none }
@@ -29,7 +32,7 @@ final class EventRecorder<Event: Sendable>: Sendable {
     }
 
     /// The next event that was not handed out; `nil` if none comes within some minutes, which a busy machine may need.
-    func next(within seconds: Double = 600) async -> Event? {
+    public func next(within seconds: Double = 600) async -> Event? {
         await withCheckedContinuation { continuation in
             let (event, number) = state.withLock { state -> (Event?, Int) in
                 if state.taken < state.events.count {
@@ -55,7 +58,7 @@ final class EventRecorder<Event: Sendable>: Sendable {
     }
 
     /// The next event that fits.
-    func next(where fits: (Event) -> Bool) async -> Event? {
+    public func next(where fits: (Event) -> Bool) async -> Event? {
         while let event = await next() { if fits(event) { return event } }
         return nil
     }

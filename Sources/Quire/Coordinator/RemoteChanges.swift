@@ -1,0 +1,187 @@
+import Dispatch
+public import Foundation
+import Logging
+internal import QuireSQLite
+public import QuireStore
+
+/// A change that was made to a store by others: another process, another coordinator, or a batch request.
+public struct RemoteChange: Sendable {
+    /// The store.
+    public let store: any PersistentStore
+    /// The URL of the store's file; `nil` for a store in memory.
+    public let url: URL?
+    /// The end of the store's history when the change was detected; `nil` if the store keeps none.
+    public let historyToken: PersistentHistoryToken?
+}
+
+// MARK: - Notifications
+
+/// Changes that others make to the stores: other processes, other coordinators, those that share a store in memory.
+///
+/// ```swift
+/// var description = PersistentStoreDescription(path: "library.sqlite")
+/// description.tracksHistory = true
+/// description.postsRemoteChanges = true
+/// try coordinator.addPersistentStore(description)
+/// for await change in coordinator.remoteChanges { print(change.historyToken as Any) }
+/// ```
+///
+/// Changes that come in quick succession are reported as one; the last is always reported. Saves of this coordinator's own
+/// contexts are not reported; its batch requests are, because contexts do not know what they have changed.
+///
+/// When a change is reported, the coordinator has evicted the rows concerned from its cache, and contexts that merge
+/// automatically (``ManagedObjectContext/automaticallyMergesChangesFromParent``) have it before them: they merge the objects
+/// that the store's history names. Without a history, or if others wrote without recording it, all their objects are refreshed.
+extension PersistentStoreCoordinator {
+    /// Posted after others have changed a store with ``PersistentStoreDescription/postsRemoteChanges``, on any thread. Its object is the
+    /// coordinator; ``RemoteChangeKey`` lists the keys of its `userInfo`.
+    public static let remoteChangeNotification = Notification.Name(
+        "NSPersistentStoreRemoteChangeNotification")
+
+    /// The keys in the `userInfo` of ``remoteChangeNotification``, by raw value.
+    public enum RemoteChangeKey: String, Sendable {
+        /// The store's UUID, a `String`.
+        case storeUUID = "NSStoreUUID"
+        /// The URL of the store's file, a `URL`. Missing for a store in memory.
+        case storeURL
+        /// The end of the store's history, a ``PersistentHistoryToken``. Missing if it keeps none.
+        case historyToken
+    }
+
+    /// The changes that others make from now on to the stores with ``PersistentStoreDescription/postsRemoteChanges``.
+    ///
+    /// Every call returns a new sequence. It ends when the coordinator is released, which it does not retain, or when the
+    /// awaiting task is cancelled.
+    public var remoteChanges: AsyncStream<RemoteChange> { remoteChangeBroadcast.stream() }
+}
+
+extension PersistentStoreCoordinator {
+    /// Follows the changes that others make to a store, whatever its options say, and reports what there is.
+    ///
+    /// The first report is about whatever has been saved since the store was opened.
+    ///
+    /// - Parameter whenMerging: Called with the changed objects, `nil` if they are not known, before the notification is posted.
+    package func followRemoteChanges(
+        of store: SQLiteStore, whenMerging: @escaping @Sendable (ObjectIDChanges?) -> Void
+    ) {
+        let tracker = RemoteChangeTracker(store, of: self, whenMerging)
+        add(tracker, for: store)
+        tracker.report()
+    }
+
+    /// Follows the changes of a store whose options ask for it.
+    func followRemoteChangesIfAsked(of store: any PersistentStore) {
+        guard let store = store as? SQLiteStore, store.options.postsRemoteChanges else { return }
+        add(RemoteChangeTracker(store, of: self, nil), for: store)
+    }
+
+    private func add(_ tracker: RemoteChangeTracker, for store: SQLiteStore) {
+        // An old one is released after unlocking.
+        _ = remoteChangeTrackers.withLock {
+            $0.updateValue(tracker, forKey: ObjectIdentifier(store))
+        }
+    }
+
+    func endFollowingRemoteChanges(of store: any PersistentStore) {
+        // Released after unlocking.
+        let tracker = remoteChangeTrackers.withLock {
+            $0.removeValue(forKey: ObjectIdentifier(store))
+        }
+        tracker?.cancel()
+    }
+
+    /// A batch request has been executed: contexts do not know of it.
+    func didExecuteBatchRequest() {
+        for tracker in remoteChangeTrackers.withLock({ Array($0.values) }) { tracker.report() }
+    }
+
+    /// Evicts cached rows, tells contexts, and posts the notification.
+    fileprivate func report(_ changes: ObjectIDChanges?, _ change: RemoteChange) {
+        if let changes {
+            rowCache.remove((changes.inserted + changes.updated + changes.deleted).lazy.map(\.bits))
+        } else {
+            rowCache.removeAll()
+        }
+        saveObservers.tell(changes, isByRows: true, except: nil)
+        var information: [String: any Sendable] = [
+            RemoteChangeKey.storeUUID.rawValue: change.store.identity.uuid
+        ]
+        information[RemoteChangeKey.storeURL.rawValue] = change.url
+        information[RemoteChangeKey.historyToken.rawValue] = change.historyToken
+        NotificationCenter.default.post(
+            name: Self.remoteChangeNotification, object: self, userInfo: information)
+        remoteChangeBroadcast.send(change)
+    }
+}
+
+// MARK: - Tracking
+
+/// Finds out what others have changed in a store, and reports it to its coordinator.
+final class RemoteChangeTracker: Sendable {
+    private static let logger = Logger(label: "quire.remote-changes")
+    private weak let coordinator: PersistentStoreCoordinator?
+    private let store: SQLiteStore
+    private let whenMerging: (@Sendable (ObjectIDChanges?) -> Void)?
+    private let queue = DispatchQueue(
+        label: "quire.remote-changes", qos: .utility, target: .global(qos: .utility))
+    private let watch = Lock<SQLiteCommitWatch?>(nil)
+    /// The last history transaction that has been reported, or is the store's own; `nil` if there is no history.
+    private let lastNumber = Lock<Int64?>(nil)
+
+    /// Knows the store as it is now.
+    init(
+        _ store: SQLiteStore, of coordinator: PersistentStoreCoordinator,
+        _ whenMerging: (@Sendable (ObjectIDChanges?) -> Void)?
+    ) {
+        self.store = store
+        self.coordinator = coordinator
+        self.whenMerging = whenMerging
+        store.recordOwnTransactions(true)
+        let watch = SQLiteCommitWatch(store, queue: queue) { [weak self] in self?.look() }
+        self.watch.withLock { $0 = watch }
+        do {
+            let last = try store.lastHistoryTransactionNumber()
+            lastNumber.withLock { $0 = last }
+        } catch {
+            // The first change is of unknown objects then.
+            Self.logger.info("The history of “\(store.storePath)” cannot be read: \(error)")
+        }
+    }
+
+    deinit { cancel() }
+
+    func cancel() {
+        let old = watch.withLock { watch in
+            defer { watch = nil }
+            return watch
+        }
+        if old == nil { return }
+        old?.cancel()
+        store.recordOwnTransactions(false)
+    }
+
+    /// Reports what there is beside the store's own saves, on the tracker's queue.
+    func report() { queue.async { [weak self] in self?.look() } }
+
+    private func look() {
+        guard watch.withLock({ $0 != nil }), let coordinator else { return }
+        var number = lastNumber.withLock { $0 }
+        var changes: ObjectIDChanges?
+        do {
+            changes = try store.changesOfOthers(after: &number)
+        } catch {
+            // Contexts read everything again instead.
+            Self.logger.info("The history of “\(store.storePath)” cannot be read: \(error)")
+        }
+        lastNumber.withLock { $0 = number }
+        whenMerging?(changes)
+        coordinator.report(
+            changes,
+            RemoteChange(
+                store: store,
+                url: store.isInMemory ? nil : URL(fileURLWithPath: store.storePath),
+                historyToken: number.map {
+                    PersistentHistoryToken(transactionNumbers: [store.identity.uuid: $0])
+                }))
+    }
+}
