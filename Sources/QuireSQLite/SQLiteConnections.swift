@@ -36,6 +36,15 @@ final class SQLiteConnections: Sendable {
     /// The history transactions of this store's saves, while its commits are watched.
     let ownTransactions = Lock<OwnTransactions?>(nil)
     private let readers: SQLiteReaderPool
+    /// The only reader, of a store that reads one generation.
+    private let pinned: SQLitePinnedReader?
+    /// The readers of this store's generations.
+    private let generations = Lock<[WeakReader]>([])
+
+    private struct WeakReader {
+        weak var reader: SQLitePinnedReader?
+    }
+
     /// Whether there is a write-ahead log, which lets readers and the writer work concurrently.
     private let hasLog: Atomic<Bool>
     private let isClosed = Atomic(false)
@@ -55,6 +64,7 @@ final class SQLiteConnections: Sendable {
         self.schema = schema
         self.options = options
         modelHashes = hashes
+        pinned = nil
         let counter = statementCounter
         readers = SQLiteReaderPool {
             let connection = try source.connect(.reading, options: options)
@@ -69,6 +79,52 @@ final class SQLiteConnections: Sendable {
         if !schema.computedIndexes.isEmpty { connection.trustSchema() }
         writer = SQLiteWriter(
             connection: connection, schema: schema, path: source.storePath, hashes: hashes)
+    }
+
+    /// The connections of a store that reads a generation of another.
+    init(_ connections: SQLiteConnections, pinned: SQLitePinnedReader) {
+        source = connections.source
+        schema = connections.schema
+        options = connections.options
+        modelHashes = connections.modelHashes
+        self.pinned = pinned
+        readers = connections.readers
+        hasLog = Atomic(true)
+    }
+
+    /// Begins a generation with the last commit.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` without a write-ahead log: a reader would keep others from saving.
+    func pin() throws -> SQLitePinnedReader {
+        guard usesReaderPool, !source.access.isMemory else {
+            throw QuireError(
+                .unsupported,
+                "“\(storePath)” has no write-ahead log, which query generations need; use a context without one.",
+                subject: .init(file: storePath))
+        }
+        try source.protection?.checkAvailable(storePath)
+        do {
+            let reader = try SQLitePinnedReader(
+                source.connect(.reading, options: options), path: storePath, options: options)
+            generations.withLock { generations in
+                generations.removeAll { $0.reader == nil }
+                generations.append(WeakReader(reader: reader))
+            }
+            if isClosed.load(ordering: .acquiring) {
+                expireGenerations(QuireError.closed(storePath))
+            }
+            return reader
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: storePath, schema: schema)
+        }
+    }
+
+    private func expireGenerations(_ error: QuireError) {
+        let readers = generations.withLock { generations in
+            defer { generations = [] }
+            return generations.compactMap(\.reader)
+        }
+        for reader in readers { reader.close(error) }
     }
 
     /// Whether reads and saves use separate connections.
@@ -91,6 +147,7 @@ final class SQLiteConnections: Sendable {
         // SQLite would still read pages from its cache.
         try source.protection?.checkAvailable(storePath)
         do {
+            if let pinned { return try pinned.read(body) }
             if let writer = writerOfJoinedSaves { return try body(writer.connection) }
             if hasLog.load(ordering: .acquiring) {
                 do {
@@ -169,6 +226,8 @@ final class SQLiteConnections: Sendable {
     private func reopen() throws {
         if let writer, let poison = writer.poison, !writer.mayBeReopened { throw poison }
         guard !isClosed.load(ordering: .acquiring) else { throw QuireError.closed(storePath) }
+        // They keep the log from being emptied.
+        expireGenerations(.generationExpired(path: storePath, "the file had to be opened again"))
         let old = writer
         let reopening = WriterRecovery(
             source: source, options: options, hasLog: hasLog.load(ordering: .acquiring))
@@ -206,6 +265,7 @@ final class SQLiteConnections: Sendable {
             writer.recordedTransactions = []
         }
         LocalCommits.send(at: storePath, by: ObjectIdentifier(self))
+        for generation in generations.withLock({ $0 }) { generation.reader?.checkLimits() }
     }
 
     /// The database's version, which changes with, and only with, commits that are not this store's; `nil` if another file is
@@ -276,6 +336,8 @@ final class SQLiteConnections: Sendable {
         _ externalData: ExternalDataFolder, unusedFiles: (SQLiteWriter) -> Set<String>
     ) throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        if let pinned { return pinned.close(QuireError.closed(storePath)) }
+        expireGenerations(QuireError.closed(storePath))
         readers.close()
         let failure = writerLock.withLock { () -> (any Error)? in
             defer { writer = nil }
@@ -348,7 +410,8 @@ final class SQLiteConnections: Sendable {
             return nil
         }
         do {
-            // Other processes that have the store open checkpoint the log themselves.
+            // Other processes that have the store open checkpoint the log themselves; a query generation of theirs may last.
+            sqlite3_busy_timeout(writer.connection.handle, 200)
             if hasLog.load(ordering: .acquiring) {
                 try writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             } else {

@@ -102,6 +102,25 @@ public final class SQLiteStore: PersistentStore {
         source.protection?.domain.addResponder(self)
     }
 
+    /// A store that reads another's content as a pinned reader has it.
+    init(_ store: SQLiteStore, readingBy reader: SQLitePinnedReader) {
+        primaryKeys = SQLitePrimaryKeyAllocator()
+        identity = store.identity
+        schema = store.schema
+        var options = store.options
+        options.isReadOnly = true
+        self.options = options
+        carriesModel = store.carriesModel
+        inferenceReason = store.inferenceReason
+        usesOwnModel = store.usesOwnModel
+        layout = store.layout
+        storePath = store.storePath
+        isReadOnly = true
+        externalData = store.externalData
+        hasExternalData = store.hasExternalData
+        connections = SQLiteConnections(store.connections, pinned: reader)
+    }
+
     /// The keys that seal the store's files; `nil` if the store is not protected.
     package var protection: StoreProtection? { source.protection }
     /// Whether the store is not protected, or its keys are available.

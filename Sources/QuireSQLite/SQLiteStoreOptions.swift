@@ -74,6 +74,11 @@ public struct SQLiteStoreOptions: Sendable {
     public var tracksHistory = false
     /// Whether a coordinator of the store reports what others change in it: other processes, and other coordinators.
     public var postsRemoteChanges = false
+    /// The time after which a query generation expires, with code `generationExpired`: its reader keeps the log from being
+    /// checkpointed, so that it grows with every save.
+    public var maximumQueryGenerationAge = Duration.seconds(600)
+    /// The size by which the log may grow, in bytes, before a query generation expires.
+    public var maximumQueryGenerationLogSize = 256 << 20
     /// The protection class of a new store. `nil` for that of ``protectionDomain``, or none if there is no domain.
     ///
     /// An existing store keeps its class. Opening it with a different one fails with code `protectionUnavailable`, unless that

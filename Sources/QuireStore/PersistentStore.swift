@@ -166,6 +166,15 @@ public protocol PersistentStore: AnyObject, Sendable {
     ///   `unsupported` if the store has no metadata, and errors of saving.
     func setMetadata(_ value: PropertyListValue?, forKey key: String) throws
 
+    /// A store that reads the present content, whatever is saved later: for query generations.
+    ///
+    /// It has this store's identity and model, and refuses saves. Closing it releases what it holds; closing this store ends
+    /// it.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if the store cannot, or `storeUnavailable`. Its reads throw code
+    ///   `generationExpired` once a limit of the store is exceeded.
+    func pinned() throws -> any PersistentStore
+
     /// Ends all use of the store's file. Later calls throw `storeUnavailable`.
     func close() throws
 }
@@ -231,6 +240,14 @@ extension PersistentStore {
         QuireError(
             .unsupported,
             "The store\(path.map { " “\($0)”" } ?? "") keeps no history; open a SQLite store with tracksHistory.",
+            subject: .init(file: path))
+    }
+
+    /// Refuses.
+    public func pinned() throws -> any PersistentStore {
+        throw QuireError(
+            .unsupported,
+            "A store of type \(type.rawValue) has no query generations; use a context without one.",
             subject: .init(file: path))
     }
 

@@ -144,6 +144,8 @@ extension QuireError.Code {
     public static let invalidState = Self(rawValue: "invalidState")
     /// Transactions that a history token needs have been deleted.
     public static let historyTokenExpired = Self(rawValue: "historyTokenExpired")
+    /// A query generation is not held any more: it was too old, or others had written too much since.
+    public static let generationExpired = Self(rawValue: "generationExpired")
     /// The requested operation is not supported.
     public static let unsupported = Self(rawValue: "unsupported")
 }

@@ -93,7 +93,8 @@ struct FetchedResultsCache: Sendable {
     /// The cache entry of a controller's results; `nil` if they cannot be cached.
     init?(name: String?, _ query: ResultQuery, sectionNameKeyPath: String?) {
         let context = query.context
-        guard let name, context.parent == nil, !context.tracked.contains(where: \.isUnsaved),
+        guard let name, context.parent == nil, context.pinnedGeneration.generation == nil,
+            !context.tracked.contains(where: \.isUnsaved),
             let version = context.persistentStoreCoordinator.store.contentVersion
         else { return nil }
         self.name = name

@@ -134,6 +134,15 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         return capabilities
     }
 
+    /// A store of the present objects. Its memory is shared with this store's, but for what is saved later.
+    public func pinned() throws -> any PersistentStore {
+        var options = AtomicStoreOptions()
+        options.configuration = configurationName
+        options.isReadOnly = true
+        return InMemoryStore(
+            AtomicStoreOpening(contents: try currentContents(), file: nil, options: options))
+    }
+
     /// The version of the saved content.
     public var contentVersion: ContentVersion? {
         ContentVersion(counter: counter, number: saveCount.load(ordering: .acquiring))

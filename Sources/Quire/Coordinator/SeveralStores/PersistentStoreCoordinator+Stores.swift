@@ -53,6 +53,7 @@ extension PersistentStoreCoordinator {
                 subject: .init(file: store.path))
         }
         let numbers = try layout.entityNumbers(ofConfiguration: store.configurationName)
+        post(Self.storesWillChangeNotification, [.added: [store]])
         try stores.withLock { stores in
             if let other = stores.members.first(where: {
                 $0.store.identity.uuid == store.identity.uuid
@@ -69,6 +70,7 @@ extension PersistentStoreCoordinator {
         }
         store.protectionDomain?.addResponder(self)
         followRemoteChangesIfAsked(of: store)
+        post(Self.storesDidChangeNotification, [.added: [store]])
     }
 
     /// Removes a store and closes it. Values of its objects that contexts have read are kept; further reads and saves of them
@@ -76,7 +78,11 @@ extension PersistentStoreCoordinator {
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, or the errors of closing it.
     public func remove(_ store: any PersistentStore) throws {
+        guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
+        post(Self.storesWillChangeNotification, [.removed: [store]])
+        post(Self.willRemoveStoreNotification, [.removed: [store]])
         guard stores.withLock({ $0.remove(store) }) else { throw Self.noMember(store) }
+        defer { post(Self.storesDidChangeNotification, [.removed: [store]]) }
         endFollowingRemoteChanges(of: store)
         rowCache.removeAll()
         try store.close()
@@ -105,6 +111,7 @@ extension PersistentStoreCoordinator {
             throw QuireError(
                 .notFound, "There is no “\(path)” to go on with.", subject: .init(file: path))
         }
+        post(Self.storesWillChangeNotification, [.changed: [store]])
         var description = given ?? PersistentStoreDescription(type: store.type)
         if let store = store as? SQLiteStore, given == nil {
             description.sqliteOptions = store.options
@@ -123,6 +130,7 @@ extension PersistentStoreCoordinator {
         try other.identity.join(storeIdentity)
         replace(store, with: other)
         try? store.close()
+        post(Self.storesDidChangeNotification, [.changed: [store, other]])
         return other
     }
 

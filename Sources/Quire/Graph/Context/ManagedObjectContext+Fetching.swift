@@ -363,7 +363,7 @@ extension ManagedObjectContext {
         _ request: FetchRequest<Object>
     ) throws -> FetchedDictionaries {
         checkQueue()
-        return try persistentStoreCoordinator.store.dictionaries(
+        return try storeToRead.dictionaries(
             matching: request.specification(in: layout))
     }
 
@@ -375,7 +375,7 @@ extension ManagedObjectContext {
     ) throws -> DictionaryStream {
         checkQueue()
         return try DictionaryStream(
-            request.specification(in: layout), of: persistentStoreCoordinator.store)
+            request.specification(in: layout), of: storeToRead)
     }
 
     /// The store's execution plan for a request: the statement, its bound values and SQLite's query plan. Unsaved changes,
@@ -384,6 +384,6 @@ extension ManagedObjectContext {
     /// - Throws: As ``fetch(_:)->FetchedObjects<Object>``, and with code `unsupported` if the store has no plans.
     public func explain<Object>(_ request: FetchRequest<Object>) throws -> FetchExplanation {
         checkQueue()
-        return try persistentStoreCoordinator.store.explain(request.specification(in: layout))
+        return try storeToRead.explain(request.specification(in: layout))
     }
 }

@@ -45,6 +45,7 @@ extension ManagedObjectContext {
         let changes = changes.map { storeIdentity.adopting($0) ?? $0 }
         takePendingChanges(concernedBy: changes)
         processPendingChanges()
+        advanceQueryGeneration()
         forgetRows(concernedBy: changes)
         undoRequiresInverseRepair = undoManager != nil
         undoManager?.disableUndoRegistration()

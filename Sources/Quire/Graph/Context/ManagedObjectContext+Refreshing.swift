@@ -41,6 +41,7 @@ extension ManagedObjectContext {
     /// - Complexity: O(*n*) in the registered objects; one query for those with changes.
     public func refreshAllObjects() {
         processPendingChanges()
+        advanceQueryGeneration()
         staleRows.noteAll()
         writeBehindBuffer.withState { $0.savedVersions.forgetAll() }
         source.forgetRows(of: nil)

@@ -30,6 +30,12 @@ extension ManagedObjectContext {
     package func save(
         evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws {
+        try withPresentContent { try saveChanges(evenIfUnchanged: evenIfUnchanged, by: write) }
+    }
+
+    private func saveChanges(
+        evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
+    ) throws {
         mergePendingSaves()
         answerRetainedRowsQueries()
         processPendingChanges()

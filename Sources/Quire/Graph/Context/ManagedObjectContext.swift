@@ -104,7 +104,10 @@ public final class ManagedObjectContext {
 
     /// Tracks changes that affect derived attributes; `nil` if the model has none.
     let derived: DerivedValueTracker?
-    let source: any ObjectSource
+    /// The coordinator or one of its generations, or the parent.
+    @exclusivity(unchecked) var source: any ObjectSource
+    /// The generation that the topmost context is pinned to.
+    let pinnedGeneration: PinnedGeneration
     /// The store identity of permanent identifiers; a copy of the ``source``'s, which is slower to read.
     let storeIdentity: StoreIdentity
     /// The store identity of temporary identifiers.
@@ -192,6 +195,7 @@ public final class ManagedObjectContext {
         storeIdentity = source.storeIdentity
         temporaryIdentity = source.temporaryIdentity
         self.parent = parent
+        pinnedGeneration = parent?.pinnedGeneration ?? PinnedGeneration()
         self.queueMarker = queueMarker
         derived = DerivedValueTracker(layout: source.layout, parent: parent)
         writeBehindBuffer = WriteBehindBuffer(
@@ -452,6 +456,7 @@ public final class ManagedObjectContext {
     /// Discards all objects and changes. Objects still retained belong to no context afterwards.
     public func reset() {
         processPendingChanges()
+        advanceQueryGeneration()
         var objects: [ManagedObject] = []
         identityMap.forEach { objects.append($0) }
         for object in objects { detach(object) }

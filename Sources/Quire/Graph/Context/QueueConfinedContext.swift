@@ -33,6 +33,7 @@ public final class QueueConfinedContext: Sendable {
     let coordinator: PersistentStoreCoordinator
     let saveObservers: SaveObservers
     let children: ContextChildren
+    let pinnedGeneration: PinnedGeneration
     let changeBroadcast: Broadcast<ObjectIDChanges>
     let saveBroadcast: Broadcast<ObjectIDChanges>
     /// The entities with unsaved changes that derived values depend on.
@@ -100,6 +101,7 @@ public final class QueueConfinedContext: Sendable {
         marker = context.queueMarker
         saveObservers = context.saveObservers
         children = context.children
+        pinnedGeneration = context.pinnedGeneration
         changeBroadcast = context.changeBroadcast
         writeBehindBuffer = context.writeBehindBuffer
         saveBroadcast = context.saveBroadcast
