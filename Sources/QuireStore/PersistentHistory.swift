@@ -30,6 +30,8 @@ public struct PersistentHistoryChange: Sendable, Hashable {
 
     /// The number of the change, in the order of the store's changes.
     public let number: Int64
+    /// The number of its transaction, in the store of the object.
+    public let transactionNumber: Int64
     /// The object.
     public let objectID: ManagedObjectID
     /// The kind of change.
@@ -41,10 +43,11 @@ public struct PersistentHistoryChange: Sendable, Hashable {
     package let preservedValues: [String: AttributeValue]
 
     package init(
-        number: Int64, objectID: ManagedObjectID, kind: Kind, updatedProperties: [String]?,
-        preservedValues: [String: AttributeValue]
+        number: Int64, transactionNumber: Int64, objectID: ManagedObjectID, kind: Kind,
+        updatedProperties: [String]?, preservedValues: [String: AttributeValue]
     ) {
         self.number = number
+        self.transactionNumber = transactionNumber
         self.objectID = objectID
         self.kind = kind
         self.updatedProperties = updatedProperties
@@ -117,10 +120,14 @@ public struct PersistentHistoryChangeRequest: Sendable {
     public enum ResultType: Sendable, Hashable, CaseIterable {
         /// Nothing but success.
         case statusOnly
+        /// The identifiers of the changed objects, each once.
+        case objectIDs
         /// The number of transactions.
         case count
         /// Transactions without their changes.
         case transactionsOnly
+        /// The changes, without their transactions.
+        case changesOnly
         /// Transactions with their changes.
         case transactionsAndChanges
     }
@@ -189,22 +196,57 @@ public struct PersistentHistoryChangeRequest: Sendable {
 
 /// The result of a history request.
 public struct PersistentHistoryResult: Sendable {
-    /// The number of transactions found, or deleted; 0 if the result type is `statusOnly`.
+    /// The number of transactions found, or deleted; of changes or objects if the result type asks for them; 0 if it is
+    /// `statusOnly`.
     public let count: Int
     /// The transactions in the order of their numbers, those of several stores by time; empty if the result type does not ask
     /// for them.
     public let transactions: [PersistentHistoryTransaction]
+    /// The changes of all transactions in their order, if the result type is `changesOnly`; otherwise empty.
+    public let changes: [PersistentHistoryChange]
+    /// The changed objects in the order of their first changes, each once, if the result type is `objectIDs`; otherwise empty.
+    public let objectIDs: [ManagedObjectID]
 
-    package init(count: Int = 0, transactions: [PersistentHistoryTransaction] = []) {
+    /// A result with a count only.
+    package init(count: Int = 0) {
         self.count = count
-        self.transactions = transactions
+        transactions = []
+        changes = []
+        objectIDs = []
     }
 
-    /// The results of several stores.
-    package init(merging results: [PersistentHistoryResult]) {
-        count = results.reduce(0) { $0 + $1.count }
-        let all = results.flatMap(\.transactions)
-        transactions = results.count > 1 ? all.sorted { $0.date < $1.date } : all
+    /// The result of a type for transactions, with their changes if the type needs them.
+    package init(
+        _ transactions: [PersistentHistoryTransaction],
+        as type: PersistentHistoryChangeRequest.ResultType
+    ) {
+        self.transactions = type.givesTransactions ? transactions : []
+        changes = type == .changesOnly ? transactions.flatMap(\.changes) : []
+        if type == .objectIDs {
+            var known: Set<ManagedObjectID> = []
+            objectIDs = transactions.flatMap(\.changes).map(\.objectID)
+                .filter { known.insert($0).inserted }
+        } else {
+            objectIDs = []
+        }
+        count =
+            switch type {
+            case .statusOnly: 0
+            case .objectIDs: objectIDs.count
+            case .changesOnly: changes.count
+            case .count, .transactionsOnly, .transactionsAndChanges: transactions.count
+            }
+    }
+}
+
+extension PersistentHistoryChangeRequest.ResultType {
+    /// Whether a result has transactions.
+    package var givesTransactions: Bool {
+        self == .transactionsOnly || self == .transactionsAndChanges
+    }
+    /// Whether a result is made of changes.
+    package var needsChanges: Bool {
+        self == .objectIDs || self == .changesOnly || self == .transactionsAndChanges
     }
 }
 

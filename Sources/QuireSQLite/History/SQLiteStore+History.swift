@@ -38,11 +38,10 @@ extension SQLiteStore {
                 switch resultType {
                 case .statusOnly: return PersistentHistoryResult()
                 case .count: return PersistentHistoryResult(count: try reader.count())
-                case .transactionsOnly, .transactionsAndChanges:
-                    let transactions = try reader.transactions(
-                        withChanges: resultType == .transactionsAndChanges)
+                default:
                     return PersistentHistoryResult(
-                        count: transactions.count, transactions: transactions)
+                        try reader.transactions(withChanges: resultType.needsChanges),
+                        as: resultType)
                 }
             }
         }
@@ -217,7 +216,7 @@ struct SQLiteHistoryReader {
                 }
                 found[statement.integer(0), default: []].append(
                     PersistentHistoryChange(
-                        number: statement.integer(1),
+                        number: statement.integer(1), transactionNumber: statement.integer(0),
                         objectID: ManagedObjectID(
                             entityNumber: entity.number, primaryKey: key, store: store.identity),
                         kind: kind, updatedProperties: updated,

@@ -102,6 +102,62 @@ import Testing
         try coordinator.close()
     }
 
+    @Test func changesAndObjectsAreGivenWithoutTransactions() throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let book = try context.insertObject(entityName: "Book")
+        book["title"] = "Emma"
+        try context.save()
+        let tag = try context.insertObject(entityName: "Tag")
+        book["year"] = 1815
+        try context.save()
+        context.delete(book)
+        try context.save()
+
+        var request = PersistentHistoryChangeRequest.fetchHistory(after: nil)
+        request.resultType = .changesOnly
+        let changes = try context.execute(request)
+        #expect(changes.changes == (try Self.history(context)).flatMap(\.changes))
+        #expect(changes.changes.map(\.transactionNumber) == [1, 2, 2, 3])
+        #expect(changes.count == 4)
+        #expect(changes.transactions.isEmpty && changes.objectIDs.isEmpty)
+
+        request.resultType = .objectIDs
+        let objects = try context.execute(request)
+        #expect(objects.objectIDs == [book.objectID, tag.objectID])
+        #expect(objects.count == 2)
+        #expect(objects.transactions.isEmpty && objects.changes.isEmpty)
+        try coordinator.close()
+    }
+
+    @Test(arguments: PersistentHistoryChangeRequest.ResultType.allCases)
+    func aResultHasWhatItsTypeSays(type: PersistentHistoryChangeRequest.ResultType) throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        for _ in 0..<2 { _ = try context.insertObject(entityName: "Tag") }
+        try context.save()
+        var request = PersistentHistoryChangeRequest.fetchHistory(after: nil)
+        request.resultType = type
+        let result = try context.execute(request)
+        let (count, transactions, changes, objects, changesOfTransactions) =
+            switch type {
+            case .statusOnly: (0, 0, 0, 0, 0)
+            case .count: (1, 0, 0, 0, 0)
+            case .transactionsOnly: (1, 1, 0, 0, 0)
+            case .transactionsAndChanges: (1, 1, 0, 0, 2)
+            case .changesOnly: (2, 0, 2, 0, 0)
+            case .objectIDs: (2, 0, 0, 2, 0)
+            }
+        #expect(result.count == count)
+        #expect(result.transactions.count == transactions)
+        #expect(result.changes.count == changes)
+        #expect(result.objectIDs.count == objects)
+        #expect(result.transactions.flatMap(\.changes).count == changesOfTransactions)
+        try coordinator.close()
+    }
+
     @Test func aStoreThatHasAHistoryKeepsItWithoutTheOption() throws {
         let folder = try TemporaryFolder()
         for tracking in [true, false] {
@@ -340,6 +396,14 @@ import Testing
         #expect(history.flatMap(Self.lines) == ["insert Tag", "insert Note", "insert Tag"])
         #expect(history.map(\.number) == [1, 1, 2])
         #expect(history.allSatisfy { $0.author == "editor" })
+        var request = PersistentHistoryChangeRequest.fetchHistory(after: nil)
+        request.resultType = .changesOnly
+        #expect(try context.execute(request).changes == history.flatMap(\.changes))
+        request.resultType = .objectIDs
+        #expect(
+            try context.execute(request).objectIDs.map(\.entityName) == ["Tag", "Note", "Tag"])
+        request.resultType = .count
+        #expect(try context.execute(request).count == 3)
         let token = try #require(try coordinator.currentPersistentHistoryToken())
         #expect(token.transactionNumbers.values.sorted() == [1, 2])
         #expect(try Self.history(context, after: token).isEmpty)

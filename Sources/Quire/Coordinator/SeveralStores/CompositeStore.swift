@@ -264,7 +264,18 @@ final class CompositeStore: PersistentStore, DictionarySource {
     func execute(_ request: PersistentHistoryChangeRequest) throws -> PersistentHistoryResult {
         let tracked = try members.filter { try $0.store.lastHistoryTransactionNumber() != nil }
         if tracked.isEmpty { throw (members.first?.store ?? self).noHistory() }
-        return try PersistentHistoryResult(merging: tracked.map { try $0.store.execute(request) })
+        if tracked.count == 1 { return try tracked[0].store.execute(request) }
+        var part = request
+        // The order of changes is that of their transactions' times.
+        if !request.deletes, request.resultType.needsChanges {
+            part.resultType = .transactionsAndChanges
+        }
+        let results = try tracked.map { try $0.store.execute(part) }
+        if request.deletes || !part.resultType.givesTransactions {
+            return PersistentHistoryResult(count: results.reduce(0) { $0 + $1.count })
+        }
+        return PersistentHistoryResult(
+            results.flatMap(\.transactions).sorted { $0.date < $1.date }, as: request.resultType)
     }
 
     private func combined(_ results: [BatchResult]) -> BatchResult {
