@@ -158,6 +158,42 @@ import Testing
         try coordinator.close()
     }
 
+    /// With the talk's recipe; the rows of a batch request are all that its history names.
+    @Test func aContextMergesTheNotificationOfATransaction() throws {
+        let folder = try TemporaryFolder()
+        let coordinators = try (0..<2).map { _ in
+            try Self.coordinator(at: folder.path("a.sqlite"))
+        }
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinators[0])
+        let other = ManagedObjectContext.mainQueue(coordinator: coordinators[1])
+        let author = try context.insertObject(entityName: "Author")
+        let book = try context.insertObject(entityName: "Book")
+        book["title"] = "Emma"
+        book["author"] = author
+        try context.save()
+        #expect((author["books"] as? Set<ManagedObject>)?.count == 1)
+        let token = try coordinators[0].currentPersistentHistoryToken()
+
+        let same = try #require(try other.fetch(FetchRequest("Book")).first)
+        same["title"] = "Persuasion"
+        try other.save()
+        try other.execute(
+            BatchInsertRequest(
+                entityName: "Book",
+                objects: [["title": .string("b"), "author": .objectID(author.objectID)]]))
+        let transactions = try Self.history(context, after: token)
+        #expect(transactions.count == 2)
+        for transaction in transactions {
+            let notification = transaction.objectIDNotification
+            #expect(notification.name == ManagedObjectContext.didSaveObjectIDsNotification)
+            #expect(notification.objectIDChanges == transaction.objectIDChanges)
+            context.mergeChanges(fromContextDidSave: notification)
+        }
+        #expect(book["title"] as? String == "Persuasion")
+        #expect((author["books"] as? Set<ManagedObject>)?.count == 2)
+        for coordinator in coordinators { try coordinator.close() }
+    }
+
     @Test func aStoreThatHasAHistoryKeepsItWithoutTheOption() throws {
         let folder = try TemporaryFolder()
         for tracking in [true, false] {

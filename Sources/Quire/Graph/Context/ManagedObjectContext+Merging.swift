@@ -23,7 +23,8 @@ extension ManagedObjectContext {
     public func mergeChanges(from changes: ObjectIDChanges) { merge(changes, isByRows: true) }
 
     /// Merges another context's save from its notification: ``didSaveObjectsNotification`` or
-    /// ``didSaveObjectIDsNotification``.
+    /// ``didSaveObjectIDsNotification``, or a transaction of the history from its
+    /// ``PersistentHistoryTransaction/objectIDNotification``.
     ///
     /// Merges as ``mergeChanges(from:)``. Other notifications, and those of the context itself, are ignored. A notification is
     /// posted on the queue of the context that has saved, and does not leave it; to a context of another queue, send its
@@ -36,7 +37,8 @@ extension ManagedObjectContext {
             notification.object as? ManagedObjectContext !== self,
             let changes = notification.objectIDChanges
         else { return }
-        merge(changes, isByRows: false)
+        // The history of a batch request has the rows only; a context's save names the objects on the other side too.
+        merge(changes, isByRows: !(notification.object is ManagedObjectContext))
     }
 
     /// Merges. A context's save names every object whose relationships it has changed; if `isByRows`, only the rows are

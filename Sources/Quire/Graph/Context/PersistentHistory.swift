@@ -1,3 +1,4 @@
+public import Foundation
 public import QuireStore
 
 // The history of stores as contexts and coordinators read it; stores keep it.
@@ -36,6 +37,30 @@ extension PersistentStoreCoordinator {
             }
         }
         return numbers.isEmpty ? nil : PersistentHistoryToken(transactionNumbers: numbers)
+    }
+}
+
+extension PersistentHistoryTransaction {
+    /// The notification of a save with the transaction's changes, for
+    /// ``ManagedObjectContext/mergeChanges(fromContextDidSave:)``.
+    ///
+    /// Its name is ``ManagedObjectContext/didSaveObjectIDsNotification`` and its `userInfo` that notification's; it has no object.
+    /// There are changes in it only if the request's result type is `transactionsAndChanges`.
+    ///
+    /// ```swift
+    /// for transaction in try context.execute(.fetchHistory(after: lastToken)).transactions {
+    ///     context.mergeChanges(fromContextDidSave: transaction.objectIDNotification)
+    /// }
+    /// ```
+    ///
+    /// - Complexity: O(*n*) in the changes.
+    public var objectIDNotification: Notification {
+        Notification(
+            name: ManagedObjectContext.didSaveObjectIDsNotification,
+            userInfo: [
+                AnyHashable(ManagedObjectContext.NotificationKey.objectIDs.rawValue):
+                    objectIDChanges
+            ])
     }
 }
 
