@@ -88,6 +88,14 @@ public struct PersistentHistoryTransaction: Sendable, Hashable {
         self.changes = changes
     }
 
+    /// The transaction with other changes.
+    package func withChanges(_ changes: [PersistentHistoryChange]) -> PersistentHistoryTransaction {
+        PersistentHistoryTransaction(
+            number: number, storeUUID: storeUUID, date: date, author: author,
+            contextName: contextName, processName: processName, bundleID: bundleID,
+            changes: changes)
+    }
+
     /// The place in the history after the transaction.
     public var token: PersistentHistoryToken {
         PersistentHistoryToken(transactionNumbers: [storeUUID: number])
@@ -143,6 +151,10 @@ public struct PersistentHistoryChangeRequest: Sendable {
     package let deletes: Bool
     /// The kind of result. At first transactions with their changes, or none if the request deletes.
     public var resultType: ResultType
+    /// The fetch request that selects transactions or changes; `nil` for all.
+    package var fetchSpecification: FetchSpecification?
+    /// The reason the fetch request cannot be executed.
+    package var fetchFailure: (any Error)?
 
     private init(_ place: Place, deletes: Bool) {
         self.place = place
@@ -180,6 +192,9 @@ public struct PersistentHistoryChangeRequest: Sendable {
         Self(.transaction(transaction), deletes: true)
     }
 
+    /// Whether only the number of transactions after a place is requested.
+    package var isPlainCount: Bool { resultType == .count && fetchSpecification == nil }
+
     /// The number of the transaction of a store that the request begins after, or deletes before; `nil` if it is not about the
     /// store.
     package func transactionNumber(in storeUUID: String) -> Int64? {
@@ -199,20 +214,22 @@ public struct PersistentHistoryResult: Sendable {
     /// The number of transactions found, or deleted; of changes or objects if the result type asks for them; 0 if it is
     /// `statusOnly`.
     public let count: Int
-    /// The transactions in the order of their numbers, those of several stores by time; empty if the result type does not ask
-    /// for them.
+    /// The transactions in the order of their numbers, those of several stores by time, unless a fetch request sorts them; empty
+    /// if the result type does not ask for them.
     public let transactions: [PersistentHistoryTransaction]
-    /// The changes of all transactions in their order, if the result type is `changesOnly`; otherwise empty.
+    /// The changes of all transactions in their order, unless a fetch request sorts them, if the result type is `changesOnly`; otherwise empty.
     public let changes: [PersistentHistoryChange]
     /// The changed objects in the order of their first changes, each once, if the result type is `objectIDs`; otherwise empty.
     public let objectIDs: [ManagedObjectID]
 
-    /// A result with a count only.
-    package init(count: Int = 0) {
+    package init(
+        count: Int = 0, transactions: [PersistentHistoryTransaction] = [],
+        changes: [PersistentHistoryChange] = [], objectIDs: [ManagedObjectID] = []
+    ) {
         self.count = count
-        transactions = []
-        changes = []
-        objectIDs = []
+        self.transactions = transactions
+        self.changes = changes
+        self.objectIDs = objectIDs
     }
 
     /// The result of a type for transactions, with their changes if the type needs them.
@@ -220,22 +237,26 @@ public struct PersistentHistoryResult: Sendable {
         _ transactions: [PersistentHistoryTransaction],
         as type: PersistentHistoryChangeRequest.ResultType
     ) {
-        self.transactions = type.givesTransactions ? transactions : []
-        changes = type == .changesOnly ? transactions.flatMap(\.changes) : []
+        switch type {
+        case .statusOnly: self.init()
+        case .count: self.init(count: transactions.count)
+        case .objectIDs, .changesOnly: self.init(transactions.flatMap(\.changes), as: type)
+        case .transactionsOnly, .transactionsAndChanges:
+            self.init(count: transactions.count, transactions: transactions)
+        }
+    }
+
+    /// The result of changes or of the objects that they change.
+    package init(
+        _ changes: [PersistentHistoryChange], as type: PersistentHistoryChangeRequest.ResultType
+    ) {
         if type == .objectIDs {
             var known: Set<ManagedObjectID> = []
-            objectIDs = transactions.flatMap(\.changes).map(\.objectID)
-                .filter { known.insert($0).inserted }
+            let objectIDs = changes.map(\.objectID).filter { known.insert($0).inserted }
+            self.init(count: objectIDs.count, objectIDs: objectIDs)
         } else {
-            objectIDs = []
+            self.init(count: changes.count, changes: changes)
         }
-        count =
-            switch type {
-            case .statusOnly: 0
-            case .objectIDs: objectIDs.count
-            case .changesOnly: changes.count
-            case .count, .transactionsOnly, .transactionsAndChanges: transactions.count
-            }
     }
 }
 

@@ -265,17 +265,27 @@ final class CompositeStore: PersistentStore, DictionarySource {
         let tracked = try members.filter { try $0.store.lastHistoryTransactionNumber() != nil }
         if tracked.isEmpty { throw (members.first?.store ?? self).noHistory() }
         if tracked.count == 1 { return try tracked[0].store.execute(request) }
-        var part = request
-        // The order of changes is that of their transactions' times.
-        if !request.deletes, request.resultType.needsChanges {
-            part.resultType = .transactionsAndChanges
-        }
-        let results = try tracked.map { try $0.store.execute(part) }
-        if request.deletes || !part.resultType.givesTransactions {
+        var selection = try PersistentHistorySelection(request, layout: layout)
+        if request.deletes || request.isPlainCount || request.resultType == .statusOnly {
+            let results = try tracked.map { try $0.store.execute(request) }
             return PersistentHistoryResult(count: results.reduce(0) { $0 + $1.count })
         }
-        return PersistentHistoryResult(
-            results.flatMap(\.transactions).sorted { $0.date < $1.date }, as: request.resultType)
+        for token in selection.tokens {
+            // Only to learn whether they have expired.
+            var check = PersistentHistoryChangeRequest.fetchHistory(after: token)
+            check.resultType = .count
+            for member in tracked { _ = try member.store.execute(check) }
+        }
+        var part = request
+        part.fetchSpecification = nil
+        if request.fetchSpecification != nil || request.resultType.needsChanges {
+            part.resultType = .transactionsAndChanges
+        }
+        let transactions = try tracked.flatMap { try $0.store.execute(part).transactions }
+        for transaction in transactions.sorted(by: { $0.date < $1.date }) {
+            guard try selection.add(transaction, changes: { transaction.changes }) else { break }
+        }
+        return selection.result()
     }
 
     private func combined(_ results: [BatchResult]) -> BatchResult {

@@ -12,7 +12,7 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in the transactions and changes.
     /// - Throws: ``QuireError`` with code `historyTokenExpired` if transactions that the request asks for have been deleted,
-    ///   `unsupported` if no store keeps a history, `readOnly`, `outOfSpace` or `storeUnavailable`.
+    ///   `unknownKey` or `invalidQuery` if its fetch request is not valid, `unsupported` if no store keeps a history, `readOnly`, `outOfSpace` or `storeUnavailable`.
     @discardableResult
     public func execute(
         _ request: PersistentHistoryChangeRequest
@@ -39,6 +39,97 @@ extension PersistentStoreCoordinator {
         return numbers.isEmpty ? nil : PersistentHistoryToken(transactionNumbers: numbers)
     }
 }
+
+// MARK: - Fetch requests
+
+extension PersistentHistoryTransaction {
+    /// A fetch request for transactions, to be given a predicate, an order, a limit or an offset, and then to
+    /// ``PersistentHistoryChangeRequest/fetchHistory(matching:)``.
+    ///
+    /// ```swift
+    /// var request = PersistentHistoryTransaction.fetchRequest
+    /// request.predicate = try QueryPredicate(format: "author != %@ AND date > %@", "app", yesterday)
+    /// let transactions = try context.execute(.fetchHistory(matching: request)).transactions
+    /// ```
+    ///
+    /// | key | value |
+    /// |---|---|
+    /// | `author`, `contextName`, `bundleID` | texts, or missing |
+    /// | `processName`, also `processID` | a text, or missing |
+    /// | `date`, also `timestamp` | a date |
+    /// | `number`, also `transactionNumber` | an integer |
+    /// | `storeUUID`, also `storeID` | a text |
+    /// | `token` | compares with a ``PersistentHistoryToken`` given for `%@`, by its number of the store |
+    /// | `changes` | the changes, with the keys of ``PersistentHistoryChange/fetchRequest``, as in `ANY changes.changedEntity == 'Book'` |
+    ///
+    /// A predicate is evaluated as on objects in memory: `author != 'app'` is true of a transaction without an author. The
+    /// request's `affectedStores` are the stores whose transactions are selected; batch sizes and prefetching do nothing.
+    public static var fetchRequest: FetchRequest<ManagedObject> {
+        FetchRequest(HistoryModel.transactionName)
+    }
+}
+
+extension PersistentHistoryChange {
+    /// A fetch request for changes, to be given a predicate, an order, a limit or an offset, and then to
+    /// ``PersistentHistoryChangeRequest/fetchHistory(matching:)``.
+    ///
+    /// With the result types of transactions, the result has the transactions that have a selected change, each with only these;
+    /// limit, offset and order are those of changes.
+    ///
+    /// ```swift
+    /// var request = PersistentHistoryChange.fetchRequest
+    /// request.predicate = try QueryPredicate(
+    ///     format: "changedEntity == 'Book' AND changeType == %@", PersistentHistoryChange.Kind.delete)
+    /// ```
+    ///
+    /// | key | value |
+    /// |---|---|
+    /// | `objectID`, also `changedObjectID` | compares with objects and their identifiers |
+    /// | `changedEntity`, also `entity` | the name of the object's entity |
+    /// | `kind`, also `changeType` | an integer; a ``Kind-swift.enum`` for `%@` |
+    /// | `number`, also `changeID` | an integer |
+    /// | `transactionNumber` | an integer |
+    /// | `updatedProperties` | those of an update, as in `ANY updatedProperties.name == 'title'` |
+    /// | `tombstone` | the preserved values of a deleted object, as in `tombstone.slug == 'a'`, if an attribute of that name has one type in all entities that preserve it |
+    /// | `transaction` | the transaction, with the keys of ``PersistentHistoryTransaction/fetchRequest``, as in `transaction.author == nil` |
+    public static var fetchRequest: FetchRequest<ManagedObject> {
+        FetchRequest(HistoryModel.changeName)
+    }
+}
+
+extension PersistentHistoryChangeRequest {
+    /// Requests the transactions, or the changes, that a fetch request selects.
+    ///
+    /// Executing it throws ``QuireError`` with code `unknownKey` for a key that there is not, `invalidQuery` for a request of
+    /// another entity or result type and for a comparison that makes no sense, `unsupported`, and `historyTokenExpired` for a
+    /// token in the predicate after which transactions have been deleted.
+    ///
+    /// - Parameter fetchRequest: ``PersistentHistoryTransaction/fetchRequest`` or ``PersistentHistoryChange/fetchRequest``, with a
+    ///   predicate, an order, a limit or an offset.
+    /// - Complexity: O(*n*) in the transactions of the stores, and in their changes if the request is for changes or its predicate
+    ///   asks for them.
+    public static func fetchHistory(matching fetchRequest: FetchRequest<ManagedObject>) -> Self {
+        var request = fetchHistory(after: nil as PersistentHistoryToken?)
+        request.fetchRequest = fetchRequest
+        return request
+    }
+
+    /// The fetch request that selects transactions, or changes, among those that the request is for; `nil` for all.
+    ///
+    /// Executing a request that deletes history throws ``QuireError`` with code `invalidQuery` if there is one.
+    public var fetchRequest: FetchRequest<ManagedObject>? {
+        get { fetchSpecification.map { FetchRequest($0) } }
+        set {
+            fetchSpecification = newValue?.specification
+            fetchFailure = nil
+            do { fetchSpecification = try newValue?.declaredSpecification } catch {
+                fetchFailure = error
+            }
+        }
+    }
+}
+
+// MARK: - Merging
 
 extension PersistentHistoryTransaction {
     /// The notification of a save with the transaction's changes, for
