@@ -45,7 +45,7 @@ struct QuireCommand: AsyncParsableCommand {
                     OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
                     OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
-                    OnDocument<LogVerb>.self, DataCommand.self,
+                    OnDocument<LogVerb>.self, HistoryCommand.self, DataCommand.self,
                 ]),
             CommandGroup(
                 name: "Rescue", subcommands: [RepairCommand.self, RecoverCommand.self]),

@@ -145,6 +145,8 @@ public struct PersistentHistoryChangeRequest: Sendable {
         case token(PersistentHistoryToken?)
         case date(Date)
         case transaction(PersistentHistoryTransaction)
+        /// Before as many transactions at the end.
+        case last(Int)
     }
 
     package let place: Place
@@ -184,12 +186,29 @@ public struct PersistentHistoryChangeRequest: Sendable {
         Self(.token(token), deletes: true)
     }
 
-    /// Deletes the transactions before a time.
+    /// Deletes the transactions before a time, up to the first that is not: what comes after it stays, so that no token's
+    /// transactions are missing in the midst of others.
     public static func deleteHistory(before date: Date) -> Self { Self(.date(date), deletes: true) }
 
     /// Deletes the transactions before one, of its store.
     public static func deleteHistory(before transaction: PersistentHistoryTransaction) -> Self {
         Self(.transaction(transaction), deletes: true)
+    }
+
+    /// Deletes the transactions that are older now than an age, as ``deleteHistory(before:)-(Date)``.
+    ///
+    /// ```swift
+    /// try context.execute(.deleteHistory(olderThan: .seconds(30 * 86_400)))
+    /// ```
+    public static func deleteHistory(olderThan age: Duration) -> Self {
+        deleteHistory(before: Date(timeIntervalSinceNow: -(age / .seconds(1))))
+    }
+
+    /// Deletes all transactions but the last ones of each store.
+    ///
+    /// - Parameter count: The number of transactions that stay; 0 or less for none.
+    public static func deleteHistory(keepingLast count: Int) -> Self {
+        Self(.last(count), deletes: true)
     }
 
     /// Whether only the number of transactions after a place is requested.
@@ -204,7 +223,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
         case .token(let token?): token.transactionNumbers[storeUUID] ?? (deletes ? nil : 0)
         case .transaction(let transaction):
             transaction.storeUUID == storeUUID ? transaction.number : nil
-        case .date: 0
+        case .date, .last: 0
         }
     }
 }
@@ -217,7 +236,8 @@ public struct PersistentHistoryResult: Sendable {
     /// The transactions in the order of their numbers, those of several stores by time, unless a fetch request sorts them; empty
     /// if the result type does not ask for them.
     public let transactions: [PersistentHistoryTransaction]
-    /// The changes of all transactions in their order, unless a fetch request sorts them, if the result type is `changesOnly`; otherwise empty.
+    /// The changes of all transactions in their order, unless a fetch request sorts them, if the result type is `changesOnly`;
+    /// otherwise empty.
     public let changes: [PersistentHistoryChange]
     /// The changed objects in the order of their first changes, each once, if the result type is `objectIDs`; otherwise empty.
     public let objectIDs: [ManagedObjectID]

@@ -1,5 +1,7 @@
 import Foundation
 import Quire
+import QuireDocuments
+import QuireSQLite
 import Testing
 
 @testable import QuireCommand
@@ -97,6 +99,97 @@ import Testing
         let changes = try #require(transactions[0]["changes"] as? [[String: Any]])
         #expect(changes.map { $0["kind"] as? String } == ["insert", "update"])
         #expect(changes[1]["properties"] as? [String] == ["steps"])
+    }
+
+    @Test func theOldestTransactionsArePurged() throws {
+        let shell = try CommandShell()
+        try makeStore(in: shell)
+        _ = try shell.output("for n in 1 2 3; do quire set R.sqlite Recipe/p1 title=$n; done")
+        let numbers = "quire log R.sqlite | grep -v '^ ' | cut -d ' ' -f 1 | tr '\\n' ' '"
+        #expect(
+            try shell.output("quire history purge R.sqlite --keep 4 --dry-run")
+                == "Would remove 1 transaction; 4 stay.\n")
+        #expect(try shell.output(numbers) == "5 4 3 2 1 ")
+        #expect(
+            try shell.output("quire history purge R.sqlite --before 3 --dry-run --json")
+                .filter { !$0.isWhitespace } == #"{"kept":3,"removed":2}"#)
+        #expect(
+            try shell.output("quire history purge R.sqlite --before 3")
+                == "Removed 2 transactions; 3 stay.\n")
+        #expect(try shell.output(numbers) == "5 4 3 ")
+        for when in ["--older-than 1h", "--before 2001-01-01T00:00:00Z"] {
+            #expect(
+                try shell.output("quire history purge R.sqlite \(when)")
+                    == "Removed 0 transactions; 3 stay.\n")
+        }
+        let store = try SQLiteStore.open(at: shell.path("R.sqlite"))
+        let uuid = store.identity.uuid
+        try store.close()
+        let token = String(
+            decoding: try JSONEncoder().encode(
+                PersistentHistoryToken(transactionNumbers: [uuid: 4])), as: UTF8.self)
+        for flag in [" --dry-run", ""] {
+            #expect(
+                try shell.output("quire history purge R.sqlite --before '\(token)'\(flag)")
+                    == "\(flag.isEmpty ? "Removed" : "Would remove") 1 transaction; 2 stay.\n")
+        }
+        for flag in [" --dry-run", ""] {
+            #expect(
+                try shell.output(
+                    "quire history purge R.sqlite --before 2999-01-01T00:00:00Z\(flag)")
+                    == "\(flag.isEmpty ? "Removed" : "Would remove") 2 transactions; 0 stay.\n")
+        }
+        #expect(try shell.output("quire log R.sqlite") == "No transactions.\n")
+        _ = try shell.output("quire set R.sqlite Recipe/p1 title=Pie")
+        #expect(try shell.output(numbers) == "6 ")
+        #expect(
+            try shell.output("quire history purge R.sqlite --older-than 0s --dry-run")
+                == "Would remove 1 transaction; 0 stay.\n")
+    }
+
+    @Test func theHistoryOfADocumentIsPurged() throws {
+        let shell = try CommandShell()
+        _ = try shell.output("quire new L.quire --template Library")
+        let package = try DocumentPackage.open(at: shell.path("L.quire"), readOnly: true)
+        var description = PersistentStoreDescription(path: package.layout.store)
+        description.tracksHistory = true
+        let model = package.store.layout.model
+        try package.close()
+        let container = try PersistentContainer(
+            managedObjectModel: model, persistentStoreDescriptions: [description])
+        try container.viewContext.insertObject(entityName: "Book")["title"] = "Emma"
+        try container.viewContext.save()
+        try container.close()
+        #expect(
+            try shell.output("quire history purge L.quire --keep 0")
+                == "Removed 1 transaction; 0 stay.\n")
+        #expect(try shell.output("quire log L.quire") == "No transactions.\n")
+    }
+
+    @Test func aPurgeThatCannotBeDoneSaysWhy() throws {
+        let shell = try CommandShell()
+        try makeStore(in: shell)
+        let wrong = [
+            ("quire history purge R.sqlite", "--before, --older-than or --keep"),
+            ("quire history purge R.sqlite --keep 1 --older-than 1d", "--before, --older-than"),
+            ("quire history purge R.sqlite --keep=-1", "--keep takes a number"),
+            ("quire history purge R.sqlite --older-than 30", "a number and a unit"),
+            ("quire history purge R.sqlite --older-than=-1d", "a number and a unit"),
+            ("quire history purge R.sqlite --before yesterday", "--before takes a time"),
+            ("quire history purge R.sqlite --before '{}'", "--before takes a token"),
+            (
+                "quire new L.quire --template Library && quire history purge L.quire --keep 1",
+                "keeps no history"
+            ),
+            ("quire history purge L.quire --keep 1 --dry-run", "keeps no history"),
+            ("quire history purge None.sqlite --keep 1", "None.sqlite"),
+        ]
+        for (command, sentence) in wrong {
+            let result = try shell.run(command)
+            #expect(result.code != 0)
+            #expect(result.output.contains(sentence), "\(command): \(result.output)")
+        }
+        #expect(try shell.output("quire log R.sqlite | grep -cv '^ '") == "2\n")
     }
 
     @Test func whatIsNotThereIsSaid() throws {

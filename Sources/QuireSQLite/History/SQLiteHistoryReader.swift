@@ -3,7 +3,7 @@ internal import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// The transactions that a request begins after or deletes: a condition on the row `t` of `ATRANSACTION`.
+/// The transactions that a request begins after: a condition on the row `t` of `ATRANSACTION`.
 struct SQLiteHistoryRange {
     let condition: String
     /// The number that the transactions come after; `nil` if a time says so, and 0 for all.
@@ -14,11 +14,11 @@ struct SQLiteHistoryRange {
         if case .date(let date) = request.place {
             self.date = date
             self.number = nil
-            condition = "t.ZTIMESTAMP \(request.deletes ? "<" : ">") ?1"
+            condition = "t.ZTIMESTAMP > ?1"
         } else {
             date = nil
             self.number = number
-            condition = "t.Z_PK \(request.deletes ? "<" : ">") ?1"
+            condition = "t.Z_PK > ?1"
         }
     }
 
@@ -27,13 +27,6 @@ struct SQLiteHistoryRange {
             try statement.bind(date.timeIntervalSinceReferenceDate, at: 1)
         } else {
             try statement.bind(number ?? 0, at: 1)
-        }
-    }
-
-    func bind(_ sql: String, _ connection: SQLiteConnection) throws {
-        try connection.withStatement(sql) {
-            try bind($0)
-            try $0.run()
         }
     }
 }

@@ -13,10 +13,10 @@ extension SQLiteStore {
             return PersistentHistoryResult()
         }
         let selection = try PersistentHistorySelection(request, layout: layout)
-        let range = SQLiteHistoryRange(request, number: number)
         return request.deletes
-            ? try deleteHistory(range, request.resultType)
-            : try readHistory(range, selection, of: request)
+            ? try deleteHistory(request, number: number)
+            : try readHistory(
+                SQLiteHistoryRange(request, number: number), selection, of: request)
     }
 
     /// The number of the last transaction in the history, deleted ones included.
@@ -51,30 +51,19 @@ extension SQLiteStore {
     }
 
     private func deleteHistory(
-        _ range: SQLiteHistoryRange, _ resultType: PersistentHistoryChangeRequest.ResultType
+        _ request: PersistentHistoryChangeRequest, number: Int64
     ) throws -> PersistentHistoryResult {
         try withWriter { writer in
             let connection = writer.connection
             do {
                 try connection.begin()
                 guard let tables = try SQLiteHistoryTables(connection) else { throw noHistory() }
-                try range.bind(
-                    "DELETE FROM ACHANGE WHERE ZTRANSACTIONID IN (SELECT Z_PK FROM ATRANSACTION t WHERE \(range.condition))",
-                    connection)
-                try range.bind(
-                    "DELETE FROM ATRANSACTION AS t WHERE \(range.condition)", connection)
-                let count = connection.changeCount
-                if tables.hasStrings {
-                    let used = ["ZAUTHORTS", "ZBUNDLEIDTS", "ZCONTEXTNAMETS", "ZPROCESSIDTS"].map {
-                        "SELECT \($0) FROM ATRANSACTION WHERE \($0) IS NOT NULL"
-                    }
-                    try connection.execute(
-                        "DELETE FROM ATRANSACTIONSTRING WHERE Z_PK NOT IN (\(used.joined(separator: " UNION ")))"
-                    )
-                }
+                let count = try SQLiteHistoryDeletion(connection: connection, tables: tables)
+                    .run(request, number: number)
                 try connection.commit()
                 writer.history = SQLiteHistoryCache()
-                return PersistentHistoryResult(count: resultType == .statusOnly ? 0 : count)
+                return PersistentHistoryResult(
+                    count: request.resultType == .statusOnly ? 0 : count)
             } catch {
                 SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
                 writer.note(error)

@@ -366,6 +366,143 @@ import Testing
         try coordinator.close()
     }
 
+    /// A request that deletes the first four of six transactions, and one that deletes all, of each form.
+    private enum Deletion: String, CaseIterable {
+        case date, token, transaction, age, count
+
+        func request(
+            keepingFrom transaction: PersistentHistoryTransaction?
+        ) -> PersistentHistoryChangeRequest {
+            switch self {
+            case .date: .deleteHistory(before: transaction?.date ?? .distantFuture)
+            case .token: .deleteHistory(before: transaction?.token)
+            case .transaction:
+                transaction.map { .deleteHistory(before: $0) } ?? .deleteHistory(before: nil)
+            case .age:
+                .deleteHistory(
+                    olderThan: transaction.map { .seconds(3_600 - $0.date.timeIntervalSinceNow) }
+                        ?? .seconds(-3_600))
+            case .count: .deleteHistory(keepingLast: transaction == nil ? 0 : 2)
+            }
+        }
+    }
+
+    @Test(arguments: Deletion.allCases, [false, true])
+    private func afterADeletionNoTokenIsIncomplete(
+        deletion: Deletion, deletesAll: Bool
+    ) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        var coordinator = try Self.coordinator(at: path)
+        var context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        for number in 1...6 {
+            context.transactionAuthor = "author \(number)"
+            try context.insertObject(entityName: "Tag")["name"] = "\(number)"
+            try context.save()
+        }
+        // A day apart, because an age is measured a little later than the test's times.
+        try Self.execute(
+            "UPDATE ATRANSACTION SET ZTIMESTAMP = ZTIMESTAMP - 86400 * (6 - Z_PK) WHERE Z_PK < 6",
+            at: path)
+        let all = try Self.history(context)
+        var request = deletion.request(keepingFrom: deletesAll ? nil : all[4])
+        request.resultType = .count
+        #expect(try context.execute(request).count == (deletesAll ? 6 : 4))
+        #expect(try context.execute(request).count == 0)
+
+        let remaining = deletesAll ? [] : [Int64(5), 6]
+        for reopens in [false, true] {
+            if reopens {
+                try coordinator.close()
+                coordinator = try Self.coordinator(at: path)
+                context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+            }
+            #expect(try Self.history(context).map(\.number) == remaining)
+            for transaction in all {
+                let isWhole = transaction.number >= (deletesAll ? 6 : 4)
+                if isWhole {
+                    #expect(
+                        try Self.history(context, after: transaction.token).map(\.number)
+                            == remaining.filter { $0 > transaction.number })
+                } else {
+                    let error = #expect(throws: QuireError.self) {
+                        try Self.history(context, after: transaction.token)
+                    }
+                    #expect(error?.code == .historyTokenExpired)
+                }
+            }
+        }
+        try context.insertObject(entityName: "Tag")["name"] = "7"
+        try context.save()
+        let after = try Self.history(context, after: all[5].token)
+        #expect(after.map(\.number) == [7])
+        #expect(after.flatMap(\.changes).map(\.number) == [7])
+        try coordinator.close()
+    }
+
+    /// A clock that was set back leaves a transaction that is younger than the one after it.
+    @Test func aDeletionByTimeLeavesNoHole() throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        for number in 1...4 {
+            try context.insertObject(entityName: "Tag")["name"] = "\(number)"
+            try context.save()
+        }
+        try Self.execute(
+            "UPDATE ATRANSACTION SET ZTIMESTAMP = CASE Z_PK WHEN 2 THEN 900 ELSE Z_PK END",
+            at: folder.path("a.sqlite"))
+        try context.execute(
+            .deleteHistory(before: Date(timeIntervalSinceReferenceDate: 100)))
+        #expect(try Self.history(context).map(\.number) == [2, 3, 4])
+        try coordinator.close()
+    }
+
+    @Test func theHistoryOfAReadOnlyStoreIsReadButNotDeleted() throws {
+        let folder = try TemporaryFolder()
+        for isReadOnly in [false, true] {
+            let coordinator = try PersistentStoreCoordinator(managedObjectModel: Self.model)
+            var description = PersistentStoreDescription(path: folder.path("a.sqlite"))
+            description.tracksHistory = true
+            description.isReadOnly = isReadOnly
+            try coordinator.addPersistentStore(description)
+            let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+            if isReadOnly {
+                let error = #expect(throws: QuireError.self) {
+                    try context.execute(.deleteHistory(keepingLast: 0))
+                }
+                #expect(error?.code == .readOnly)
+                #expect(try Self.history(context).count == 1)
+            } else {
+                try context.insertObject(entityName: "Tag")["name"] = "red"
+                try context.save()
+            }
+            try coordinator.close()
+        }
+    }
+
+    @Test func deletingMoreThanThereIsIsNoError() throws {
+        let folder = try TemporaryFolder()
+        let coordinator = try Self.coordinator(at: folder.path("a.sqlite"))
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        try context.insertObject(entityName: "Tag")["name"] = "red"
+        try context.save()
+        for request: PersistentHistoryChangeRequest in [
+            .deleteHistory(keepingLast: .max), .deleteHistory(olderThan: .seconds(Int64.max)),
+            .deleteHistory(olderThan: .seconds(60)),
+        ] {
+            try context.execute(request)
+            #expect(try Self.history(context).count == 1)
+        }
+        for request: PersistentHistoryChangeRequest in [
+            .deleteHistory(keepingLast: .min), .deleteHistory(keepingLast: 0),
+        ] {
+            try context.execute(request)
+            #expect(try Self.history(context).isEmpty)
+        }
+        try coordinator.close()
+    }
+
     @Test func aTokenOutlivesTheProcess() throws {
         let folder = try TemporaryFolder()
         var data = Data()
