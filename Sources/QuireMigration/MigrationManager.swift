@@ -43,7 +43,8 @@ public final class MigrationManager {
 
     /// Migrates all objects of a store to another one, which must be empty.
     ///
-    /// The migration is atomic.
+    /// The migration is atomic. If the old store keeps a history and the new one can, the new one begins a history of its own
+    /// with the insertion of all objects; tokens of the old one say nothing about it.
     ///
     /// - Parameters:
     ///   - source: The old store. It must not be saved to meanwhile.
@@ -90,7 +91,11 @@ public final class MigrationManager {
         records[SQLiteStore.draftRecordKey] = nil
         let check =
             allowsRemoval ? nil : try source.counting { try TransferCheck(plan, from: $0) }
+        let keepsHistory = try source.lastHistoryTransactionNumber() != nil
         func transfer(_ loading: any BulkInserter) throws {
+            if keepsHistory, let bulk = loading as? SQLiteBulkLoad {
+                try bulk.beginHistory(isRequired: true)
+            }
             try ObjectTransfer(
                 plan, from: source, identity: destination.identity, into: loading,
                 policies: policies, step: advance

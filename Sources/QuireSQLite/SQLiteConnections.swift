@@ -1,3 +1,4 @@
+import CSQLite
 import Foundation
 internal import QuireModel
 internal import QuireProtection

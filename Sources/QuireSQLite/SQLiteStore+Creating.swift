@@ -2,6 +2,7 @@ import Foundation
 public import QuireModel
 internal import QuireModelFiles
 internal import QuireProtection
+internal import QuireQuery
 package import QuireStore
 internal import QuireSystem
 
@@ -150,14 +151,22 @@ extension SQLiteStore: BulkInsertingStore {
             let connection = writer.connection
             let loading = SQLiteBulkLoad(
                 connection: connection, schema: schema, externalData: externalData,
-                options: options)
+                options: options
+            ) { isRequired in
+                try SQLiteHistoryWriter(
+                    store: self, writer: writer, origin: TransactionOrigin(),
+                    isRequired: isRequired)
+            }
             let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
             try connection.begin()
             do {
                 try writer.modelVersionCheck.checkTriggers(connection)
                 if !schema.allComputedIndexes.isEmpty { connection.trustSchema() }
                 try completion.removeParts()
+                writer.history = SQLiteHistoryCache()
+                try loading.beginHistory(isRequired: false)
                 try body(loading)
+                try loading.finishHistory()
                 try loading.completeOrders()
                 try completion.makeParts()
                 let greatest = try loading.writeGreatestKeys()

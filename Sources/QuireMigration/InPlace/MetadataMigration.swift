@@ -141,11 +141,14 @@ struct MetadataMigration {
         try connection.replaceModelCache(with: model)
     }
 
-    /// Renumbers the entities in the persistent history. Masks of changed columns, which refer to the old schema, are cleared;
-    /// history of removed entities is deleted.
+    /// Renumbers the entities in the persistent history. Masks of changed columns, which refer to the old schema, are cleared,
+    /// and values of deleted objects moved to the columns of the new one; history of removed entities is deleted.
     private func writeHistory(_ plan: TransferPlan, _ connection: SQLiteConnection) throws {
-        guard tables.contains("ACHANGE") else { return }
+        guard let tombstoneCount = try connection.addTombstones(for: plan.destination) else {
+            return
+        }
         var cases: [(old: Int, new: Int, offset: Int64)] = []
+        var tombstones = [String](repeating: "", count: tombstoneCount)
         for entity in plan.source.entities {
             guard let transfer = plan.transfers(ofEntity: entity.number).first else { continue }
             cases.append(
@@ -153,15 +156,37 @@ struct MetadataMigration {
                     schema.entity(entity).storeNumber, transfer.destination.number,
                     plan.keyOffsets[transfer.keyGroup]
                 ))
+            for (column, oldColumn) in transfer.tombstoneColumns {
+                tombstones[column] +=
+                    " WHEN \(schema.entity(entity).storeNumber) THEN ZTOMBSTONE\(oldColumn)"
+            }
         }
         let known = cases.map { String($0.old) }.joined(separator: ", ")
         try connection.execute("DELETE FROM ACHANGE WHERE ZENTITY NOT IN (\(known))")
         if cases.isEmpty { return }
         let numbers = cases.map { "WHEN \($0.old) THEN \($0.new)" }.joined(separator: " ")
         let offsets = cases.map { "WHEN \($0.old) THEN \($0.offset)" }.joined(separator: " ")
+        let values = tombstones.enumerated().map { column, cases in
+            "ZTOMBSTONE\(column) = "
+                + (cases.isEmpty ? "NULL, " : "CASE ZENTITY\(cases) END, ")
+        }
         try connection.execute(
             "UPDATE ACHANGE SET ZENTITYPK = ZENTITYPK + CASE ZENTITY \(offsets) END, ZCOLUMNS = NULL, "
-                + "ZENTITY = CASE ZENTITY \(numbers) END")
+                + values.joined() + "ZENTITY = CASE ZENTITY \(numbers) END")
+    }
+}
+
+extension EntityTransfer {
+    /// The columns of the history that hold values of deleted objects, each with the old one of the same attribute and type.
+    fileprivate var tombstoneColumns: [(column: Int, oldColumn: Int)] {
+        let old = source.tombstoneSlots
+        return destination.tombstoneSlots.enumerated().compactMap { column, slot in
+            guard case .copy(let index, _, _) = values[slot.index],
+                let oldColumn = old.firstIndex(where: { $0.index == index }),
+                old[oldColumn].storage == slot.storage
+            else { return nil }
+            return (column, oldColumn)
+        }
     }
 }
 

@@ -20,11 +20,27 @@ package final class SQLiteBulkLoad: BulkInserter {
     private var inserts: [Int: Insertion] = [:]
     private var lastInsert: Insertion?
     private var maximumKeys: [Int: Int64] = [:]
+    /// Records the insertions, if the store keeps a history.
+    private let makeHistory: (_ isRequired: Bool) throws -> SQLiteHistoryWriter?
+    private var history: SQLiteHistoryWriter?
 
-    package init(
+    /// Loads into tables that are made within the transaction, as a migration in place does. It records no history.
+    package convenience init(
         connection: SQLiteConnection, schema: SQLSchema, externalData: ExternalDataFolder,
         options: SQLiteStoreOptions
     ) {
+        self.init(
+            connection: connection, schema: schema, externalData: externalData, options: options
+        ) { _ in nil }
+    }
+
+    /// - Parameter makeHistory: Makes the writer of the store's history; `nil` if it keeps none.
+    init(
+        connection: SQLiteConnection, schema: SQLSchema, externalData: ExternalDataFolder,
+        options: SQLiteStoreOptions,
+        makeHistory: @escaping (_ isRequired: Bool) throws -> SQLiteHistoryWriter?
+    ) {
+        self.makeHistory = makeHistory
         self.options = options
         self.connection = connection
         self.schema = schema
@@ -73,6 +89,18 @@ package final class SQLiteBulkLoad: BulkInserter {
         }
     }
 
+    // MARK: - History
+
+    /// Begins recording insertions if the store keeps a history. Must be called before objects are inserted.
+    ///
+    /// - Parameter isRequired: Whether it is to keep one whatever its options say, as a copy of a store that does.
+    package func beginHistory(isRequired: Bool) throws {
+        if history == nil { history = try makeHistory(isRequired) }
+    }
+
+    /// Records the numbers used in the history. Must be called at the end.
+    func finishHistory() throws { try history?.finish() }
+
     // MARK: - Objects
 
     package func insert(_ object: ObjectChange) throws {
@@ -108,6 +136,7 @@ package final class SQLiteBulkLoad: BulkInserter {
             }
         }
         try statement.run()
+        try history?.recordInsertion(of: object.objectID)
         let root = object.entity.rootNumber
         if key > maximumKeys[root] ?? 0 { maximumKeys[root] = key }
     }

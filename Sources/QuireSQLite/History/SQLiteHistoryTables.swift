@@ -1,4 +1,4 @@
-internal import QuireModel
+package import QuireModel
 internal import QuireSystem
 
 /// Core Data's tables of persistent history, as a store has them.
@@ -90,6 +90,15 @@ extension SQLiteConnection {
         }
     }
 
+    /// Adds columns for the values of deleted objects of a model to the tables of the history, where they are missing.
+    ///
+    /// - Returns: The number of these columns; `nil` if the store keeps no history.
+    package func addTombstones(for layout: ResolvedModel) throws -> Int? {
+        var tables = try SQLiteHistoryTables(self)
+        try tables?.addTombstones(for: layout, self)
+        return tables?.tombstoneCount
+    }
+
     /// The greatest number used in a table of the history, for deleted rows too; 0 if there is none.
     func greatestNumber(of entity: SQLiteHistoryTables.Entity) throws -> Int64 {
         // Z_MAX may be lower than max(Z_PK).
@@ -115,7 +124,7 @@ extension SQLiteConnection {
 
 extension ResolvedEntity {
     /// The slots whose values persistent history keeps when an object is deleted, in the order of the columns.
-    var tombstoneSlots: [Slot] {
+    package var tombstoneSlots: [Slot] {
         slots.filter { $0.isStored && $0.attribute?.preservesValueInHistoryOnDeletion == true }
             .sorted { $0.name < $1.name }
     }

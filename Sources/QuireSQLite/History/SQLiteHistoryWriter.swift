@@ -23,10 +23,16 @@ final class SQLiteHistoryWriter {
     private var tombstoneColumns: [Int: (columns: String, values: String)] = [:]
 
     /// Prepares to record; `nil` if the store keeps no history and its options do not ask for one.
-    init?(store: SQLiteStore, writer: SQLiteWriter, origin: TransactionOrigin) throws {
+    ///
+    /// - Parameter isRequired: Whether the store is to keep one whatever its options say.
+    init?(
+        store: SQLiteStore, writer: SQLiteWriter, origin: TransactionOrigin,
+        isRequired: Bool = false
+    ) throws {
+        if isRequired, case .some(nil) = writer.history.tables { writer.history.tables = nil }
         if writer.history.tables == nil {
             var tables = try SQLiteHistoryTables(writer.connection)
-            if tables == nil, store.options.tracksHistory {
+            if tables == nil, store.options.tracksHistory || isRequired {
                 tables = try SQLiteHistoryTables(creatingIn: writer.connection)
             }
             try tables?.addTombstones(for: store.layout, writer.connection)
