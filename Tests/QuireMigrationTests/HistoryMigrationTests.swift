@@ -61,13 +61,19 @@ import Testing
         return token
     }
 
-    @Test func aMigrationInPlaceKeepsHistoryWithoutWrongNames() throws {
+    @Test(arguments: [SQLiteMigration.Method.automatic, .rowByRow])
+    private func aMigrationInPlaceKeepsHistoryWithoutWrongNames(
+        method: SQLiteMigration.Method
+    ) throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")
         let token = try Self.makeStore(at: path)
         let manager = MigrationManager()
         manager.allowsRemoval = true
-        try SQLiteStore.migrate(at: path, to: Self.new, manager: manager)
+        try SQLiteMigration(
+            path: path, sourceModel: nil, model: Self.new, manager: manager,
+            options: SQLiteStoreOptions(), method: method
+        ).run()
 
         let coordinator = try Self.coordinator(at: path, Self.new)
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
