@@ -310,6 +310,7 @@ let package = Package(
             dependencies: [
                 "QuireModel", "QuireQuery", "QuireStore", "QuireSQLite", "QuireRescue", "Quire",
                 "QuireProtection", "QuireTestSupport",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
         .testTarget(

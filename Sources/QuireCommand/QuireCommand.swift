@@ -117,18 +117,18 @@ enum Interruption {
 // MARK: - Log messages
 
 /// The destination of the library's log: none, because the command reports errors itself, unless
-/// `QUIRE_LOG` names a level (`debug`, `info`, …); then to standard error.
+/// `QUIRE_LOG` names a level (`debug`, `info`, …), or `QUIRE_SQL_DEBUG` asks for the SQL statements; then to standard error.
 enum LogOutput {
     /// Sets the log up. To be called once.
     static func begin() {
-        let name = ProcessInfo.processInfo.environment["QUIRE_LOG"] ?? ""
-        guard let level = Logger.Level(rawValue: name) else {
-            LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
-            return
-        }
+        let environment = ProcessInfo.processInfo.environment
+        let level = Logger.Level(rawValue: environment["QUIRE_LOG"] ?? "")
+        let logsStatements = environment["QUIRE_SQL_DEBUG"]?.isEmpty == false
         LoggingSystem.bootstrap { label in
+            let isOfStatements = logsStatements && label == "quire.sql"
+            guard level != nil || isOfStatements else { return SwiftLogNoOpLogHandler() }
             var handler = StreamLogHandler(label: label, stream: EscapedStandardError())
-            handler.logLevel = level
+            handler.logLevel = min(level ?? .critical, isOfStatements ? .info : .critical)
             return handler
         }
     }

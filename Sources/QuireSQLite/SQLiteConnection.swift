@@ -1,5 +1,6 @@
 import CSQLite
 import Foundation
+internal import Logging
 internal import QuireModel
 package import QuireProtection
 package import QuireQuery
@@ -50,6 +51,8 @@ package final class SQLiteConnection: @unchecked Sendable {
     package let sealing: SealingFileSystem.Registration?
     /// A count of the statements handed out, for tests.
     var counter: SQLiteStatementCounter?
+    /// The log of statements; SQLite holds an unretained reference to it.
+    private var trace: SQLiteTrace?
 
     /// The maximum number of cached statements.
     private static let maximumStatementCount = 512
@@ -104,6 +107,7 @@ package final class SQLiteConnection: @unchecked Sendable {
         }
         sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)  // VACUUM needs one.
         sqlite3_limit(handle, SQLITE_LIMIT_WORKER_THREADS, 0)
+        if let level = SQLiteTrace.environmentLevel { logStatements(level) }
         if sealing != nil { reserveBytesForSealing() }
     }
 
@@ -115,6 +119,7 @@ package final class SQLiteConnection: @unchecked Sendable {
         isClosed = true
         statements.removeAll()
         if busyWait != nil { sqlite3_busy_handler(handle, nil, nil) }
+        trace?.end(on: handle)
         // Defers to the last statement still held, rather than failing.
         sqlite3_close_v2(handle)
         if let lockedFile { FileLockRegistry.remove(lockedFile) }
@@ -144,6 +149,16 @@ package final class SQLiteConnection: @unchecked Sendable {
         busyWait = wait
     }
 
+    /// Logs the statements from now on.
+    func logStatements(
+        _ level: SQLiteTrace.Level, logger: Logger = Logger(label: "quire.sql")
+    ) {
+        let trace = SQLiteTrace(
+            level: level, path: path, connection: number, isSealed: sealing != nil, logger: logger)
+        trace.begin(on: handle)
+        self.trace = trace
+    }
+
     /// Disables the checkpoint on close, so that the write-ahead log is left as it is.
     func keepLogOnClose() {
         _ = quire_sqlite3_db_config_int(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -171,6 +186,7 @@ package final class SQLiteConnection: @unchecked Sendable {
         guard let prepared else {
             throw SQLiteFailure(code: SQLITE_MISUSE, message: "empty statement")
         }
+        trace?.explain(sql, on: handle)
         return SQLiteStatement(prepared)
     }
 
