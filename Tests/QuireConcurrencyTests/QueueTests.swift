@@ -1,3 +1,5 @@
+import Dispatch
+import Foundation
 import Quire
 import QuireTestSupport
 import Testing
@@ -207,6 +209,14 @@ import Testing
     enum Misuse: String, CaseIterable, Codable {
         case insert, fetch, hasChanges, undo, registered, read, readBySlot, relationship, write
         case fault, flags, delete, fetchedObjects, release
+
+        /// Whether the message names the object.
+        var isOfObject: Bool {
+            switch self {
+            case .read, .readBySlot, .relationship, .write, .fault, .flags, .delete: true
+            default: false
+            }
+        }
     }
 
     @Test(arguments: Misuse.allCases)
@@ -221,6 +231,7 @@ import Testing
             nonisolated(unsafe) var found: FetchedObjects<ManagedObject>?
             try background.performAndWait { context in
                 leaked = context
+                context.name = "import"
                 object = try context.insertObject(entityName: "Book")
                 object?["title"] = "Emma"
                 try context.save()
@@ -250,6 +261,48 @@ import Testing
             }
         }
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-        #expect(text.contains("on another queue than its own"))
+        #expect(
+            text.contains(
+                misuse.isOfObject
+                    ? "Book/p1 of the managed object context “import” was used on another queue than its own"
+                    : "The managed object context “import” was used on another queue than its own"),
+            "\(text.prefix(400))")
+        #expect(
+            text.contains("it belongs to a private queue, and was used outside of all contexts'"))
+    }
+
+    @Test func theMessageSaysWhichQueuesWereInvolved() async throws {
+        let result = await #expect(
+            processExitsWith: .failure, observing: [\.standardErrorContent]
+        ) {
+            let stack = try TestStack()
+            nonisolated(unsafe) var view: ManagedObjectContext?
+            await MainActor.run { view = stack.mainContext() }
+            QueueConfinedContext(coordinator: stack.coordinator).performAndWait { _ in
+                _ = view?.hasChanges
+            }
+        }
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(
+            text.contains(
+                "it belongs to the main queue, and was used on the queue of another context"),
+            "\(text.prefix(400))")
+    }
+
+    @Test func aBreachWhileTheQueueIsBusyIsSaid() async throws {
+        let result = await #expect(
+            processExitsWith: .failure, observing: [\.standardErrorContent]
+        ) {
+            let stack = try TestStack()
+            QueueConfinedContext(coordinator: stack.coordinator).performAndWait { context in
+                nonisolated(unsafe) let context = context
+                Thread.detachNewThread { _ = context.hasChanges }
+                // Until the other thread has ended the process.
+                DispatchSemaphore(value: 0).wait()
+            }
+        }
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(
+            text.contains("Its queue was running a block at that moment."), "\(text.prefix(400))")
     }
 }

@@ -217,7 +217,7 @@ final class BackgroundFetch<Object: ManagedObject>: RowHolder {
     }
 
     deinit {
-        context.queueMarker.checkRelease()
+        context.queueMarker.checkRelease(context.nameInMessages)
         context.staleRows.removeHolder(self)
         context.answerRetainedRowsQueries()
     }

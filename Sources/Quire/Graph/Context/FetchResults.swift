@@ -74,7 +74,7 @@ final class FetchResults: RowHolder {
     }
 
     deinit {
-        context.queueMarker.checkRelease()
+        context.queueMarker.checkRelease(context.nameInMessages)
         // While the context is still there.
         prefetched = nil
         batches = []

@@ -237,7 +237,23 @@ public final class ManagedObjectContext {
 
     @inline(__always)
     func checkQueue() {
-        if QueueMarker.isChecking { queueMarker.check() }
+        if QueueMarker.isChecking { queueMarker.check(nameInMessages) }
+    }
+
+    /// As ``checkQueue()``, for the use of an object.
+    @inline(__always)
+    func checkQueue(of object: ManagedObject) {
+        if QueueMarker.isChecking { queueMarker.check(nameInMessages(of: object)) }
+    }
+
+    /// The context in a message about the queue it was used on.
+    var nameInMessages: String {
+        name.map { "The managed object context “\($0)”" } ?? "A managed object context"
+    }
+
+    private func nameInMessages(of object: ManagedObject) -> String {
+        "\(object.objectID.shortDescription) of "
+            + (name.map { "the managed object context “\($0)”" } ?? "a managed object context")
     }
 
     // MARK: Tracking
@@ -245,7 +261,7 @@ public final class ManagedObjectContext {
     /// Call before a public operation changes an object: checks the queue and reads the object.
     @inline(__always)
     func willChange(_ object: ManagedObject) {
-        checkQueue()
+        checkQueue(of: object)
         object.realize()
     }
 
@@ -492,7 +508,11 @@ public final class ManagedObjectContext {
     /// map.
     @inline(__always)
     func forget(_ object: ManagedObject) {
-        if object.state.contains(.unguarded) { queueMarker.checkCheaply() } else { checkQueue() }
+        if object.state.contains(.unguarded) {
+            queueMarker.checkCheaply(nameInMessages(of: object))
+        } else {
+            checkQueue(of: object)
+        }
         identityMap.remove(object.objectID.bits, object)
         if !fetchedPropertyValues.isEmpty {
             fetchedPropertyValues[object.objectID.bits] = nil

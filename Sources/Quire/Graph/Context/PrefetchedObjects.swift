@@ -60,7 +60,7 @@ final class PrefetchedObjects: RowHolder {
     }
 
     deinit {
-        context.queueMarker.checkRelease()
+        context.queueMarker.checkRelease(context.nameInMessages)
         context.staleRows.removeHolder(self)
         let reference = Unmanaged.passUnretained(self).toOpaque()
         context.prefetches.removeAll { $0.toOpaque() == reference }

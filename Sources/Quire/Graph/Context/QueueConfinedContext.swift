@@ -239,7 +239,7 @@ private final class QueueExecutor: SerialExecutor {
         UnownedSerialExecutor(ordinary: self)
     }
 
-    func checkIsolated() { marker.check() }
+    func checkIsolated() { marker.check("A managed object context") }
 }
 
 // MARK: - As the source of children

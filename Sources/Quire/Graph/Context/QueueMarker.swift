@@ -69,28 +69,55 @@ final class QueueMarker: @unchecked Sendable {
     /// Checks that an object is released on the queue, in all builds: the release changes the context's tables, which
     /// concurrent access would corrupt.
     @inline(__always)
-    func checkRelease() {
-        if Self.isChecking { check() } else { checkCheaply() }
+    func checkRelease(_ subject: @autoclosure () -> String) {
+        if Self.isChecking { check(subject()) } else { checkCheaply(subject()) }
     }
 
-    /// As ``check()``, which takes 70 ns, but costs next to nothing while a block given to a context runs, or on the main
+    /// As ``check(_:)``, which takes 70 ns, but costs next to nothing while a block given to a context runs, or on the main
     /// queue, as long as that stays on its thread. After that it may miss a breach, and never reports a false one.
     @inline(__always)
-    func checkCheaply() {
-        if thread.load(ordering: .relaxed) != UInt(pthread_self()) { checkAndNoteThread() }
+    func checkCheaply(_ subject: @autoclosure () -> String) {
+        if thread.load(ordering: .relaxed) != UInt(pthread_self()) { checkAndNoteThread(subject()) }
     }
 
     @inline(never)
-    private func checkAndNoteThread() {
-        check()
-        if queue === DispatchQueue.main { _ = begin() }
+    private func checkAndNoteThread(_ subject: @autoclosure () -> String) {
+        check(subject())
+        // DispatchQueue.main is another object each time.
+        if self === Self.main { _ = begin() }
     }
 
-    func check() {
-        precondition(
-            isCurrent,
-            "A managed object context or one of its objects was used on another queue than its own. "
+    /// Stops the program unless the code runs on the queue.
+    ///
+    /// - Parameter subject: What is used, for the message: an object, or something of a context.
+    func check(_ subject: @autoclosure () -> String) {
+        if !isCurrent { stop(subject()) }
+    }
+
+    /// Stops the program with a message, which a failed precondition has in debug builds only.
+    @inline(never)
+    private func stop(_ subject: String) -> Never {
+        let isMain = self === Self.main
+        let present =
+            switch DispatchQueue.getSpecific(key: Self.key) {
+            case nil: "outside of all contexts' queues"
+            case let marker? where marker === Self.main: "on the main queue"
+            default: "on the queue of another context"
+            }
+        // The main queue's thread stays on record.
+        let isBusy = !isMain && thread.load(ordering: .relaxed) != 0
+        fatalError(
+            "\(subject) was used on another queue than its own: it belongs to "
+                + "\(isMain ? "the main queue" : "a private queue"), and was used \(present), by \(Self.threadName). "
+                + (isBusy ? "Its queue was running a block at that moment. " : "")
                 + "Use a main-queue context on the main actor, and a private-queue context within perform."
         )
+    }
+
+    /// The present thread, by the number that debuggers give it.
+    private static var threadName: String {
+        if Thread.isMainThread { return "the main thread" }
+        let thread = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self")
+        return thread?.split(separator: "/").last.map { "thread \($0)" } ?? "another thread"
     }
 }

@@ -14,7 +14,7 @@ final class UndoLog {
 
     deinit {
         guard let context else { return }
-        context.queueMarker.checkRelease()
+        context.queueMarker.checkRelease(context.nameInMessages)
         context.undoIdentifiers.removeLog(number)
     }
 }

@@ -292,7 +292,7 @@ extension ManagedObject {
 
     /// Call before an accessor reads a primitive value: reads the object if it is a fault. With `nil`, just that.
     public final func willAccessValue(forKey key: String?) {
-        context?.checkQueue()
+        context?.checkQueue(of: self)
         realize()
     }
 

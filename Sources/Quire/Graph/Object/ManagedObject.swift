@@ -309,7 +309,7 @@ extension ManagedObject {
     }
 
     @inline(never)
-    private final func checkUse() { context?.checkQueue() }
+    private final func checkUse() { context?.checkQueue(of: self) }
 
     /// Fires the fault, if the object is one.
     @inline(__always)
@@ -322,7 +322,7 @@ extension ManagedObject {
             state.formUnion([.realized, .inaccessible])
             return
         }
-        context.checkQueue()
+        context.checkQueue(of: self)
         // The replacement of a deleted object is not known to exist.
         let isKnown = state.contains(.persisted)
         do {

@@ -167,7 +167,7 @@ extension ManagedObject {
     ) -> RelationshipObservation {
         let relationship = relationship(key, toMany: true)
         let context = requireContext()
-        context.checkQueue()
+        context.checkQueue(of: self)
         let observation = RelationshipObservation(
             self, relationship, toMany: relationship.toManyIndex ?? 0, changeHandler: changeHandler)
         let observations = context.relationshipObservations ?? RelationshipObservations()
