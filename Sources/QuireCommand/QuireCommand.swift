@@ -32,7 +32,8 @@ struct QuireCommand: AsyncParsableCommand {
                 name: "Documents",
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
-                    ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
+                    ModelCommand.self, OnDocument<CheckVerb>.self, DiffCommand.self,
+                    MigrateCommand.self,
                     OpenCommand.self, StatusCommand.self, LibraryCommand.self, ContentCommand.self,
                     VersionsCommand.self, ProtectCommand.self, KeysCommand.self,
                     UnlockCommand.self, LockCommand.self,

@@ -45,6 +45,20 @@ extension SQLiteStore {
         return row
     }
 
+    /// The rows of objects of exactly one entity with primary keys greater than one, in their order.
+    package func rows(of entity: ResolvedEntity, after key: Int64, limit: Int) throws -> RowSet {
+        let number = schema.entity(entity).storeNumber
+        // An entity whose objects another store has, has no table.
+        guard number > 0 else { return RowSetBuilder(layout: layout, store: identity).finish() }
+        let selection = selection(of: entity)
+        return try rows(
+            selection,
+            """
+            SELECT \(selection.list) FROM \(table(of: entity)) t0 WHERE t0.Z_PK > ?1 AND t0.Z_ENT = \(number) \
+            ORDER BY t0.Z_PK LIMIT \(limit)
+            """, [.integer(key)], expectedRows: limit)
+    }
+
     /// The rows of a relationship's destinations, in its order or by primary key.
     public func relatedRows(
         of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship

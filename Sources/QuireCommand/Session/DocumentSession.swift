@@ -374,7 +374,10 @@ final class DocumentSession {
     }
 
     /// A sentence about where the names come from, if not from a model.
-    var modelNote: String? {
+    var modelNote: String? { Self.modelNote(of: store, at: path) }
+
+    /// As ``modelNote``, of a store.
+    static func modelNote(of store: any PersistentStore, at path: String) -> String? {
         switch store {
         case let store as SQLiteStore where store.hasInferredModel:
             "“\(path)” carries no model that fits it: names are those of its tables, and what these do not tell is missing."

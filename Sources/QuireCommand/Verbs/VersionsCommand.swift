@@ -44,21 +44,7 @@ struct VersionsDocument: ParsableArguments {
 
     /// The version that an argument names.
     func version(_ text: String) throws -> DocumentVersion {
-        let versions = try versions()
-        if let exact = versions.first(where: { $0.id == text }) { return exact }
-        if text == "latest", let latest = versions.first { return latest }
-        let meant = versions.filter { $0.name == text || !text.isEmpty && $0.id.hasPrefix(text) }
-        switch meant.count {
-        case 1: return meant[0]
-        case 0:
-            throw QuireError(
-                .notFound, "“\(path)” has no version “\(text)”.", subject: .init(file: path))
-        default:
-            throw QuireError(
-                .invalidValue,
-                "\(meant.count) versions of “\(path)” are meant by “\(text)”; give more of its beginning.",
-                subject: .init(file: path))
-        }
+        try DocumentVersion.named(text, among: versions(), of: path)
     }
 
     /// Opens the document for writing and closes it again.
@@ -91,6 +77,31 @@ struct VersionsDocument: ParsableArguments {
 }
 
 extension DocumentVersion {
+    /// The version that a text names: by its identifier or the beginning of that, by its name, or as “latest”.
+    ///
+    /// - Parameters:
+    ///   - versions: All versions, newest first.
+    ///   - path: The document, for errors.
+    /// - Throws: `QuireError` with code `notFound`, or `invalidValue` if there are several.
+    static func named(
+        _ text: String, among versions: [DocumentVersion], of path: String
+    ) throws -> DocumentVersion {
+        if let exact = versions.first(where: { $0.id == text }) { return exact }
+        if text == "latest", let latest = versions.first { return latest }
+        let meant = versions.filter { $0.name == text || !text.isEmpty && $0.id.hasPrefix(text) }
+        switch meant.count {
+        case 1: return meant[0]
+        case 0:
+            throw QuireError(
+                .notFound, "“\(path)” has no version “\(text)”.", subject: .init(file: path))
+        default:
+            throw QuireError(
+                .invalidValue,
+                "\(meant.count) versions of “\(path)” are meant by “\(text)”; give more of its beginning.",
+                subject: .init(file: path))
+        }
+    }
+
     /// The version as a command prints it.
     var json: JSONValue {
         var members: [String: JSONValue] = [

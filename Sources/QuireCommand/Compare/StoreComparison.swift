@@ -1,0 +1,235 @@
+import Foundation
+import Quire
+import QuireStore
+
+/// A difference between the objects of two stores.
+struct ObjectDifference {
+    /// What has to be done to the old object to make it the new one, as the history of a store calls it.
+    enum Kind: String {
+        case insert, update, delete
+
+        var sign: String {
+            switch self {
+            case .insert: "+"
+            case .update: "~"
+            case .delete: "-"
+            }
+        }
+    }
+
+    /// The old and the new form of a property.
+    enum Change {
+        /// A value; `nil` on the side that has no object.
+        case value(old: ComparedValue?, new: ComparedValue?)
+        /// The members of a to-many relationship that have come and gone.
+        case members(removed: [ManagedObjectID], added: [ManagedObjectID])
+        /// All members of an ordered relationship, with those that have come and gone.
+        case order(
+            old: [ManagedObjectID], new: [ManagedObjectID], removed: [ManagedObjectID],
+            added: [ManagedObjectID])
+        /// Something that the history does not keep.
+        case unknown
+    }
+
+    let kind: Kind
+    let objectID: ManagedObjectID
+    /// The properties, by name; empty if they were not asked for, or are not known.
+    var changes: [(property: String, change: Change)] = []
+    /// Whether the changed properties are known.
+    var knowsProperties = true
+}
+
+/// Compares the objects of two stores by entity and primary key. Memory is that of two batches of objects.
+struct StoreComparison {
+    let old: any PersistentStore
+    let new: any PersistentStore
+    let model: ComparedModel
+    /// Whether the properties of differences are told, and not only that there are any.
+    let tellsProperties: Bool
+    let unreadable: UnreadableValues
+
+    /// Calls a closure with each difference, by entity and primary key.
+    ///
+    /// - Throws: What the closure throws, or what reading the stores throws.
+    func forEachDifference(_ body: (String, ObjectDifference) throws -> Void) throws {
+        for entity in model.entities {
+            let before = try ObjectCursor(entity.old, of: old, toMany: entity.toMany.map(\.old))
+            let after = try ObjectCursor(entity.new, of: new, toMany: entity.toMany.map(\.new))
+            var left = try before.next()
+            var right = try after.next()
+            while true {
+                let leftKey = left?.objectID.primaryKey ?? .max
+                let rightKey = right?.objectID.primaryKey ?? .max
+                if let gone = left, leftKey < rightKey {
+                    try body(
+                        entity.name,
+                        difference(.delete, gone.objectID, of: entity, (gone, before), nil))
+                    left = try before.next()
+                } else if let come = right, rightKey < leftKey {
+                    try body(
+                        entity.name,
+                        difference(.insert, come.objectID, of: entity, nil, (come, after)))
+                    right = try after.next()
+                } else if let one = left, let other = right {
+                    let found = try difference(
+                        .update, other.objectID, of: entity, (one, before), (other, after))
+                    if !found.changes.isEmpty { try body(entity.name, found) }
+                    left = try before.next()
+                    right = try after.next()
+                } else {
+                    break
+                }
+            }
+        }
+    }
+
+    /// The number of objects of an entity that only one of the models has.
+    func count(_ unmatched: ComparedModel.Unmatched) throws -> Int {
+        var request = FetchSpecification(unmatched.entity)
+        request.includesSubentities = false
+        return try (unmatched.place == .old ? old : new).count(matching: request)
+    }
+
+    private typealias Object = (row: ObjectSnapshot, cursor: ObjectCursor)
+
+    private func difference(
+        _ kind: ObjectDifference.Kind, _ id: ManagedObjectID, of entity: ComparedModel.Entity,
+        _ before: Object?, _ after: Object?
+    ) throws -> ObjectDifference {
+        var difference = ObjectDifference(kind: kind, objectID: id)
+        if kind != .update && !tellsProperties { return difference }
+        for property in entity.values {
+            let old = try before?.row.valueWithoutLoading(at: property.old.index) ?? .null
+            let new = try after?.row.valueWithoutLoading(at: property.new.index) ?? .null
+            if isSame(old, new) { continue }
+            func shown(_ value: AttributeValue, _ slot: ResolvedEntity.Slot) -> ComparedValue {
+                if slot.attribute == nil, value.isNull { return .value(.object(nil)) }
+                return ComparedValue(
+                    value, slot.attribute?.type ?? .undefined, noting: unreadable)
+            }
+            difference.changes.append(
+                (
+                    property.name,
+                    .value(
+                        old: before == nil ? nil : shown(old, property.old),
+                        new: after == nil ? nil : shown(new, property.new))
+                ))
+            if !tellsProperties { return difference }
+        }
+        for property in entity.toMany {
+            let old = before.map { $0.cursor.members(of: $0.row, through: property.old) } ?? []
+            let new = after.map { $0.cursor.members(of: $0.row, through: property.new) } ?? []
+            guard let change = Self.change(old, new, isOrdered: property.isOrdered) else {
+                continue
+            }
+            difference.changes.append((property.name, change))
+            if !tellsProperties { return difference }
+        }
+        difference.changes.sort { $0.property < $1.property }
+        return difference
+    }
+
+    private func isSame(_ old: AttributeValue, _ new: AttributeValue) -> Bool {
+        switch (old, new) {
+        case (.objectID(let old), .objectID(let new)): Key(old) == Key(new)
+        // Not a number is what it was.
+        case (.double(let old), .double(let new)): old == new || old.isNaN && new.isNaN
+        default: old.isSame(as: new)
+        }
+    }
+
+    /// An object's place in any store.
+    private struct Key: Hashable {
+        let entity: String
+        let key: Int64
+
+        init(_ id: ManagedObjectID) {
+            entity = id.entityName
+            key = id.primaryKey
+        }
+    }
+
+    private static func change(
+        _ old: [ManagedObjectID], _ new: [ManagedObjectID], isOrdered: Bool
+    ) -> ObjectDifference.Change? {
+        if old.isEmpty && new.isEmpty { return nil }
+        let oldKeys = old.map(Key.init)
+        let newKeys = new.map(Key.init)
+        if oldKeys == newKeys { return nil }
+        let (before, after) = (Set(oldKeys), Set(newKeys))
+        let removed = old.filter { !after.contains(Key($0)) }
+        let added = new.filter { !before.contains(Key($0)) }
+        if isOrdered { return .order(old: old, new: new, removed: removed, added: added) }
+        return removed.isEmpty && added.isEmpty ? nil : .members(removed: removed, added: added)
+    }
+}
+
+/// The differences that the history of a store knows since one of its transactions. Memory grows with them.
+struct HistoryComparison {
+    let store: any PersistentStore
+    /// The number of the transaction.
+    let number: Int64
+    /// The entity to tell of, with its sub-entities; `nil` for all.
+    let entity: String?
+    let unreadable: UnreadableValues
+
+    /// Calls a closure with each object that has been inserted, updated or deleted, by entity and primary key.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if there is no such transaction yet, `historyTokenExpired` if later ones were
+    ///   deleted, `unsupported` if the store keeps no history, or `unknownEntity`.
+    func forEachDifference(_ body: (String, ObjectDifference) throws -> Void) throws {
+        guard let last = try store.lastHistoryTransactionNumber() else { throw store.noHistory() }
+        if number > last || number < 0 {
+            throw QuireError(
+                .notFound,
+                "“\(store.path ?? store.identity.uuid)” has no transaction \(number); the last one is \(last).",
+                subject: .init(file: store.path, value: String(number)))
+        }
+        let numbers = try entity.map { try store.layout.requireEntity(named: $0).subtree }
+        let token = PersistentHistoryToken(transactionNumbers: [store.identity.uuid: number])
+        var found: [ManagedObjectID: ObjectDifference] = [:]
+        for transaction in try store.execute(.fetchHistory(after: token)).transactions {
+            for change in transaction.changes
+            where numbers?.contains(change.objectID.entityNumber) ?? true {
+                note(change, in: &found)
+            }
+        }
+        let differences = found.values.sorted {
+            ($0.objectID.entityName, $0.objectID.primaryKey)
+                < ($1.objectID.entityName, $1.objectID.primaryKey)
+        }
+        for difference in differences { try body(difference.objectID.entityName, difference) }
+    }
+
+    /// Adds a change to those of the object before it.
+    private func note(
+        _ change: PersistentHistoryChange, in found: inout [ManagedObjectID: ObjectDifference]
+    ) {
+        let id = change.objectID
+        switch change.kind {
+        case .insert: found[id] = ObjectDifference(kind: .insert, objectID: id)
+        case .delete where found[id]?.kind == .insert: found[id] = nil
+        case .delete:
+            var difference = ObjectDifference(kind: .delete, objectID: id)
+            difference.changes = change.preservedValues.sorted { $0.key < $1.key }.map {
+                (
+                    $0.key,
+                    .value(old: ComparedValue($0.value, .undefined, noting: unreadable), new: nil)
+                )
+            }
+            found[id] = difference
+        case .update:
+            var difference = found[id] ?? ObjectDifference(kind: .update, objectID: id)
+            guard difference.kind == .update else { return }
+            if let properties = change.updatedProperties {
+                let known = Set(difference.changes.map(\.property))
+                difference.changes += properties.filter { !known.contains($0) }
+                    .map { ($0, .unknown) }
+                difference.changes.sort { $0.property < $1.property }
+            } else {
+                difference.knowsProperties = false
+            }
+            found[id] = difference
+        }
+    }
+}

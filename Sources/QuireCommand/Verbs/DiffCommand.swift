@@ -1,0 +1,272 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+import QuireStore
+
+/// `quire diff PATH [SINCE]`
+struct DiffCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diff",
+        abstract: "Says what has changed in a document since another state of it.",
+        discussion: """
+            SINCE is the older state: another document or store, a version that the document keeps (as versions list \
+            calls it, the beginning of that, its name, or “latest”), or the number of a transaction of its history \
+            (as log prints it) or an encoded history token. Without SINCE it is the last version. A history knows \
+            which objects and properties have changed, but not their values.
+
+            Objects are the same if they have the same entity and key. A document compares well with its copies and \
+            versions; two documents that were made apart have nothing to do with each other, whatever this prints, \
+            and a store that convert has written may have other keys.
+
+            Lines begin with + for what is new, - for what is gone and ~ for what has changed. Binary values and \
+            additional content are shown by size and SHA-256. What only one of the models has is named, and not \
+            compared.
+
+            EXAMPLES:
+              quire diff Library.quire
+              quire diff Library.quire 'as handed in' --stat
+              quire diff Library.quire Backup/Library.quire --entity Book --json
+              quire diff Recipes.sqlite 12
+              quire diff A.quire B.quire --exit-code > /dev/null || echo They differ.
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Argument(
+        help: ArgumentHelp(
+            "Another one, a version, or a transaction; without it the last version.",
+            valueName: "SINCE"))
+    var since: String?
+
+    @Flag(help: "Only count what has changed.")
+    var stat = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Only objects of an entity, and of its sub-entities.", valueName: "ENTITY"))
+    var entity: String?
+
+    @Flag(help: "End as diff does: 0 without differences, 1 with differences, 2 if it fails.")
+    var exitCode = false
+
+    @OptionGroup var options: DocumentOptions
+    @OptionGroup var unlock: UnlockOptions
+
+    @MainActor
+    func run() async throws {
+        let differs: Bool
+        do {
+            differs = try compare(Output(json: options.json))
+        } catch is OutputClosed {
+            throw OutputClosed()
+        } catch {
+            guard exitCode else { throw error }
+            throw Failure(
+                sentence: Failure(error, of: QuireCommand.self).sentence, status: .usage)
+        }
+        // As diff has it, which is not the failure that this code otherwise means.
+        if exitCode && differs { throw Failure(sentence: "", status: .failed) }
+    }
+
+    // MARK: - States
+
+    /// One of the two states.
+    private struct State {
+        let store: any PersistentStore
+        let package: DocumentPackage?
+        /// What it is called in the output.
+        let title: String
+
+        func close() {
+            if let package { package.closeSaved() } else { store.closeSaved() }
+        }
+    }
+
+    private enum Since {
+        case path(String)
+        case version(DocumentVersion)
+        case transaction(Int64)
+    }
+
+    /// Prints the differences.
+    ///
+    /// - Returns: Whether there are any.
+    @MainActor
+    private func compare(_ output: Output) throws -> Bool {
+        let new = try open(path)
+        defer { new.close() }
+        let unreadable = UnreadableValues()
+        var listing = DifferenceListing(
+            output: output, isStatistic: stat, isFiltered: entity != nil)
+        switch try resolved(new) {
+        case .path(let path):
+            let old = try open(path)
+            defer { old.close() }
+            try compare(old, new, &listing, unreadable)
+        case .version(let version):
+            let checkout = try DocumentPackage.checkOut(version.id, at: path)
+            defer { checkout.close() }
+            try checkout.reporting {
+                let package = try DocumentPackage.open(at: checkout.path, readOnly: true)
+                let name = version.name.map { " “\($0)”" } ?? ""
+                let old = State(
+                    store: package.store, package: package,
+                    title: "\(path), version \(version.id)\(name)")
+                defer { old.close() }
+                try compare(old, new, &listing, unreadable)
+            }
+        case .transaction(let number):
+            let comparison = HistoryComparison(
+                store: new.store, number: number, entity: entity, unreadable: unreadable)
+            try listing.print(
+                old: "\(path), transaction \(number)", new: path, unmatched: [], files: [],
+                comparison.forEachDifference)
+        }
+        try output.flush()
+        try unreadable.check()
+        return listing.differs
+    }
+
+    @MainActor
+    private func compare(
+        _ old: State, _ new: State, _ listing: inout DifferenceListing,
+        _ unreadable: UnreadableValues
+    ) throws {
+        let comparison = StoreComparison(
+            old: old.store, new: new.store,
+            model: try ComparedModel(old.store.layout, new.store.layout, only: entity),
+            tellsProperties: !stat, unreadable: unreadable)
+        let unmatched = try comparison.model.unmatched.map { unmatched in
+            (
+                unmatched,
+                count: unmatched.property == nil ? try comparison.count(unmatched) : nil
+            )
+        }
+        let files = entity == nil ? try ContentDifference.all(old.package, new.package) : []
+        try listing.print(
+            old: old.title, new: new.title, unmatched: unmatched, files: files,
+            comparison.forEachDifference)
+    }
+
+    @MainActor
+    private func open(_ path: String) throws -> State {
+        let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
+        try unlock.unlock(path)
+        let state: State
+        switch try DocumentPath.kind(of: path) {
+        case .package:
+            var options = SQLiteStoreOptions()
+            options.infersModel = true
+            let package = try DocumentPackage.open(
+                at: path, model: model, readOnly: true, options: options)
+            state = State(store: package.store, package: package, title: path)
+        case .store:
+            let store = try StoreFile(at: path).open(model: model, isReadOnly: true)
+            state = State(store: store, package: nil, title: path)
+        case .archive: throw DocumentPath.archiveError(path)
+        }
+        if let note = DocumentSession.modelNote(of: state.store, at: path) { Output.report(note) }
+        return state
+    }
+
+    /// What the second argument means: a path if there is something, a version if there is one, else a transaction.
+    private func resolved(_ new: State) throws -> Since {
+        guard let since else {
+            guard new.package != nil else {
+                throw Failure(
+                    sentence:
+                        "Say since what: “\(path)” is a bare store, which keeps no versions; name another one, or a transaction of its history.",
+                    status: .usage)
+            }
+            guard let latest = try DocumentPackage.versions(at: path).first else {
+                throw QuireError(
+                    .notFound,
+                    "“\(path)” has no version to compare it with; keep one with “quire versions keep”, or name another document.",
+                    subject: .init(file: path))
+            }
+            return .version(latest)
+        }
+        if FileSystem.exists(since) { return .path(since) }
+        let number = try transactionNumber(since, new)
+        if new.package != nil {
+            do {
+                return .version(
+                    try DocumentVersion.named(
+                        since, among: DocumentPackage.versions(at: path), of: path))
+            } catch let error as QuireError where error.code == .notFound && number == nil {
+                throw QuireError(
+                    .notFound, "There is no “\(since)”, and “\(path)” has no version of that name.",
+                    subject: .init(file: since))
+            } catch let error as QuireError where error.code == .notFound {}
+        }
+        if let number { return .transaction(number) }
+        throw QuireError.notFound("document", at: since)
+    }
+
+    /// The number of the transaction that a text names by its number or an encoded token; `nil` if it does neither.
+    private func transactionNumber(_ text: String, _ new: State) throws -> Int64? {
+        if let number = Int64(text) { return number }
+        guard text.hasPrefix("{") else { return nil }
+        let uuid = new.store.identity.uuid
+        do {
+            let token = try JSONDecoder().decode(
+                PersistentHistoryToken.self, from: Data(text.utf8))
+            if let number = token.transactionNumbers[uuid] { return number }
+        } catch {
+            throw QuireError(
+                .invalidValue, "“\(text)” is not a history token: \(error.localizedDescription)",
+                subject: .init(value: text))
+        }
+        throw QuireError(
+            .notFound, "The history token is of other stores than “\(path)”.",
+            subject: .init(file: path, value: text))
+    }
+}
+
+// MARK: - Additional content
+
+/// A file of additional content that differs.
+struct ContentDifference {
+    let path: String
+    /// Its old and new bytes; `nil` if it is not there.
+    let old: ComparedValue?
+    let new: ComparedValue?
+
+    /// The files of two packages that differ; stores have none.
+    static func all(
+        _ old: DocumentPackage?, _ new: DocumentPackage?
+    ) throws -> [ContentDifference] {
+        func sizes(_ package: DocumentPackage?) throws -> [String: Int64] {
+            Dictionary(
+                try (package?.additionalContent() ?? []).map { ($0.path, $0.size) },
+                uniquingKeysWith: { first, _ in first })
+        }
+        let before = try sizes(old)
+        let after = try sizes(new)
+        return try Set(before.keys).union(after.keys).sorted().compactMap { path in
+            let oldDigest = before[path] == nil ? nil : try digest(of: path, in: old)
+            let newDigest = after[path] == nil ? nil : try digest(of: path, in: new)
+            if let oldDigest, let newDigest, oldDigest == newDigest { return nil }
+            func value(_ record: ExternalDataRecord?) -> ComparedValue? {
+                record.map { .bytes(count: $0.size, sha256: $0.sha256) }
+            }
+            return ContentDifference(path: path, old: value(oldDigest), new: value(newDigest))
+        }
+    }
+
+    private static func digest(
+        of path: String, in package: DocumentPackage?
+    ) throws -> ExternalDataRecord {
+        guard let file = try package?.additionalContentHandle(at: path) else {
+            throw QuireError.notFound("file", at: path)
+        }
+        defer { try? file.close() }
+        let digest = RunningDigest()
+        while let bytes = try file.read(upToCount: 1 << 20), !bytes.isEmpty {
+            bytes.withUnsafeBytes(digest.update)
+        }
+        return digest.record
+    }
+}
