@@ -43,6 +43,7 @@ extension Run {
                 "H2", "insert \(count), with history", unit: "ms", quire: insertion[1].median ?? 0,
                 others: [.init(name: "without", value: insertion[0].median ?? 0)], ratio: 1.3),
             try measurePurge(of: count, progress: progress),
+            try measureRemoteChanges(progress: progress),
         ]
     }
 

@@ -263,7 +263,7 @@ import Testing
             for book in books { book["title"] = String(repeating: "\(number)", count: 10_000) }
             try writer.save()
         }
-        #expect(try logSize() > 6_000_000)
+        #expect(try logSize() > 2_000_000)
         reader = nil
         let store = try #require(coordinator.persistentStores[0] as? SQLiteStore)
         try store.withWriter {

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireSQLite
 import QuireTestSupport
 import Testing
 
@@ -39,7 +40,7 @@ import Testing
         let recorder = Recorder(coordinator)
         var store = try coordinator.addPersistentStore(
             PersistentStoreDescription(path: folder.path("a")))
-        try FileManager.default.copyItem(atPath: folder.path("a"), toPath: folder.path("b"))
+        try (store as? SQLiteStore)?.writeCopy(to: folder.path("b"))
         store = try coordinator.setPath(folder.path("b"), for: store)
         try coordinator.remove(store)
         #expect(
@@ -57,10 +58,9 @@ import Testing
             PersistentStoreDescription(path: folder.path("a")))
         let other = try PersistentStoreCoordinator(managedObjectModel: Self.model)
             .addPersistentStore(PersistentStoreDescription(path: folder.path("b")))
-        try FileManager.default.copyItem(atPath: folder.path("b"), toPath: folder.path("c"))
         let recorder = Recorder(coordinator)
         #expect(throws: QuireError.self) {
-            try coordinator.setPath(folder.path("c"), for: store)
+            try coordinator.setPath(folder.path("b"), for: store)
         }
         #expect(throws: QuireError.self) { try coordinator.remove(other) }
         #expect(recorder.lines.events == ["will change, changed: a"])
