@@ -286,7 +286,9 @@ let package = Package(
             swiftSettings: settings),
         .target(
             name: "QuireTestSupport",
-            dependencies: ["Quire", "QuireAtomicStores", "QuireSQLite", "QuireStore", "QuireSystem"],
+            dependencies: [
+                "Quire", "QuireAtomicStores", "QuireSQLite", "QuireStore", "QuireSystem",
+            ],
             swiftSettings: settings),
         // Programs as users write them, who have the products and know nothing of what is within: no upcoming features of
         // ours, and no access to declarations of the package.

@@ -29,9 +29,9 @@ public struct RemoteChange: Sendable {
 /// Changes that come in quick succession are reported as one; the last is always reported. Saves of this coordinator's own
 /// contexts are not reported; its batch requests are, because contexts do not know what they have changed.
 ///
-/// When a change is reported, the coordinator has evicted the rows concerned from its cache, and contexts that merge
-/// automatically (``ManagedObjectContext/automaticallyMergesChangesFromParent``) have it before them: they merge the objects
-/// that the store's history names. Without a history, or if others wrote without recording it, all their objects are refreshed.
+/// Contexts that merge automatically (``ManagedObjectContext/automaticallyMergesChangesFromParent``) merge the objects that the
+/// store's history names, at the next turn of their queues. Without a history, or if others wrote without recording it, all
+/// their objects are refreshed. Other contexts see a change when they merge it, or refresh their objects.
 extension PersistentStoreCoordinator {
     /// Posted after others have changed a store with ``PersistentStoreDescription/postsRemoteChanges``, on any thread. Its object is the
     /// coordinator; ``RemoteChangeKey`` lists the keys of its `userInfo`.
