@@ -140,21 +140,30 @@ package final class SQLiteCommitWatch: Sendable {
     }
 }
 
+/// The objects that others have changed in a store, as far as its history names them.
+package enum ChangesOfOthers: Sendable {
+    case objects(ObjectIDChanges)
+    /// The history has nothing new.
+    case unmentioned
+    /// There is no history, or it has no beginning in common with what is known.
+    case unknown
+}
+
 extension SQLiteStore {
     /// Begins or ends recording which history transactions are this store's own saves.
     package func recordOwnTransactions(_ isOn: Bool) {
         connections.ownTransactions.withLock { $0 = isOn ? $0 ?? OwnTransactions() : nil }
     }
 
-    /// What the history has after a transaction, without this store's own saves; own batch requests are included.
+    /// The objects that the history names after a transaction, without those of this store's own saves; those of its own batch
+    /// requests are included.
     ///
     /// - Parameter number: The number of the last transaction that is known. It advances to the last one there is.
-    /// - Returns: The changed objects; `nil` if the store keeps no history, or its history has nothing about a commit.
     /// - Throws: ``QuireError`` with code `historyTokenExpired`, or an error of reading.
-    package func changesOfOthers(after number: inout Int64?) throws -> ObjectIDChanges? {
+    package func changesOfOthers(after number: inout Int64?) throws -> ChangesOfOthers {
         guard let last = try lastHistoryTransactionNumber() else {
             number = nil
-            return nil
+            return .unknown
         }
         defer { number = last }
         let start = connections.ownTransactions.withLock { own in
@@ -164,7 +173,7 @@ extension SQLiteStore {
             }
             return own?.end(after: known) ?? known
         }
-        guard let start else { return nil }
+        guard let start else { return .unknown }
         let token = PersistentHistoryToken(transactionNumbers: [identity.uuid: start])
         let transactions = try execute(.fetchHistory(after: token)).transactions
         let own = connections.ownTransactions.withLock { own in
@@ -172,12 +181,13 @@ extension SQLiteStore {
             return own
         }
         let others = transactions.filter { $0.number <= last && own?.contains($0.number) != true }
-        return others.isEmpty ? nil : ObjectIDChanges(net: others.lazy.flatMap(\.changes))
+        if others.isEmpty { return .unmentioned }
+        return .objects(ObjectIDChanges(net: others.lazy.flatMap(\.changes)))
     }
 }
 
 extension ObjectIDChanges {
-    /// What changes amount to that follow each other: every object once.
+    /// The sum of successive changes: every object once.
     init(net changes: some Sequence<PersistentHistoryChange>) {
         var kinds: [ManagedObjectID: PersistentHistoryChange.Kind] = [:]
         for change in changes {

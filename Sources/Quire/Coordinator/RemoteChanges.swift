@@ -30,8 +30,8 @@ public struct RemoteChange: Sendable {
 /// contexts are not reported; its batch requests are, because contexts do not know what they have changed.
 ///
 /// Contexts that merge automatically (``ManagedObjectContext/automaticallyMergesChangesFromParent``) merge the objects that the
-/// store's history names, at the next turn of their queues. Without a history, or if others wrote without recording it, all
-/// their objects are refreshed. Other contexts see a change when they merge it, or refresh their objects.
+/// store's history names, at the next turn of their queues. Without a history all their objects are refreshed, and also if others
+/// wrote to a store that has one without recording it, which is reported half a second later. Other contexts see a change when they merge it, or refresh their objects.
 extension PersistentStoreCoordinator {
     /// Posted after others have changed a store with ``PersistentStoreDescription/postsRemoteChanges``, on any thread. Its object is the
     /// coordinator; ``RemoteChangeKey`` lists the keys of its `userInfo`.
@@ -66,7 +66,7 @@ extension PersistentStoreCoordinator {
     ) {
         let tracker = RemoteChangeTracker(store, of: self, whenMerging)
         add(tracker, for: store)
-        tracker.report()
+        tracker.report(.beginning)
     }
 
     /// Follows the changes of a store whose options ask for it.
@@ -92,7 +92,9 @@ extension PersistentStoreCoordinator {
 
     /// A batch request has been executed: contexts do not know of it.
     func didExecuteBatchRequest() {
-        for tracker in remoteChangeTrackers.withLock({ Array($0.values) }) { tracker.report() }
+        for tracker in remoteChangeTrackers.withLock({ Array($0.values) }) {
+            tracker.report(.batchRequest)
+        }
     }
 
     /// Evicts cached rows, tells contexts, and posts the notification.
@@ -127,6 +129,7 @@ final class RemoteChangeTracker: Sendable {
     private let watch = Lock<SQLiteCommitWatch?>(nil)
     /// The last history transaction that has been reported, or is the store's own; `nil` if there is no history.
     private let lastNumber = Lock<Int64?>(nil)
+    private let reportCount = Lock(0)
 
     /// Knows the store as it is now.
     init(
@@ -137,7 +140,7 @@ final class RemoteChangeTracker: Sendable {
         self.coordinator = coordinator
         self.whenMerging = whenMerging
         store.recordOwnTransactions(true)
-        let watch = SQLiteCommitWatch(store, queue: queue) { [weak self] in self?.look() }
+        let watch = SQLiteCommitWatch(store, queue: queue) { [weak self] in self?.look(.commit) }
         self.watch.withLock { $0 = watch }
         do {
             let last = try store.lastHistoryTransactionNumber()
@@ -160,13 +163,23 @@ final class RemoteChangeTracker: Sendable {
         store.recordOwnTransactions(false)
     }
 
-    /// Reports what there is beside the store's own saves, on the tracker's queue.
-    func report() { queue.async { [weak self] in self?.look() } }
+    /// The reason for looking at the history.
+    enum Reason {
+        /// Others may have committed.
+        case commit
+        /// The coordinator has executed a batch request.
+        case batchRequest
+        /// Nothing is known of what has happened since the store was opened.
+        case beginning
+    }
 
-    private func look() {
-        guard watch.withLock({ $0 != nil }), let coordinator else { return }
+    /// Reports what there is beside the store's own saves, on the tracker's queue.
+    func report(_ reason: Reason) { queue.async { [weak self] in self?.look(reason) } }
+
+    private func look(_ reason: Reason) {
+        guard watch.withLock({ $0 != nil }) else { return }
         var number = lastNumber.withLock { $0 }
-        var changes: ObjectIDChanges?
+        var changes = ChangesOfOthers.unknown
         do {
             changes = try store.changesOfOthers(after: &number)
         } catch {
@@ -174,7 +187,29 @@ final class RemoteChangeTracker: Sendable {
             Self.logger.info("The history of “\(store.storePath)” cannot be read: \(error)")
         }
         lastNumber.withLock { $0 = number }
+        switch (changes, reason) {
+        case (.objects(let changes), _): report(changes)
+        case (.unknown, _), (.unmentioned, .beginning): report(nil)
+        case (.unmentioned, .batchRequest): break
+        case (.unmentioned, .commit): reportUnlessMentioned()
+        }
+    }
+
+    /// Reports a change of unknown objects, unless the history names some within half a second: a writer that begins the log anew
+    /// changes the version before it commits.
+    private func reportUnlessMentioned() {
+        let count = reportCount.withLock { $0 }
+        queue.asyncAfter(deadline: .now() + .milliseconds(500)) { [weak self] in
+            if let self, reportCount.withLock({ $0 }) == count { report(nil) }
+        }
+    }
+
+    /// Reports changes, of unknown objects for `nil`.
+    private func report(_ changes: ObjectIDChanges?) {
+        guard watch.withLock({ $0 != nil }), let coordinator else { return }
+        reportCount.withLock { $0 += 1 }
         whenMerging?(changes)
+        let number = lastNumber.withLock { $0 }
         coordinator.report(
             changes,
             RemoteChange(

@@ -272,6 +272,26 @@ import Testing
         #expect(try logSize() == 0)
     }
 
+    @Test func aSaveBeyondTheLimitReleasesTheLogThoughNothingIsRead() throws {
+        let coordinator = try coordinator {
+            $0.sqliteOptions.maximumQueryGenerationLogSize = 100_000
+        }
+        let writer = try fill(coordinator)
+        let reader = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        try reader.setQueryGeneration(from: .current)
+        #expect(try reader.count(for: FetchRequest("Book")) == 3)
+        let book = try writer.fetch(Self.byTitle)[0]
+        book["title"] = String(repeating: "long", count: 50_000)
+        try writer.save()
+        let store = try #require(coordinator.persistentStores[0] as? SQLiteStore)
+        try store.withWriter {
+            _ = try $0.connection.integer("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+        #expect(try FileSystem.information(at: folder.path("store-wal"))?.size == 0)
+        let error = #expect(throws: QuireError.self) { try titles(reader) }
+        #expect(error?.code == .generationExpired)
+    }
+
     @Test func aClosedStoreHasNoGenerations() throws {
         let coordinator = try coordinator()
         try fill(coordinator)

@@ -3,9 +3,9 @@ import Quire
 import QuireTestSupport
 import Testing
 
-/// Savers, pinned readers, purges and merges, one after the other in random order, against a reference that keeps every state:
-/// each pinned read equals the state that it was pinned to, and what history names since any token leads from the state then to
-/// the present one.
+/// Savers, pinned readers, purges, merges and killed processes, one after the other in random order, against a reference that
+/// keeps every state: each pinned read equals the state that it was pinned to, and what history names since any token leads from
+/// the state then to the present one.
 @MainActor @Suite struct RandomGenerationTests {
     private static let model = ManagedObjectModel {
         Entity("Item") { Attribute("value", .integer64) }
@@ -40,14 +40,15 @@ import Testing
 
         func step() throws {
             let number = Int.random(in: 0..<savers.count, using: &random)
-            switch Int.random(in: 0..<12, using: &random) {
+            switch Int.random(in: 0..<13, using: &random) {
             case 0...3: try save(number)
             case 4, 5: try pin(number)
             case 6, 7: try checkReader()
             case 8: try purge(number)
             case 9: try merge(number)
             case 10: readers.removeAll { _ in Bool.random(using: &random) }
-            default: try reopen(number)
+            case 11: try reopen(number)
+            default: if Int.random(in: 0..<4, using: &random) == 0 { try kill() }
             }
         }
 
@@ -68,9 +69,7 @@ import Testing
             }
             try context.save()
             present = try state(context)
-            if let token = try context.persistentStoreCoordinator.currentPersistentHistoryToken() {
-                tokens.append((token, present, false))
-            }
+            try note(context)
         }
 
         private func pin(_ number: Int) throws {
@@ -119,6 +118,36 @@ import Testing
                 return
             }
             #expect(state == present, "\(steps)")
+        }
+
+        /// Another process inserts an object and is killed meanwhile: it has saved all of it, or nothing.
+        private func kill() throws {
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: try TestProgram.path(named: "quire"))
+            process.arguments = ["insert", path, "Item", "value=1000"]
+            process.standardOutput = FileHandle.nullDevice
+            process.standardError = FileHandle.nullDevice
+            try process.run()
+            // So that it is killed anywhere between its start and its end.
+            usleep(UInt32.random(in: 0..<60_000, using: &random))
+            Foundation.kill(process.processIdentifier, SIGKILL)
+            process.waitUntilExit()
+            let context = savers[0]
+            context.refreshAllObjects()
+            let found = try state(context)
+            steps.append("kill \(found.count - present.count)")
+            let added = found.filter { present[$0.key] == nil }
+            #expect(added.isEmpty || Array(added.values) == [1000], "\(steps)")
+            #expect(found.count == present.count + added.count, "\(steps)")
+            #expect(present.allSatisfy { found[$0.key] == $0.value }, "\(steps)")
+            present = found
+            try note(context)
+        }
+
+        /// Keeps the state that the present token stands for.
+        private func note(_ context: ManagedObjectContext) throws {
+            let token = try context.persistentStoreCoordinator.currentPersistentHistoryToken()
+            if let token { tokens.append((token, present, false)) }
         }
 
         private func reopen(_ number: Int) throws {

@@ -259,6 +259,32 @@ import Testing
         #expect(Self.title(mine) == "Persuasion")
     }
 
+    /// A writer that begins the log anew changes the database's version before it commits, which is no change of objects.
+    @Test func whatIsReportedIsWhatTheHistoryNames() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("books.sqlite")
+        let user = try User(at: path)
+        let other = try User(at: path, reports: false)
+        let book = try other.add("0")
+        let mine = try user.context.existingObject(with: book.objectID)
+        let untouched = try user.add("untouched")
+        #expect(Self.title(mine) == "0" && Self.title(untouched) == "untouched")
+        _ = try await user.nextReport()
+        // More than a log holds before it is begun anew, several times.
+        for number in 1...150 {
+            book["title"] = String(repeating: "\(number % 10)", count: 100_000)
+            try other.context.save()
+        }
+        let last = try user.coordinator.currentPersistentHistoryToken()
+        _ = Self.title(untouched)
+        repeat {
+            let report = try await user.nextReport()
+            #expect(!untouched.isFault)
+            if report.historyToken == last { break }
+        } while true
+        #expect(Self.title(mine)?.first == "0")
+    }
+
     @Test func whatAnotherProgramWritesWithoutHistoryIsRead() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path("books.sqlite")

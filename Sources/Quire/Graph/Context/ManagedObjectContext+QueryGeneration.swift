@@ -5,7 +5,7 @@ internal import QuireStore
 /// ```swift
 /// try context.setQueryGeneration(from: .current)
 /// let books = try context.fetch(FetchRequest("Book"))     // pins the last commit
-/// // Counts, faults, relationships and further fetches are of the same commit, whoever saves or deletes meanwhile.
+/// // Counts, faults, relationships and further fetches are of the same commit, while others save and delete.
 /// try context.save()                                      // moves on
 /// ```
 extension ManagedObjectContext {
