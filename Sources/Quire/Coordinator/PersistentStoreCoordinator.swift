@@ -99,7 +99,10 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     }
 
     /// Closes the stores. Contexts must not be used afterwards; their reads and saves throw.
-    public func close() throws { try store.close() }
+    public func close() throws {
+        for store in persistentStores { endFollowingRemoteChanges(of: store) }
+        try store.close()
+    }
 
     func rows(matching request: FetchSpecification) throws -> RowSet {
         let rows = try store.rows(matching: request)
