@@ -167,7 +167,7 @@ extension SQLiteStore {
         }
         defer { number = last }
         let start = connections.ownTransactions.withLock { own in
-            // A history that was begun since then tells all if this store began it.
+            // If this store has begun the history since then, it names all changes.
             guard let known = number ?? (own?.contains(1) == true ? 0 : nil) else {
                 return Int64?.none
             }

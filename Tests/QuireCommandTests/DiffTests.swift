@@ -178,7 +178,7 @@ import Testing
     private func comparison(_ old: SQLiteStore, _ new: SQLiteStore) throws -> StoreComparison {
         StoreComparison(
             old: old, new: new, model: try ComparedModel(old.layout, new.layout, only: nil),
-            tellsProperties: true, unreadable: UnreadableValues())
+            includesProperties: true, unreadable: UnreadableValues())
     }
 
     @Test func objectsAreReadInBatchesAsTheyAreCompared() throws {
@@ -199,7 +199,7 @@ import Testing
                 ))
         }
         #expect(found.map(\.0) == ["~Book/p1", "-Book/p4999"])
-        // The first difference is told after the first batch; there are ten and an empty one.
+        // The first difference is found in the first batch; there are ten and an empty one.
         #expect(found.first?.statements == 1)
         #expect(old.readStatementCount - start == 11)
         try old.close()

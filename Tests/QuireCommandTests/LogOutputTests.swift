@@ -1,6 +1,6 @@
 import Testing
 
-/// What `QUIRE_LOG` and `QUIRE_SQL_DEBUG` have the command print on standard error.
+/// The log that the command prints on standard error with `QUIRE_LOG` and `QUIRE_SQL_DEBUG`.
 @Suite struct LogOutputTests {
     @Test func controlCharactersOfNamesAreEscaped() throws {
         let shell = try CommandShell()

@@ -30,11 +30,12 @@ public struct RemoteChange: Sendable {
 /// contexts are not reported; its batch requests are, because contexts do not know what they have changed.
 ///
 /// Contexts that merge automatically (``ManagedObjectContext/automaticallyMergesChangesFromParent``) merge the objects that the
-/// store's history names, at the next turn of their queues. Without a history all their objects are refreshed, and also if others
-/// wrote to a store that has one without recording it, which is reported half a second later. Other contexts see a change when they merge it, or refresh their objects.
+/// store's history names, at the next turn of their queues. Without a history all their objects are refreshed. So they are if
+/// others wrote to a store with a history without recording it: that is reported half a second later, unless a recorded save
+/// follows meanwhile. Other contexts see a change when they merge it, or refresh their objects.
 extension PersistentStoreCoordinator {
-    /// Posted after others have changed a store with ``PersistentStoreDescription/postsRemoteChanges``, on any thread. Its object is the
-    /// coordinator; ``RemoteChangeKey`` lists the keys of its `userInfo`.
+    /// Posted on any thread after others have changed a store with ``PersistentStoreDescription/postsRemoteChanges``. Its object
+    /// is the coordinator; ``RemoteChangeKey`` lists the keys of its `userInfo`.
     public static let remoteChangeNotification = Notification.Name(
         "NSPersistentStoreRemoteChangeNotification")
 
@@ -56,9 +57,8 @@ extension PersistentStoreCoordinator {
 }
 
 extension PersistentStoreCoordinator {
-    /// Follows the changes that others make to a store, whatever its options say, and reports what there is.
-    ///
-    /// The first report is about whatever has been saved since the store was opened.
+    /// Follows the changes that others make to a store, with or without the option. The first report comes at once, for saves
+    /// since the store was opened.
     ///
     /// - Parameter whenMerging: Called with the changed objects, `nil` if they are not known, before the notification is posted.
     package func followRemoteChanges(
@@ -173,7 +173,7 @@ final class RemoteChangeTracker: Sendable {
         case beginning
     }
 
-    /// Reports what there is beside the store's own saves, on the tracker's queue.
+    /// Reports the changes that are not the store's own saves, on the tracker's queue.
     func report(_ reason: Reason) { queue.async { [weak self] in self?.look(reason) } }
 
     private func look(_ reason: Reason) {
@@ -195,7 +195,7 @@ final class RemoteChangeTracker: Sendable {
         }
     }
 
-    /// Reports a change of unknown objects, unless the history names some within half a second: a writer that begins the log anew
+    /// Reports a change of unknown objects, unless the history names some within half a second: a writer that restarts the log
     /// changes the version before it commits.
     private func reportUnlessMentioned() {
         let count = reportCount.withLock { $0 }

@@ -1,7 +1,7 @@
 import Quire
 import QuireStore
 
-/// What two models have in common, and what only one of them has.
+/// The entities and properties that two models share, and those that only one of them has.
 struct ComparedModel {
     /// An entity that both models have, with the properties to compare.
     struct Entity {

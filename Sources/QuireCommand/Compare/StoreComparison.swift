@@ -4,7 +4,7 @@ import QuireStore
 
 /// A difference between the objects of two stores.
 struct ObjectDifference {
-    /// What has to be done to the old object to make it the new one, as the history of a store calls it.
+    /// The kind of a difference, by the name that it has in a store's history.
     enum Kind: String {
         case insert, update, delete
 
@@ -44,8 +44,8 @@ struct StoreComparison {
     let old: any PersistentStore
     let new: any PersistentStore
     let model: ComparedModel
-    /// Whether the properties of differences are told, and not only that there are any.
-    let tellsProperties: Bool
+    /// Whether differences of new and deleted objects list their properties.
+    let includesProperties: Bool
     let unreadable: UnreadableValues
 
     /// Calls a closure with each difference, by entity and primary key.
@@ -97,7 +97,7 @@ struct StoreComparison {
         _ before: Object?, _ after: Object?
     ) throws -> ObjectDifference {
         var difference = ObjectDifference(kind: kind, objectID: id)
-        if kind != .update && !tellsProperties { return difference }
+        if kind != .update && !includesProperties { return difference }
         for property in entity.values {
             let old = try before?.row.valueWithoutLoading(at: property.old.index) ?? .null
             let new = try after?.row.valueWithoutLoading(at: property.new.index) ?? .null
@@ -114,7 +114,7 @@ struct StoreComparison {
                         old: before == nil ? nil : shown(old, property.old),
                         new: after == nil ? nil : shown(new, property.new))
                 ))
-            if !tellsProperties { return difference }
+            if !includesProperties { return difference }
         }
         for property in entity.toMany {
             let old = before.map { $0.cursor.members(of: $0.row, through: property.old) } ?? []
@@ -123,7 +123,7 @@ struct StoreComparison {
                 continue
             }
             difference.changes.append((property.name, change))
-            if !tellsProperties { return difference }
+            if !includesProperties { return difference }
         }
         difference.changes.sort { $0.property < $1.property }
         return difference

@@ -76,7 +76,7 @@ struct DiffCommand: AsyncParsableCommand {
     private struct State {
         let store: any PersistentStore
         let package: DocumentPackage?
-        /// What it is called in the output.
+        /// The name in the output.
         let title: String
 
         func close() {
@@ -137,7 +137,7 @@ struct DiffCommand: AsyncParsableCommand {
         let comparison = StoreComparison(
             old: old.store, new: new.store,
             model: try ComparedModel(old.store.layout, new.store.layout, only: entity),
-            tellsProperties: !stat, unreadable: unreadable)
+            includesProperties: !stat, unreadable: unreadable)
         let unmatched = try comparison.model.unmatched.map { unmatched in
             (
                 unmatched,
@@ -171,7 +171,7 @@ struct DiffCommand: AsyncParsableCommand {
         return state
     }
 
-    /// What the second argument means: a path if there is something, a version if there is one, else a transaction.
+    /// The meaning of the second argument: a path if there is a file or folder, a version if there is one, else a transaction.
     private func resolved(_ new: State) throws -> Since {
         guard let since else {
             guard new.package != nil else {

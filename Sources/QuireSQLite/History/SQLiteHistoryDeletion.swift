@@ -5,8 +5,8 @@ internal import QuireSystem
 
 /// Deletes the beginning of a store's history, within the caller's transaction.
 ///
-/// What is deleted is always a beginning, by number, whatever the request says: a token whose transactions are missing is
-/// recognized by the first that there is. The greatest numbers stay recorded, so that numbering goes on.
+/// Every request deletes the transactions below a number: an expired token is recognized by the first transaction that is left.
+/// The greatest numbers stay recorded, so that new ones follow them.
 struct SQLiteHistoryDeletion {
     let connection: SQLiteConnection
     let tables: SQLiteHistoryTables

@@ -28,6 +28,31 @@ import Testing
         QueueConfinedContext(parent: try #require(document.managedObjectContext.parent))
     }
 
+    /// A document's own contexts see what is not saved yet; one of its coordinator reads a saved state.
+    @Test func aContextOfTheCoordinatorIsPinnedWhileTheDocumentSaves() async throws {
+        let document = try await create(titles: ["first"])
+        let parent = try #require(document.managedObjectContext.parent)
+        let errors = [
+            #expect(throws: QuireError.self) {
+                try document.managedObjectContext.setQueryGeneration(from: .current)
+            },
+            #expect(throws: QuireError.self) {
+                try parent.performAndWait { try $0.setQueryGeneration(from: .current) }
+            },
+        ]
+        #expect(errors.map(\.?.code) == [.unsupported, .unsupported])
+        let reader = ManagedObjectContext.mainQueue(
+            coordinator: document.persistentStoreCoordinator)
+        try reader.setQueryGeneration(from: .current)
+        #expect(try reader.count(for: FetchRequest("Note")) == 1)
+        try document.addNote("second")
+        try await document.save()
+        #expect(try reader.count(for: FetchRequest("Note")) == 1)
+        reader.refreshAllObjects()
+        #expect(try reader.count(for: FetchRequest("Note")) == 2)
+        try await document.close()
+    }
+
     /// Inserts a note and saves.
     private func add(_ title: String, in context: QueueConfinedContext) async throws {
         try await context.perform { context in

@@ -306,7 +306,7 @@ import Testing
 
     // MARK: Errors
 
-    @Test func childrenAndDocumentsHaveNone() throws {
+    @Test func childrenHaveNoneOfTheirOwn() throws {
         let coordinator = try coordinator()
         let parent = try fill(coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)

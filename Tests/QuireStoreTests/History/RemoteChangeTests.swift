@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    /// One who has the store open.
+    /// A coordinator of the store with a context.
     @MainActor private final class User {
         let coordinator: PersistentStoreCoordinator
         let context: ManagedObjectContext
@@ -270,7 +270,7 @@ import Testing
         let untouched = try user.add("untouched")
         #expect(Self.title(mine) == "0" && Self.title(untouched) == "untouched")
         _ = try await user.nextReport()
-        // More than a log holds before it is begun anew, several times.
+        // More than a log holds before SQLite restarts it, several times.
         for number in 1...150 {
             book["title"] = String(repeating: "\(number % 10)", count: 100_000)
             try other.context.save()
@@ -324,7 +324,7 @@ import Testing
         let other = try User(at: path)
         try user.coordinator.remove(user.coordinator.persistentStores[0])
         try other.add("Emma")
-        // The other one is told of what this one saves, which is later.
+        // A later save, whose report the other coordinator gets.
         let third = try User(at: path)
         try third.add("Persuasion")
         _ = try await other.nextReport()

@@ -8,7 +8,7 @@ import Testing
 @testable import QuireProtection
 @testable import QuireSQLite
 
-/// What `QUIRE_SQL_DEBUG` logs.
+/// The log of statements, `QUIRE_SQL_DEBUG`.
 struct SQLiteTraceTests {
     /// The messages of a logger, with their levels and metadata.
     private final class Messages: Sendable {
