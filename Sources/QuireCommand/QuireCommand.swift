@@ -46,7 +46,8 @@ struct QuireCommand: AsyncParsableCommand {
                     OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
                     OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
-                    OnDocument<LogVerb>.self, HistoryCommand.self, DataCommand.self,
+                    OnDocument<LogVerb>.self, WatchCommand.self, HistoryCommand.self,
+                    DataCommand.self,
                 ]),
             CommandGroup(
                 name: "Rescue", subcommands: [RepairCommand.self, RecoverCommand.self]),
@@ -111,6 +112,18 @@ enum Interruption {
         let queue = DispatchQueue(label: "quire.interruption")
         for number in [SIGINT, SIGTERM, SIGHUP] {
             TerminationCleanup.handle(number, on: queue) { TerminationCleanup.end(by: number) }
+        }
+    }
+
+    /// Has the signals cancel a task from now on. Another signal ends the command if the task has not ended it yet, as when
+    /// its output is not read.
+    static func cancel(_ task: Task<some Sendable, some Error>) {
+        let queue = DispatchQueue(label: "quire.interruption")
+        for number in [SIGINT, SIGTERM, SIGHUP] {
+            TerminationCleanup.handle(number, on: queue) {
+                if task.isCancelled { TerminationCleanup.end(by: number) }
+                task.cancel()
+            }
         }
     }
 }

@@ -150,6 +150,14 @@ package enum ChangesOfOthers: Sendable {
 }
 
 extension SQLiteStore {
+    /// Whether the store can see what others commit while it is open. False if it is read as a file at rest, or from a copy.
+    package var seesCommitsOfOthers: Bool {
+        switch connections.source.access {
+        case .writing, .besideWriter, .besideOthers, .memory: true
+        case .immutable, .copy: false
+        }
+    }
+
     /// Begins or ends recording which history transactions are this store's own saves.
     package func recordOwnTransactions(_ isOn: Bool) {
         connections.ownTransactions.withLock { $0 = isOn ? $0 ?? OwnTransactions() : nil }

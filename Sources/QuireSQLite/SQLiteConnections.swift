@@ -279,7 +279,7 @@ final class SQLiteConnections: Sendable {
         return try writerLock.withLock {
             if isClosed.load(ordering: .acquiring) { throw QuireError.closed(storePath) }
             if writer == nil && options.isReadOnly && follower == nil {
-                follower = try source.connect(.reading, options: options)
+                follower = try source.connect(.following, options: options)
             }
             guard let connection = writer?.connection ?? follower else { return nil }
             return try connection.integer("PRAGMA data_version").map {

@@ -15,7 +15,7 @@ package final class SQLiteDatabaseFile: Sendable {
         case immutable
         /// Reads a file that this process also has open for writing, with the log in use.
         case besideWriter
-        /// Reads a file that another process has open, with the log in use.
+        /// Reads a file that another process has open, or may open meanwhile, with the log in use.
         case besideOthers
         /// Reads and writes in memory, shared by all who open the same name in this process.
         case memory
@@ -26,6 +26,8 @@ package final class SQLiteDatabaseFile: Sendable {
     /// The purpose of a connection.
     package enum Purpose {
         case creating, writing, reading
+        /// Reads, and merges the log if it is the last connection to close, as a reading one cannot.
+        case following
     }
 
     /// The store's absolute path.
@@ -49,8 +51,14 @@ package final class SQLiteDatabaseFile: Sendable {
 
     /// Chooses the access mode for a file, which need not exist if it is to be created.
     ///
-    /// - Parameter protection: The keys of the store; `nil` to look for its keybag.
-    package init(path: String, isReadOnly: Bool, protection: StoreProtection? = nil) throws {
+    /// - Parameters:
+    ///   - followsOthers: Whether what others commit later must be visible, although nobody has the file open yet: then it is
+    ///     not read as one at rest, unless no log can be used in its folder.
+    ///   - protection: The keys of the store; `nil` to look for its keybag.
+    package init(
+        path: String, isReadOnly: Bool, followsOthers: Bool = false,
+        protection: StoreProtection? = nil
+    ) throws {
         storePath = FileSystem.absolute(path)
         self.protection = try protection ?? StoreProtection.find(forStoreAt: storePath)
         if let name = SQLiteMemoryPath.name(of: storePath) {
@@ -83,7 +91,7 @@ package final class SQLiteDatabaseFile: Sendable {
             return
         }
         let mayBeInUse = Self.mayBeInUse(storePath)
-        if mayBeInUse && Self.isReadable(storePath, self.protection?.cipher) {
+        if (mayBeInUse || followsOthers) && Self.isReadable(storePath, self.protection?.cipher) {
             databasePath = storePath
             access = .besideOthers
             use = OpenDatabaseRegistry.add(storePath)
@@ -221,7 +229,7 @@ package final class SQLiteDatabaseFile: Sendable {
         case (.memory, _): mode = .memory
         case (_, .creating): mode = .creating
         case (.immutable, _): mode = .immutable
-        case (.copy, _), (_, .writing): mode = .writing
+        case (.copy, _), (_, .writing), (.besideOthers, .following): mode = .writing
         case (.besideWriter, _), (.besideOthers, _), (.writing, _): mode = .reading
         }
         if databasePath == storePath { try files?.check() }
@@ -254,7 +262,9 @@ package final class SQLiteDatabaseFile: Sendable {
             for pragma in try SQLitePragmas(options.pragmas, path: storePath).statements {
                 try connection.execute(pragma)
             }
-            if purpose == .reading { try connection.execute("PRAGMA query_only = ON") }
+            if purpose == .reading || purpose == .following {
+                try connection.execute("PRAGMA query_only = ON")
+            }
             // Without shared memory only one connection can use the log.
             if isOnNetwork && (purpose == .creating || purpose == .writing) {
                 try connection.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -45,7 +45,8 @@ extension SQLiteStore {
         else { throw QuireError.noStoreFile(at: path) }
         let collects = options.isOnlyWriter && !options.isReadOnly && !isInUse(path)
         let source = try SQLiteDatabaseFile(
-            path: path, isReadOnly: options.isReadOnly, protection: options.protection)
+            path: path, isReadOnly: options.isReadOnly,
+            followsOthers: options.postsRemoteChanges, protection: options.protection)
         try StoreProtection.require(options.fileProtection, of: source.protection, path)
         do {
             let connection = try source.connect(

@@ -22,7 +22,8 @@ public struct SQLiteStoreOptions: Sendable {
         case normal
     }
 
-    /// Whether the store is opened read-only, without leaving any trace.
+    /// Whether the store is opened read-only, without leaving any trace. With ``postsRemoteChanges`` there is a log beside it
+    /// while it is open.
     public var isReadOnly = false
     /// The journal mode.
     public var journal = Journal.automatic
@@ -73,6 +74,9 @@ public struct SQLiteStoreOptions: Sendable {
     /// ``PersistentHistoryChangeRequest``. A store that has a history keeps it whatever the option says.
     public var tracksHistory = false
     /// Whether a coordinator of the store reports what others change in it: other processes, and other coordinators.
+    ///
+    /// A store that is opened read-only sees their changes only with this option, if nobody had it open before; and not in a
+    /// folder that cannot be written, where no log can be shared.
     public var postsRemoteChanges = false
     /// The time after which a query generation expires, with code `generationExpired`: its reader keeps the log from being
     /// checkpointed, so that it grows with every save.

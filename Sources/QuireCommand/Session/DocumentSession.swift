@@ -12,7 +12,12 @@ import QuireSQLite
 @MainActor
 final class DocumentSession {
     /// The access that a verb needs.
-    enum Access { case read, write }
+    enum Access {
+        case read
+        /// Reads, and sees what others save meanwhile.
+        case follow
+        case write
+    }
 
     /// The form of a document on disk.
     enum Kind: String {
@@ -132,13 +137,14 @@ final class DocumentSession {
             }
             var options = SQLiteStoreOptions()
             options.infersModel = true
+            options.postsRemoteChanges = access == .follow
             return reading(
                 try DocumentPackage.open(at: path, model: model, readOnly: true, options: options),
                 path: path, kind: .package)
         case .store:
             let store = try StoreFile(at: path).open(
-                model: model, isReadOnly: access == .read,
-                lockWait: waiting?.fileLockWait(for: path))
+                model: model, isReadOnly: access != .write,
+                lockWait: waiting?.fileLockWait(for: path), postsRemoteChanges: access == .follow)
             let coordinator = PersistentStoreCoordinator(store: store)
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
             if access == .write { context.undoManager = UndoManager() }

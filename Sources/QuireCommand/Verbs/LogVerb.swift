@@ -52,75 +52,21 @@ struct LogVerb: DocumentVerb {
         let request =
             since.map { PersistentHistoryChangeRequest.fetchHistory(after: $0) }
             ?? .fetchHistory(after: nil)
-        let entities = try entity.map { try document.layout.requireEntity(named: $0).subtree }
-        let objectID = try object.map { try document.coordinator.objectID(for: $0) }
-        let isFiltered = entities != nil || objectID != nil
-        var found:
-            [(transaction: PersistentHistoryTransaction, changes: [PersistentHistoryChange])] =
-                []
+        let filter = try HistoryFilter(
+            author: author, entity: entity, object: object, in: document)
+        var found: [HistoryEntry] = []
         for transaction in try document.context.execute(request).transactions.reversed() {
             if let limit, found.count == limit { break }
-            if let author, transaction.author != author { continue }
-            let changes = transaction.changes.filter { change in
-                entities.map { $0.contains(change.objectID.entityNumber) } ?? true
-                    && objectID.map { $0 == change.objectID } ?? true
-            }
-            if isFiltered && changes.isEmpty { continue }
-            found.append((transaction, changes))
+            if let entry = filter.entry(of: transaction) { found.append(entry) }
         }
         return Reply { output in
             if output.json {
-                try output.print(.array(found.map(Self.json)), levels: 1)
+                try output.print(.array(found.map(\.json)), levels: 1)
             } else if found.isEmpty {
                 try output.print("No transactions.")
             } else {
-                for (transaction, changes) in found { try Self.print(transaction, changes, output) }
+                for entry in found { try entry.print(to: output) }
             }
-        }
-    }
-
-    private static func json(
-        _ transaction: PersistentHistoryTransaction, _ changes: [PersistentHistoryChange]
-    ) -> JSONValue {
-        .object([
-            "number": .integer(transaction.number),
-            "date": PrintedDate.json(transaction.date),
-            "author": JSONValue(transaction.author),
-            "context": JSONValue(transaction.contextName),
-            "process": JSONValue(transaction.processName),
-            "bundle": JSONValue(transaction.bundleID),
-            "changes": .array(
-                changes.map { change in
-                    .object([
-                        "kind": .string("\(change.kind)"),
-                        "id": .string(change.objectID.uriRepresentation),
-                        "properties": change.updatedProperties.map {
-                            .array($0.map { .string($0) })
-                        } ?? .null,
-                        "values": .object(
-                            change.preservedValues.mapValues { PrintedValue($0).json }),
-                    ])
-                }),
-        ])
-    }
-
-    private static func print(
-        _ transaction: PersistentHistoryTransaction, _ changes: [PersistentHistoryChange],
-        _ output: Output
-    ) throws {
-        let origin = [transaction.author, transaction.contextName, transaction.processName]
-            .compactMap { $0 }.joined(separator: ", ")
-        try output.print(
-            "\(transaction.number)  \(PrintedDate.text(transaction.date))  \(origin)")
-        for change in changes {
-            var line = "   \(change.kind) \(change.objectID.shortDescription)"
-            if let properties = change.updatedProperties, !properties.isEmpty {
-                line += ": " + properties.joined(separator: ", ")
-            }
-            let values = change.preservedValues.sorted { $0.key < $1.key }
-                .map { "\($0.key) “\(PrintedValue($0.value).text)”" }
-            if !values.isEmpty { line += ": " + values.joined(separator: ", ") }
-            try output.print(line)
         }
     }
 }

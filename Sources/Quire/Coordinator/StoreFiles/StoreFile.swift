@@ -84,7 +84,8 @@ public struct StoreFile: Sendable {
     /// - Parameter lockWait: The wait for other processes' locks. A store that is written as a whole is then locked while it is
     ///   open for writing.
     package func open(
-        model: ManagedObjectModel?, isReadOnly: Bool, lockWait: FileLockWait?
+        model: ManagedObjectModel?, isReadOnly: Bool, lockWait: FileLockWait?,
+        postsRemoteChanges: Bool = false
     ) throws -> any PersistentStore {
         var atomic = AtomicStoreOptions()
         atomic.isReadOnly = isReadOnly
@@ -99,6 +100,7 @@ public struct StoreFile: Sendable {
             options.isReadOnly = isReadOnly
             options.infersModel = isReadOnly
             options.lockWait = lockWait
+            options.postsRemoteChanges = postsRemoteChanges
             return try SQLiteStore.open(at: path, model: model, options: options)
         }
     }

@@ -1,0 +1,80 @@
+import Quire
+import QuireStore
+
+/// A transaction of a store's history, with those of its changes that are asked for.
+struct HistoryEntry {
+    let transaction: PersistentHistoryTransaction
+    let changes: [PersistentHistoryChange]
+
+    var json: JSONValue {
+        .object([
+            "number": .integer(transaction.number),
+            "date": PrintedDate.json(transaction.date),
+            "author": JSONValue(transaction.author),
+            "context": JSONValue(transaction.contextName),
+            "process": JSONValue(transaction.processName),
+            "bundle": JSONValue(transaction.bundleID),
+            "changes": .array(
+                changes.map { change in
+                    .object([
+                        "kind": .string("\(change.kind)"),
+                        "id": .string(change.objectID.uriRepresentation),
+                        "properties": change.updatedProperties.map {
+                            .array($0.map { .string($0) })
+                        } ?? .null,
+                        "values": .object(
+                            change.preservedValues.mapValues { PrintedValue($0).json }),
+                    ])
+                }),
+        ])
+    }
+
+    /// Prints it as text: a line about the transaction, and one for each change.
+    func print(to output: Output) throws {
+        let origin = [transaction.author, transaction.contextName, transaction.processName]
+            .compactMap { $0 }.joined(separator: ", ")
+        try output.print(
+            "\(transaction.number)  \(PrintedDate.text(transaction.date))  \(origin)")
+        for change in changes {
+            var line = "   \(change.kind) \(change.objectID.shortDescription)"
+            if let properties = change.updatedProperties, !properties.isEmpty {
+                line += ": " + properties.joined(separator: ", ")
+            }
+            let values = change.preservedValues.sorted { $0.key < $1.key }
+                .map { "\($0.key) “\(PrintedValue($0.value).text)”" }
+            if !values.isEmpty { line += ": " + values.joined(separator: ", ") }
+            try output.print(line)
+        }
+    }
+}
+
+/// The transactions and changes that are asked for.
+struct HistoryFilter {
+    private let author: String?
+    private let entities: ClosedRange<Int>?
+    private let objectID: ManagedObjectID?
+
+    /// Whether it leaves anything out.
+    var isEmpty: Bool { author == nil && entities == nil && objectID == nil }
+
+    /// - Throws: `QuireError` with code `unknownEntity`, or one about the identifier of the object.
+    @MainActor
+    init(author: String?, entity: String?, object: String? = nil, in document: DocumentSession)
+        throws
+    {
+        self.author = author
+        entities = try entity.map { try document.layout.requireEntity(named: $0).subtree }
+        objectID = try object.map { try document.coordinator.objectID(for: $0) }
+    }
+
+    /// What is asked for of a transaction; `nil` if nothing is.
+    func entry(of transaction: PersistentHistoryTransaction) -> HistoryEntry? {
+        if let author, transaction.author != author { return nil }
+        let changes = transaction.changes.filter { change in
+            entities.map { $0.contains(change.objectID.entityNumber) } ?? true
+                && objectID.map { $0 == change.objectID } ?? true
+        }
+        if changes.isEmpty, entities != nil || objectID != nil { return nil }
+        return HistoryEntry(transaction: transaction, changes: changes)
+    }
+}

@@ -1,0 +1,209 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireSQLite
+import QuireStore
+
+/// `quire watch PATH`
+struct WatchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "watch",
+        abstract: "Prints what other programs save to a document, as they save it.",
+        discussion: """
+            Prints the transactions of the store's history as log does, oldest first, until Ctrl-C, SIGTERM or \
+            SIGHUP, which end it with exit code 0. With --json each is a line. “Watching” on standard error says that \
+            what is saved from then on is printed.
+
+            Of a store that keeps no history it is only known that something was saved: a line says when, or an object \
+            with “date” alone; saves that follow each other quickly may be one. A history begins when an app opens the \
+            store with tracksHistory (Core Data's NSPersistentHistoryTrackingKey); it is kept by all who save from then \
+            on. What a program writes to a store with a history without recording it is not printed.
+
+            A document is only read, beside those who have it open, and is not locked. A store's log lies beside it \
+            meanwhile, so its folder must be writable. Repairing the store, or putting another one in its place, must \
+            wait, or ends the command. XML and binary stores are written as a whole, and cannot be watched.
+
+            EXAMPLES:
+              quire watch Recipes.sqlite
+              quire watch Recipes.quire --entity Recipe --author app
+              quire watch Recipes.sqlite --since 120 --json | jq --unbuffered .number
+              quire watch Recipes.quire --count 1 && ./publish
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
+    var path: String
+
+    @Option(help: ArgumentHelp("End after so many transactions or lines.", valueName: "N"))
+    var count: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Begin with the transactions after one of this number; 0 for all.",
+            valueName: "TRANSACTION"))
+    var since: Int64?
+
+    @Option(help: ArgumentHelp("Only transactions of an author.", valueName: "NAME"))
+    var author: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Only changes of an entity's objects, and of its sub-entities'.", valueName: "ENTITY"))
+    var entity: String?
+
+    @OptionGroup var options: DocumentOptions
+    @OptionGroup var unlock: UnlockOptions
+
+    func validate() throws {
+        if let count, count < 1 { throw ValidationError("--count takes a number from 1 on.") }
+        if let since, since < 0 { throw ValidationError("--since takes a number from 0 on.") }
+    }
+
+    @MainActor
+    func run() async throws {
+        try unlock.unlock(path)
+        if try DocumentPath.kind(of: path) == .store, try StoreFile(at: path).type != .sqlite {
+            throw unsupported
+        }
+        let document = try await DocumentSession.open(
+            path, modelPath: options.model, access: .follow)
+        if let note = document.modelNote { Output.report(note) }
+        let watching = Task { @MainActor in try await watch(document) }
+        Interruption.cancel(watching)
+        do {
+            try await watching.value
+        } catch {
+            // The first failure is reported.
+            document.closeKeepingDraft()
+            throw error
+        }
+        try await document.close()
+    }
+
+    private var unsupported: QuireError {
+        QuireError(
+            .unsupported,
+            "“\(path)” is written as a whole whenever it is saved, and cannot be watched; convert it to SQLite.",
+            subject: .init(file: path))
+    }
+
+    /// Prints changes until the task is cancelled, or as many are printed as were asked for.
+    @MainActor
+    private func watch(_ document: DocumentSession) async throws {
+        guard let store = document.store as? SQLiteStore else { throw unsupported }
+        guard store.seesCommitsOfOthers else {
+            throw QuireError(
+                .readOnly,
+                "“\(path)” cannot be watched, because its folder cannot be written: what others save is seen through a log there.",
+                subject: .init(file: path))
+        }
+        // Before the number of the last transaction is read, so that none is missed between.
+        let changes = document.coordinator.remoteChanges
+        var report = WatchReport(
+            path: path, store: store, last: try store.lastHistoryTransactionNumber(),
+            filter: try HistoryFilter(author: author, entity: entity, in: document),
+            remaining: count ?? .max, output: Output(json: options.json))
+        if let since { try report.begin(after: since) } else { try report.checkFilter() }
+        Output.report(report.beginning)
+        if since != nil { try report.printTransactions() }
+        if report.remaining == 0 { return }
+        for await _ in changes {
+            try report.printNews()
+            if report.remaining == 0 { return }
+        }
+    }
+}
+
+/// What has been printed of a store's changes, and what is next.
+private struct WatchReport {
+    let path: String
+    let store: SQLiteStore
+    /// The number of the last transaction that has been looked at; `nil` without a history.
+    private(set) var last: Int64?
+    let filter: HistoryFilter
+    /// The maximum number of transactions, or lines, still to print.
+    private(set) var remaining: Int
+    let output: Output
+
+    init(
+        path: String, store: SQLiteStore, last: Int64?, filter: HistoryFilter, remaining: Int,
+        output: Output
+    ) {
+        self.path = path
+        self.store = store
+        self.last = last
+        self.filter = filter
+        self.remaining = remaining
+        self.output = output
+    }
+
+    /// The line that says that it begins.
+    var beginning: String {
+        last == nil
+            ? "Watching “\(path)”, which keeps no history: when something is saved is said, not what."
+            : "Watching “\(path)”."
+    }
+
+    /// - Throws: `QuireError` with code `unsupported` if there is something to select from a history, but no history.
+    func checkFilter() throws {
+        if last == nil, !filter.isEmpty { throw store.noHistory() }
+    }
+
+    /// Begins with the transactions after a number.
+    ///
+    /// - Throws: `QuireError` with code `unsupported` without a history, or `notFound` if it has no such transaction yet.
+    mutating func begin(after number: Int64) throws {
+        guard let last else { throw store.noHistory() }
+        if number > last {
+            throw QuireError(
+                .notFound, "“\(path)” has no transaction \(number); the last one is \(last).",
+                subject: .init(file: path, value: String(number)))
+        }
+        self.last = number
+    }
+
+    /// Prints what has been saved since the last time.
+    mutating func printNews() throws {
+        if last != nil { return try printTransactions() }
+        if try store.lastHistoryTransactionNumber() != nil {
+            // It has been begun since.
+            last = 0
+            return try printTransactions()
+        }
+        if !filter.isEmpty { return }
+        if output.json {
+            try output.print(.object(["date": PrintedDate.json(Date())]), levels: 0)
+        } else {
+            try output.print("\(PrintedDate.text(Date()))  saved")
+        }
+        try output.flush()
+        remaining -= 1
+    }
+
+    /// Prints the transactions since the last one that has been looked at.
+    mutating func printTransactions() throws {
+        guard let known = last else { return }
+        let token = PersistentHistoryToken(transactionNumbers: [store.identity.uuid: known])
+        let transactions: [PersistentHistoryTransaction]
+        do {
+            transactions = try store.execute(.fetchHistory(after: token)).transactions
+        } catch let error as QuireError where error.code == .historyTokenExpired {
+            last = try store.lastHistoryTransactionNumber()
+            Output.report(
+                "The history of “\(path)” after transaction \(known) has been deleted, in whole or in part; what is saved from now on is printed."
+            )
+            return
+        }
+        for transaction in transactions {
+            last = transaction.number
+            guard let entry = filter.entry(of: transaction) else { continue }
+            if output.json {
+                try output.print(entry.json, levels: 0)
+            } else {
+                try entry.print(to: output)
+            }
+            try output.flush()
+            remaining -= 1
+            if remaining == 0 { return }
+        }
+    }
+}
