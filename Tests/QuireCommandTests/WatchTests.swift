@@ -49,11 +49,10 @@ import Testing
     ) throws -> [String] {
         try shell.run(
             """
-            set -m
             running() { kill -0 $watcher 2> /dev/null; }
             printed() { until [ $(wc -l < out) -ge $1 ] || ! running; do :; done; }
             env --default-signal quire watch \(arguments) > out 2> err & watcher=$!
-            until grep -q Watching err || ! running; do :; done
+            until grep -q Watching err 2> /dev/null || ! running; do :; done
             { \(commands); } > /dev/null
             wait $watcher 2> /dev/null; code=$?
             cat out; echo "code $code"; cat err
@@ -107,19 +106,19 @@ import Testing
         try save(to: path, model) {
             try $0.insertObject(entityName: "Author")["name"] = "Austen"
         }
+        let lines = try watch(
+            "L.quire --count 2",
+            while: """
+                mkfifo pipe; quire open L.quire < pipe & owner=$!; exec 3> pipe
+                echo 'insert Author name=Brontë' >&3; echo save >&3; printed 2
+                exec 3>&-; wait $owner
+                quire insert L.quire Author name=Eliot
+                """, in: shell)
         #expect(
-            try watch(
-                "L.quire --count 2",
-                while: """
-                    mkfifo pipe; quire open L.quire < pipe & owner=$!; exec 3> pipe
-                    echo 'insert Author name=Brontë' >&3; echo save >&3; printed 2
-                    exec 3>&-; wait $owner
-                    quire insert L.quire Author name=Eliot
-                    """, in: shell
-            ).filter { !$0.hasPrefix("   ") } == [
+            lines.filter { !$0.hasPrefix("   ") } == [
                 "2  TIME  quire, quire", "3  TIME  quire, quire", "code 0",
                 "quire: Watching “L.quire”.",
-            ])
+            ], "\(lines)")
         #expect(try shell.output("find L.quire -name '*-wal' -o -name '*-shm'").isEmpty)
         #expect(try shell.output("quire check L.quire").hasSuffix("all is well.\n"))
     }
@@ -175,7 +174,7 @@ import Testing
             try watch(
                 "R.sqlite --since 1 --count 1",
                 while: """
-                    until grep -q deleted err || ! running; do :; done
+                    until grep -q deleted err 2> /dev/null || ! running; do :; done
                     quire insert R.sqlite Step text=Stir
                     """, in: shell)
                 == [

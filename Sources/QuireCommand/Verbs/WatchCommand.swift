@@ -162,7 +162,15 @@ private struct WatchReport {
     }
 
     /// Prints what has been saved since the last time.
+    ///
+    /// - Throws: `QuireError` with code `storeReplaced` if another file is at the store's path, or none.
     mutating func printNews() throws {
+        if store.fileReplacement != nil {
+            throw QuireError(
+                .storeReplaced,
+                "Another program has replaced or removed “\(path)”; what has been saved there since is not seen; watch it again.",
+                subject: .init(file: path))
+        }
         if last != nil { return try printTransactions() }
         if try store.lastHistoryTransactionNumber() != nil {
             // It has been begun since.
