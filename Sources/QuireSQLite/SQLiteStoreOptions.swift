@@ -73,6 +73,13 @@ public struct SQLiteStoreOptions: Sendable {
     /// Whether every save and batch request is recorded in the store's history, in Core Data's tables; see
     /// ``PersistentHistoryChangeRequest``. A store that has a history keeps it whatever the option says.
     public var tracksHistory = false
+    /// The age at which transactions of the history are deleted, whoever recorded them; `nil` to keep them.
+    ///
+    /// They are deleted in the transaction of a recorded save: the first after the store was opened, and every thousandth.
+    public var maximumHistoryAge: Duration?
+    /// The size of the history, in bytes, above which its oldest transactions are deleted, as with ``maximumHistoryAge``; `nil`
+    /// to keep them. The last transaction stays. See ``PersistentHistoryChangeRequest/deleteHistory(keepingLastBytes:)``.
+    public var maximumHistorySize: Int?
     /// Whether a coordinator of the store reports what others change in it: other processes, and other coordinators.
     ///
     /// A store that is opened read-only sees their changes only with this option, if nobody had it open before; and not in a

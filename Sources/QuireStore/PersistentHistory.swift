@@ -147,6 +147,8 @@ public struct PersistentHistoryChangeRequest: Sendable {
         case transaction(PersistentHistoryTransaction)
         /// Before as many transactions at the end.
         case last(Int)
+        /// Before as many bytes at the end.
+        case lastBytes(Int)
     }
 
     package let place: Place
@@ -211,6 +213,16 @@ public struct PersistentHistoryChangeRequest: Sendable {
         Self(.last(count), deletes: true)
     }
 
+    /// Deletes all transactions but the last ones of each store that have a size together.
+    ///
+    /// A change counts for 40 bytes and the length of its values, a transaction for 60: about what they take in the file. The
+    /// file gets no smaller by it; what follows uses the space.
+    ///
+    /// - Parameter size: The size in bytes. The last transaction is deleted too if it is larger.
+    public static func deleteHistory(keepingLastBytes size: Int) -> Self {
+        Self(.lastBytes(size), deletes: true)
+    }
+
     /// Whether only the number of transactions after a place is requested.
     package var isPlainCount: Bool { resultType == .count && fetchSpecification == nil }
 
@@ -223,7 +235,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
         case .token(let token?): token.transactionNumbers[storeUUID] ?? (deletes ? nil : 0)
         case .transaction(let transaction):
             transaction.storeUUID == storeUUID ? transaction.number : nil
-        case .date, .last: 0
+        case .date, .last, .lastBytes: 0
         }
     }
 }

@@ -1,6 +1,5 @@
 import Foundation
 import Quire
-import QuireDocuments
 import QuireSQLite
 import Testing
 
@@ -100,12 +99,6 @@ import Testing
     @Test func aDocumentIsWatchedBesideItsWriter() throws {
         let shell = try CommandShell()
         _ = try shell.output("quire new L.quire --template Library")
-        let package = try DocumentPackage.open(at: shell.path("L.quire"), readOnly: true)
-        let (path, model) = (package.layout.store, package.store.layout.model)
-        try package.close()
-        try save(to: path, model) {
-            try $0.insertObject(entityName: "Author")["name"] = "Austen"
-        }
         let lines = try watch(
             "L.quire --count 2",
             while: """

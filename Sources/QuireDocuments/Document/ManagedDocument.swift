@@ -51,8 +51,15 @@ open class ManagedDocument {
     public internal(set) var path: String { didSet { presence?.move(to: path) } }
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
-    /// The options of the store, from the next opening on.
-    public var persistentStoreOptions = SQLiteStoreOptions()
+    /// The options of the store, from the next opening on. At first the store tracks its history, for 30 days and up to some
+    /// 16 MiB.
+    public var persistentStoreOptions = {
+        var options = SQLiteStoreOptions()
+        options.tracksHistory = true
+        options.maximumHistoryAge = .seconds(30 * 86_400)
+        options.maximumHistorySize = 16 << 20
+        return options
+    }()
     /// When the document keeps versions of itself; see ``keepVersion(named:keepingDamage:progress:)``.
     public var versionPolicy = VersionPolicy.onDemand
     /// The migration when the document is opened with another model than it was made with; `nil` if opening it is to

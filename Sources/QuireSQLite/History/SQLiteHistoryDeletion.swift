@@ -11,8 +11,34 @@ struct SQLiteHistoryDeletion {
     let connection: SQLiteConnection
     let tables: SQLiteHistoryTables
 
+    /// Deletes what a request names.
+    ///
     /// - Returns: The number of deleted transactions.
     func run(_ request: PersistentHistoryChangeRequest, number: Int64) throws -> Int {
+        try delete(before: try end(of: request.place, number: number))
+    }
+
+    /// Deletes what is older than the options of a store allow, and what exceeds their size.
+    ///
+    /// - Parameter number: The number of the last transaction, which stays.
+    func keepLimits(_ options: SQLiteStoreOptions, last number: Int64) throws {
+        var places: [PersistentHistoryChangeRequest.Place] = []
+        if let age = options.maximumHistoryAge {
+            places.append(.date(Date(timeIntervalSinceNow: -(age / .seconds(1)))))
+        }
+        if let size = options.maximumHistorySize { places.append(.lastBytes(size)) }
+        let ends = try places.map { min(try end(of: $0, number: 0) ?? number, number) }
+        guard let end = ends.max(), end > (try firstNumber()) else { return }
+        _ = try delete(before: end)
+    }
+
+    private func firstNumber() throws -> Int64 {
+        try connection.integer("SELECT min(Z_PK) FROM ATRANSACTION") ?? .max
+    }
+
+    /// - Parameter end: The number of the first transaction that stays; `nil` if none does.
+    /// - Returns: The number of deleted transactions.
+    private func delete(before end: Int64?) throws -> Int {
         for entity in [SQLiteHistoryTables.Entity.transaction, .change] {
             // Another program may not have recorded it.
             let greatest = try connection.greatestNumber(of: entity)
@@ -21,7 +47,7 @@ struct SQLiteHistoryDeletion {
             }
         }
         let count: Int
-        if let end = try end(of: request, number: number) {
+        if let end {
             try run("DELETE FROM ACHANGE WHERE ZTRANSACTIONID < ?", end)
             try run("DELETE FROM ATRANSACTION WHERE Z_PK < ?", end)
             count = connection.changeCount
@@ -36,8 +62,10 @@ struct SQLiteHistoryDeletion {
     }
 
     /// The number of the first transaction that stays; `nil` if none does.
-    private func end(of request: PersistentHistoryChangeRequest, number: Int64) throws -> Int64? {
-        switch request.place {
+    private func end(
+        of place: PersistentHistoryChangeRequest.Place, number: Int64
+    ) throws -> Int64? {
+        switch place {
         case .token(nil): return nil
         case .token, .transaction: return number
         case .date(let date):
@@ -55,6 +83,28 @@ struct SQLiteHistoryDeletion {
                 try $0.bind(Int64(count) - 1, at: 1)
                 return try $0.step() ? $0.integer(0) : .min
             }
+        case .lastBytes(let size): return try end(ofLastBytes: size)
+        }
+    }
+
+    private func end(ofLastBytes size: Int) throws -> Int64? {
+        let lengths = ["ZCOLUMNS"] + (0..<tables.tombstoneCount).map { "ZTOMBSTONE\($0)" }
+        let length = lengths.map { "ifnull(length(\($0)), 0)" }.joined(separator: " + ")
+        return try connection.withStatement(
+            "SELECT ZTRANSACTIONID, 40 + \(length) FROM ACHANGE ORDER BY ZTRANSACTIONID DESC"
+        ) { rows in
+            var (total, end, current) = (0, Int64?.none, Int64?.none)
+            while try rows.step() {
+                let number = rows.integer(0)
+                if number != current {
+                    end = current
+                    current = number
+                    total += 60
+                }
+                total += Int(rows.integer(1))
+                if total > size { return end }
+            }
+            return .min
         }
     }
 

@@ -138,6 +138,8 @@ struct SQLiteHistoryCache {
     var strings: [String: Int64] = [:]
     /// The properties of entities as bits, by the number of the entity.
     var columns: [Int: SQLiteHistoryColumns] = [:]
+    /// The number of transactions to record before the limits of the history are kept again.
+    var transactionsUntilLimits = 0
 }
 
 // MARK: - Changed properties

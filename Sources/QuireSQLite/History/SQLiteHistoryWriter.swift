@@ -239,6 +239,22 @@ final class SQLiteHistoryWriter {
             transaction, of: SQLiteHistoryTables.Entity.transaction.rawValue)
         try connection.recordGreatestPrimaryKey(
             lastChange, of: SQLiteHistoryTables.Entity.change.rawValue)
+        try keepLimits(last: transaction)
         return transaction
+    }
+
+    /// Deletes transactions by the limits that the store's options set, from time to time.
+    private func keepLimits(last transaction: Int64) throws {
+        guard store.options.maximumHistoryAge != nil || store.options.maximumHistorySize != nil
+        else { return }
+        if writer.history.transactionsUntilLimits > 0 {
+            writer.history.transactionsUntilLimits -= 1
+            return
+        }
+        try SQLiteHistoryDeletion(connection: connection, tables: tables)
+            .keepLimits(store.options, last: transaction)
+        writer.history.transactionsUntilLimits = 999
+        // Texts that are not used any more have been deleted.
+        writer.history.strings = [:]
     }
 }

@@ -368,7 +368,7 @@ import Testing
 
     /// A request that deletes the first four of six transactions, and one that deletes all, of each form.
     private enum Deletion: String, CaseIterable {
-        case date, token, transaction, age, count
+        case date, token, transaction, age, count, size
 
         func request(
             keepingFrom transaction: PersistentHistoryTransaction?
@@ -383,6 +383,8 @@ import Testing
                     olderThan: transaction.map { .seconds(3_600 - $0.date.timeIntervalSinceNow) }
                         ?? .seconds(-3_600))
             case .count: .deleteHistory(keepingLast: transaction == nil ? 0 : 2)
+            // Each is 100 bytes.
+            case .size: .deleteHistory(keepingLastBytes: transaction == nil ? 0 : 299)
             }
         }
     }
@@ -489,13 +491,14 @@ import Testing
         try context.save()
         for request: PersistentHistoryChangeRequest in [
             .deleteHistory(keepingLast: .max), .deleteHistory(olderThan: .seconds(Int64.max)),
-            .deleteHistory(olderThan: .seconds(60)),
+            .deleteHistory(olderThan: .seconds(60)), .deleteHistory(keepingLastBytes: .max),
         ] {
             try context.execute(request)
             #expect(try Self.history(context).count == 1)
         }
         for request: PersistentHistoryChangeRequest in [
             .deleteHistory(keepingLast: .min), .deleteHistory(keepingLast: 0),
+            .deleteHistory(keepingLastBytes: .min),
         ] {
             try context.execute(request)
             #expect(try Self.history(context).isEmpty)
