@@ -107,6 +107,7 @@ let package = Package(
     products: [
         .library(name: "Quire", targets: ["Quire"]),
         .library(name: "QuireDocuments", targets: ["QuireDocuments"]),
+        .library(name: "QuireSync", targets: ["QuireSync"]),
         .library(name: "QuireMacros", targets: ["QuireMacros"]),
         .library(name: "QuireRescue", targets: ["QuireRescue"]),
         // For authors of stores, and for using a store without a coordinator.
@@ -232,6 +233,16 @@ let package = Package(
             exclude: ["README.md"],
             swiftSettings: settings),
         .target(
+            name: "QuireSync",
+            dependencies: [
+                "QuireDocuments", "Quire", "QuireSQLite", "QuireStore", "QuireModel",
+                "QuireSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            exclude: ["README.md"],
+            swiftSettings: settings),
+        .target(
             name: "QuireMacros", dependencies: ["Quire", "QuireMacrosPlugin"],
             swiftSettings: settings),
         // What the macros do; apart from the plugin, because a test that depends on a plugin has all it depends on
@@ -351,6 +362,13 @@ let package = Package(
                 "QuireModel", "QuireSQLite", "QuireRescue",
                 "Quire", "QuireDocuments", "QuireTestSupport", "QuireCrashWriter",
                 .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            swiftSettings: settings),
+        .testTarget(
+            name: "QuireSyncTests",
+            dependencies: [
+                "QuireSync", "QuireModel", "QuireSQLite", "QuireStore", "QuireSystem", "Quire",
+                "QuireDocuments", "QuireTestSupport",
             ],
             swiftSettings: settings),
         .testTarget(

@@ -1,0 +1,84 @@
+public import Foundation
+
+/// A carrier of files between the replicas of a document: a shared folder (``FolderTransport``), or a program's own service.
+///
+/// A replica writes files whose names no other replica uses, never changes them, and removes them later. So a transport may
+/// deliver files late, in any order, twice, not at all for a while, or cut off, and its listing may be stale: a file is
+/// checked by its own trailer, and one that is not whole is read again another time. It needs no locks, no times and no order.
+///
+/// `SyncTransportConformance` checks a transport.
+public protocol SyncTransport: Sendable {
+    /// Lists the files in a folder.
+    ///
+    /// - Parameter folder: A name as of ``SyncFileName``; the folder need not exist.
+    /// - Returns: The names of files directly in it, in any order. Names that are not valid parts of a ``SyncFileName`` are left out:
+    ///   they are not the replicas' own.
+    /// - Throws: `QuireError` with code `storeUnavailable` if the transport cannot be reached now.
+    func fileNames(in folder: SyncFileName) async throws -> [String]
+
+    /// Reads a file.
+    ///
+    /// - Returns: Its bytes; `nil` if there is none, or it has not arrived.
+    /// - Throws: `QuireError` with code `invalidFormat` if it is larger than the maximum or not a regular file, `inputOutput` if it
+    ///   cannot be read, `storeUnavailable` if the transport cannot be reached now.
+    func contents(of file: SyncFileName, maximumSize: Int) async throws -> Data?
+
+    /// Creates a file, whole or not at all. When it returns, the file survives power loss here.
+    ///
+    /// - Returns: Whether it was created. `false` if there is one of the name, which stays as it is.
+    /// - Throws: `QuireError` with code `outOfSpace`, `inputOutput`, or `storeUnavailable` if the transport cannot be reached now.
+    @discardableResult
+    func create(_ file: SyncFileName, _ contents: Data) async throws -> Bool
+
+    /// Removes a file. Nothing happens if there is none.
+    func remove(_ file: SyncFileName) async throws
+
+    /// An element whenever files may have arrived. It need not report everything: what is missed is found by the next look.
+    var changes: AsyncStream<Void> { get }
+}
+
+/// The name of a file or folder of a transport: parts of lower-case letters, digits, `-`, `_` and `.`, joined with `/`, so that
+/// every file system has it in one form.
+public struct SyncFileName: Hashable, Sendable, CustomStringConvertible {
+    /// The parts joined with `/`; empty for the top folder.
+    public let path: String
+
+    /// The top folder.
+    public static let top = SyncFileName(unchecked: "")
+
+    private init(unchecked path: String) { self.path = path }
+
+    /// A name from a text; `nil` if it is not valid, has more than four parts, or a part with more than 150 characters.
+    public init?(_ path: String) {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+        guard (1...4).contains(parts.count), parts.allSatisfy(Self.isValidPart) else { return nil }
+        self.path = path
+    }
+
+    /// Whether a text can be a part of a name. It begins with a letter or a digit, so that hidden and temporary files are none.
+    public static func isValidPart(_ part: some StringProtocol) -> Bool {
+        guard let first = part.utf8.first, part.utf8.count <= 150 else { return false }
+        let isFirst: (UInt8) -> Bool = {
+            (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0)
+                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0)
+        }
+        return isFirst(first)
+            && part.utf8.allSatisfy {
+                isFirst($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
+                    || $0 == UInt8(ascii: ".")
+            }
+    }
+
+    /// The name of an entry in this folder; `nil` if it is not valid.
+    public func entry(_ name: String) -> SyncFileName? {
+        SyncFileName(path.isEmpty ? name : path + "/" + name)
+    }
+
+    /// The last part.
+    public var lastPart: String {
+        path.split(separator: "/").last.map(String.init) ?? ""
+    }
+
+    /// The path.
+    public var description: String { path }
+}
