@@ -1,6 +1,5 @@
 import Foundation
 import Quire
-import QuireDocuments
 import QuireSQLite
 import Testing
 
@@ -150,19 +149,10 @@ import Testing
     @Test func theHistoryOfADocumentIsPurged() throws {
         let shell = try CommandShell()
         _ = try shell.output("quire new L.quire --template Library")
-        let package = try DocumentPackage.open(at: shell.path("L.quire"), readOnly: true)
-        var description = PersistentStoreDescription(path: package.layout.store)
-        description.tracksHistory = true
-        let model = package.store.layout.model
-        try package.close()
-        let container = try PersistentContainer(
-            managedObjectModel: model, persistentStoreDescriptions: [description])
-        try container.viewContext.insertObject(entityName: "Book")["title"] = "Emma"
-        try container.viewContext.save()
-        try container.close()
+        _ = try shell.output("quire insert L.quire Book title=Emma")
         #expect(
             try shell.output("quire history purge L.quire --keep 0")
-                == "Removed 1 transaction; 0 stay.\n")
+                == "Removed 2 transactions; 0 stay.\n")
         #expect(try shell.output("quire log L.quire") == "No transactions.\n")
     }
 
@@ -178,10 +168,10 @@ import Testing
             ("quire history purge R.sqlite --before yesterday", "--before takes a time"),
             ("quire history purge R.sqlite --before '{}'", "--before takes a token"),
             (
-                "quire new L.quire --template Library && quire history purge L.quire --keep 1",
+                "quire convert R.sqlite R.xml --to xml && quire history purge R.xml --keep 1",
                 "keeps no history"
             ),
-            ("quire history purge L.quire --keep 1 --dry-run", "keeps no history"),
+            ("quire history purge R.xml --keep 1 --dry-run", "keeps no history"),
             ("quire history purge None.sqlite --keep 1", "None.sqlite"),
         ]
         for (command, sentence) in wrong {
@@ -199,7 +189,7 @@ import Testing
             ("quire log R.sqlite --entity Soup", "no entity “Soup”"),
             ("quire log R.sqlite --since yesterday", "--since takes a time"),
             ("quire log R.sqlite --limit 0", "--limit takes a number"),
-            ("quire new L.quire --template Library && quire log L.quire", "keeps no history"),
+            ("quire convert R.sqlite R.xml --to xml && quire log R.xml", "keeps no history"),
         ]
         for (command, sentence) in wrong {
             let result = try shell.run(command)
