@@ -375,6 +375,7 @@ struct StoreSalvage {
         guard let found = reader.rows(ofLeaf: page) else { return }
         findings.lostRows += found.damaged
         for row in found.rows {
+            if expected == nil, isHistory(row.values) { continue }
             guard let position = place(of: row.values, expected: expected),
                 includes(tables[position])
             else {
@@ -385,6 +386,12 @@ struct StoreSalvage {
                 withRowID(row, tables[position]), of: tables[position], at: position,
                 isCertain: isCertain)
         }
+    }
+
+    /// Whether a row has the shape of those of persistent history, which is not salvaged.
+    private func isHistory(_ values: [DatabaseValue]) -> Bool {
+        values.count >= 4 && values[0].isNull
+            && values[1].integer.map(SQLiteTables.historyEntityNumbers.contains) ?? false
     }
 
     /// The index of the table that a row belongs to.

@@ -168,6 +168,8 @@ package enum SQLiteTables {
     /// Unsaved changes in pieces; deleted when they are saved.
     package static let draft = "QUIRE_DRAFT"
 
+    /// The values of `Z_ENT` in the tables of persistent history.
+    package static let historyEntityNumbers: ClosedRange<Int64> = 16_001...16_003
     /// Core Data's model cache.
     package static let modelCache = "Z_MODELCACHE"
 

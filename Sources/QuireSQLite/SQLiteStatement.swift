@@ -149,7 +149,7 @@ package final class SQLiteStatement {
         return Data(bytes: start, count: Int(sqlite3_column_bytes(handle, column)))
     }
 
-    func double(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
+    package func double(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
 
     /// The column in its stored form.
     func value(_ column: Int32) -> AttributeValue {

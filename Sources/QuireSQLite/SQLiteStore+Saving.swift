@@ -66,6 +66,15 @@ extension SQLiteStore {
     }
 }
 
+extension SQLiteStore {
+    /// Runs a closure with the connection of the transaction that ``saveInOneTransaction(_:)`` has begun on this thread.
+    package func withTransaction<Result>(
+        _ body: (SQLiteConnection) throws -> Result
+    ) throws -> Result {
+        try withWriter(joining: true) { try body($0.connection) }
+    }
+}
+
 // MARK: - Batch requests
 
 /// Bulk reads with few statements.

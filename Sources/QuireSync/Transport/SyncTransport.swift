@@ -46,7 +46,8 @@ public struct SyncFileName: Hashable, Sendable, CustomStringConvertible {
     /// The top folder.
     public static let top = SyncFileName(unchecked: "")
 
-    private init(unchecked path: String) { self.path = path }
+    /// - Precondition: The name is valid.
+    init(unchecked path: String) { self.path = path }
 
     /// A name from a text; `nil` if it is not valid, has more than four parts, or a part with more than 150 characters.
     public init?(_ path: String) {

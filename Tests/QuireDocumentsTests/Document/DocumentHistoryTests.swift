@@ -34,14 +34,9 @@ import Testing
         let folder = try TemporaryFolder()
         let path = folder.path("notes.quire")
         try await ManagedDocument.make(at: path)
-        let store = try DocumentPackage.open(at: path, readOnly: true)
-        let storePath = store.layout.store
-        try store.close()
-        let connection = try SQLiteConnection(path: storePath, mode: .writing)
-        try connection.execute("UPDATE ATRANSACTION SET ZTIMESTAMP = ZTIMESTAMP - 31 * 86400")
-        connection.close()
-
         let document = ManagedDocument(path: path)
+        #expect(document.persistentStoreOptions.maximumHistoryAge == .seconds(30 * 86_400))
+        document.persistentStoreOptions.maximumHistorySize = 0
         try await document.open()
         #expect(try transactions(document).map(\.number) == [1])
         try document.addNote("second")

@@ -24,7 +24,8 @@ extension ManagedObjectContext {
 
     /// Merges another context's save from its notification: ``didSaveObjectsNotification`` or
     /// ``didSaveObjectIDsNotification``, or a transaction of the history from its
-    /// ``PersistentHistoryTransaction/objectIDNotification``.
+    /// ``PersistentHistoryTransaction/objectIDNotification``, or synchronization's import from
+    /// ``PersistentStoreCoordinator/didImportChangesNotification``.
     ///
     /// Merges as ``mergeChanges(from:)``. Other notifications, and those of the context itself, are ignored. A notification is
     /// posted on the queue of the context that has saved, and does not leave it; to a context of another queue, send its
@@ -32,7 +33,10 @@ extension ManagedObjectContext {
     ///
     /// Call it on the context's queue.
     public func mergeChanges(fromContextDidSave notification: Notification) {
-        let names = [Self.didSaveObjectsNotification, Self.didSaveObjectIDsNotification]
+        let names = [
+            Self.didSaveObjectsNotification, Self.didSaveObjectIDsNotification,
+            PersistentStoreCoordinator.didImportChangesNotification,
+        ]
         guard names.contains(notification.name),
             notification.object as? ManagedObjectContext !== self,
             let changes = notification.objectIDChanges

@@ -1,0 +1,292 @@
+internal import Foundation
+internal import Quire
+internal import QuireModel
+internal import QuireSQLite
+internal import QuireStore
+
+/// Finds what has been changed in a store since the last time, and makes it a segment.
+///
+/// The store's history says which objects to look at; what has changed in them is the difference of their rows and their records.
+/// So a change is found whoever has saved it, if only it is in the history; and if the history has been purged, or another program
+/// has written without it, going through all rows finds it too.
+final class SyncCapture {
+    private let tables: SyncTables
+    private let model: SyncModel
+    private let values: SyncValues
+    private let date: Date
+    private var store: SQLiteStore { tables.store }
+    /// The changed entries, by object, in the order in which they were found.
+    private var changed: [SyncIdentifier: SyncRecord] = [:]
+    private var order: [SyncIdentifier] = []
+    private var version: SyncVersion?
+
+    /// The number of rows that one transaction goes through.
+    static let scanSize = 2_000
+
+    init(_ tables: SyncTables, date: Date) {
+        self.tables = tables
+        model = tables.model
+        values = SyncValues(tables, tables.model)
+        self.date = date
+    }
+
+    /// Captures what there is. If all rows must be gone through, a part of them.
+    ///
+    /// - Returns: The number of changed objects, and whether there is more.
+    func run() throws -> (count: Int, isComplete: Bool) {
+        let last = try store.lastHistoryTransactionNumber() ?? 0
+        if tables.settings.scan == nil, tables.settings.captured != last {
+            do {
+                try captureHistory()
+            } catch let error as QuireError where error.code == .historyTokenExpired {
+                tables.settings.scan = .init(entity: "", key: 0)
+            }
+        }
+        tables.settings.captured = last
+        if tables.settings.scan != nil { try scan() }
+        try finish()
+        return (order.count, tables.settings.scan == nil)
+    }
+
+    private func finish() throws {
+        let records = order.compactMap { changed[$0] }
+        if !records.isEmpty { try tables.addToOutbox(records) }
+    }
+
+    /// The version of all changes of this segment: they are one save, or some that followed each other.
+    private func currentVersion() -> SyncVersion {
+        if let version { return version }
+        let new = tables.nextVersion(at: date)
+        version = new
+        return new
+    }
+
+    // MARK: - History
+
+    private func captureHistory() throws {
+        let token = PersistentHistoryToken(
+            transactionNumbers: [store.identity.uuid: tables.settings.captured])
+        let transactions = try store.execute(.fetchHistory(after: token)).transactions
+        var found: Set<ManagedObjectID> = []
+        var ids: [ManagedObjectID] = []
+        for change in transactions.lazy.flatMap(\.changes)
+        where found.insert(change.objectID).inserted {
+            ids.append(change.objectID)
+        }
+        for id in ids { try capture(id, row: store.row(for: id)) }
+    }
+
+    // MARK: - All rows
+
+    private func scan() throws {
+        guard var scan = tables.settings.scan else { return }
+        var remaining = Self.scanSize
+        let entities = store.layout.entities.compactMap { model[$0] }
+        var index = entities.firstIndex { $0.entity.name == scan.entity } ?? 0
+        if scan.entity.isEmpty { index = 0 }
+        while index < entities.count, remaining > 0 {
+            let entity = entities[index].entity
+            if scan.entity != entity.name { scan = .init(entity: entity.name, key: 0) }
+            let rows = try store.rows(of: entity, after: scan.key, limit: remaining)
+            for position in 0..<rows.count {
+                let row = rows[position]
+                try capture(row.objectID, row: row)
+                scan.key = row.objectID.primaryKey
+            }
+            if rows.count < remaining { index += 1 }
+            remaining -= rows.count
+        }
+        tables.settings.scan = index < entities.count ? scan : nil
+        if tables.settings.scan == nil { try captureLostRows() }
+    }
+
+    /// Captures the deletion of rows of which the history says nothing.
+    private func captureLostRows() throws {
+        for id in try tables.identifiersWithRows() {
+            guard let objectID = try tables.object(id)?.objectID else { continue }
+            if try store.row(for: objectID) == nil { try capture(objectID, row: nil) }
+        }
+    }
+
+    // MARK: - One object
+
+    private func capture(_ objectID: ManagedObjectID, row: ObjectSnapshot?) throws {
+        guard let row else {
+            if let object = try tables.object(at: objectID) { try captureDeletion(object) }
+            return
+        }
+        guard let entity = model[row.entity] else { return }
+        let object = try tables.object(at: objectID) ?? insert(row, entity)
+        try captureChanges(of: object, row, entity)
+    }
+
+    /// Records a deletion, and that of the objects for which the row stood.
+    private func captureDeletion(_ object: SyncTables.Object) throws {
+        var deleted = [object.record.id]
+        for value in SyncUniqueness.values(of: object.record, in: model.layout) {
+            for other in try tables.objects(withUniqueValue: value)
+            where try values.visibility.survivor(of: other) == object.record.id {
+                deleted.append(other)
+            }
+        }
+        for id in Set(deleted) {
+            guard var object = try tables.object(id), object.record.isAlive else { continue }
+            set(.existence, .integer(object.record.existenceCount + 1), of: &object.record)
+            object.objectID = nil
+            try tables.put(object)
+        }
+    }
+
+    private func insert(
+        _ row: ObjectSnapshot, _ entity: SyncModel.Entity
+    ) throws -> SyncTables.Object {
+        var entries: [SyncKey: SyncEntry] = [:]
+        let version = currentVersion()
+        for slot in entity.slots where slot.relationshipIndex == nil {
+            let value = try SyncValue(row.valueWithoutLoading(at: slot.index))
+            if value == .null, slot.attribute?.defaultValue.isNull ?? true { continue }
+            entries[.property(slot.name)] = SyncEntry(value: value, version: version)
+        }
+        var id =
+            entity.identifier(of: entries, in: tables.settings.container, layout: model.layout)
+            ?? SyncIdentifier(at: date)
+        // A second object of one identity in the store is another object.
+        if try tables.object(id)?.objectID != nil { id = SyncIdentifier(at: date) }
+        // One that others have, or that was deleted.
+        let old = try tables.object(id)?.record
+        var object = SyncTables.Object(
+            record: old ?? SyncRecord(id: id, entity: row.entity.name), objectID: row.objectID)
+        if !object.record.isAlive {
+            set(.existence, .integer(object.record.existenceCount + 1), of: &object.record)
+        }
+        for (key, entry) in entries where object.record[key]?.value != entry.value {
+            set(key, entry.value, of: &object.record)
+        }
+        try tables.put(object)
+        return object
+    }
+
+    private func captureChanges(
+        of object: SyncTables.Object, _ row: ObjectSnapshot, _ entity: SyncModel.Entity
+    ) throws {
+        var object = object
+        for slot in entity.slots {
+            let current = try row.valueWithoutLoading(at: slot.index)
+            let expected = try values.value(of: slot, object.record, entity.entity)
+            if try expected.isSame(as: current) { continue }
+            if case .blob(let blob) = expected, current.isNull,
+                try tables.isMissing(blob, of: object.record.id)
+            {
+                continue
+            }
+            let value: SyncValue
+            if case .objectID(let target) = current {
+                guard let id = try identifier(of: target) else { continue }
+                value = .reference(id)
+            } else {
+                value = try SyncValue(current)
+            }
+            set(.property(slot.name), value, of: &object.record)
+        }
+        for relationship in entity.memberships {
+            let current = try members(of: relationship, row)
+            let expected = try values.members(of: relationship, object.record)
+            for id in current.subtracting(expected) {
+                set(.member(relationship.name, id), .boolean(true), of: &object.record)
+            }
+            for id in expected.subtracting(current) {
+                set(.member(relationship.name, id), .boolean(false), of: &object.record)
+            }
+        }
+        for relationship in entity.orders {
+            try captureOrder(of: relationship, row, &object.record)
+        }
+        if changed[object.record.id] != nil { try tables.put(object) }
+    }
+
+    private func members(
+        of relationship: ResolvedEntity.Relationship, _ row: ObjectSnapshot
+    ) throws -> Set<SyncIdentifier> {
+        Set(try orderedMembers(of: relationship, row))
+    }
+
+    private func orderedMembers(
+        of relationship: ResolvedEntity.Relationship, _ row: ObjectSnapshot
+    ) throws -> [SyncIdentifier] {
+        let rows = try store.relatedRows(of: row.objectID, through: relationship)
+        return try (0..<rows.count).compactMap { try identifier(of: rows[$0].objectID) }
+    }
+
+    /// The identifier of a row's object. One that has not been captured yet is inserted; its changes follow when it is its turn.
+    private func identifier(of objectID: ManagedObjectID) throws -> SyncIdentifier? {
+        if let known = try tables.object(at: objectID) { return known.record.id }
+        guard let row = try store.row(for: objectID), let entity = model[row.entity] else {
+            return nil
+        }
+        return try insert(row, entity).record.id
+    }
+
+    /// Gives places to members whose order has changed: to as few as possible.
+    private func captureOrder(
+        of relationship: ResolvedEntity.Relationship, _ row: ObjectSnapshot,
+        _ record: inout SyncRecord
+    ) throws {
+        let current = try orderedMembers(of: relationship, row)
+        if current == values.sorted(current, in: relationship, of: record) {
+            // Those without a place are at the end, by identifier; the next one needs a place among them.
+            if current.allSatisfy({ record[.position(relationship.name, $0)] != nil }) { return }
+        }
+        let places = current.map { values.place(of: $0, in: relationship, of: record) }
+        let kept = Self.longestIncreasingRun(places)
+        var previous: SyncPlace?
+        var nextKept = kept.makeIterator()
+        var next = nextKept.next()
+        for (index, id) in current.enumerated() {
+            if index == next {
+                previous = places[index]
+                next = nextKept.next()
+                continue
+            }
+            let place = SyncPlace(between: previous, and: next.flatMap { places[$0] })
+            set(.position(relationship.name, id), .string(place.text), of: &record)
+            previous = place
+        }
+    }
+
+    /// The indexes of a longest strictly increasing subsequence of the places there are.
+    static func longestIncreasingRun(_ places: [SyncPlace?]) -> [Int] {
+        var ends: [Int] = []
+        var previous = [Int?](repeating: nil, count: places.count)
+        for (index, place) in places.enumerated() {
+            guard let place else { continue }
+            var (low, high) = (0, ends.count)
+            while low < high {
+                let middle = (low + high) / 2
+                if let end = places[ends[middle]], end < place {
+                    low = middle + 1
+                } else {
+                    high = middle
+                }
+            }
+            previous[index] = low > 0 ? ends[low - 1] : nil
+            if low == ends.count { ends.append(index) } else { ends[low] = index }
+        }
+        var run: [Int] = []
+        var index = ends.last
+        while let current = index {
+            run.append(current)
+            index = previous[current]
+        }
+        return run.reversed()
+    }
+
+    private func set(_ key: SyncKey, _ value: SyncValue, of record: inout SyncRecord) {
+        let version = currentVersion()
+        record.set(key, value, version)
+        if changed[record.id] == nil {
+            changed[record.id] = SyncRecord(id: record.id, entity: record.entity)
+            order.append(record.id)
+        }
+        changed[record.id]?.set(key, value, version)
+    }
+}

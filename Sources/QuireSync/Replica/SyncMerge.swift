@@ -1,0 +1,178 @@
+internal import Foundation
+internal import Quire
+internal import QuireModel
+internal import QuireSQLite
+internal import QuireStore
+
+/// Merges segments into records, and writes the rows that follow from them.
+final class SyncMerge {
+    private let tables: SyncTables
+    private let date: Date
+    /// The objects whose records have changed.
+    private(set) var touched: Set<SyncIdentifier> = []
+    /// The number of values that have lost.
+    private(set) var conflictCount = 0
+
+    init(_ tables: SyncTables, date: Date) {
+        self.tables = tables
+        self.date = date
+    }
+
+    /// Merges a segment. Merging it again changes nothing.
+    func merge(_ segment: SyncSegment, _ name: SyncSegmentName) throws {
+        for record in segment.records { try merge(record, of: segment) }
+        try tables.note(segment, name)
+    }
+
+    private func merge(_ record: SyncRecord, of segment: SyncSegment) throws {
+        let old = try tables.object(record.id)
+        var object = old ?? .init(record: SyncRecord(id: record.id, entity: record.entity))
+        var isChanged = old == nil
+        for (key, entry) in record.entries {
+            tables.settings.clock.observe(entry.version.time)
+            let own = object.record[key]
+            if let own, own != entry, own.value != entry.value,
+                try isConcurrent(own, entry, in: segment)
+            {
+                try noteConflict(of: key, own, entry, record.id)
+            }
+            if object.record.merge(key, entry) {
+                isChanged = true
+                // A value that was made with knowledge of those that were in conflict settles it.
+                if let own, try !isConcurrent(own, entry, in: segment) {
+                    try tables.removeConflicts(of: record.id, key)
+                }
+            }
+        }
+        if let old, isChanged { try noteLossByDeletion(old.record, object.record, segment) }
+        if record.entity < object.record.entity {
+            object.record.entity = record.entity
+            isChanged = true
+        }
+        guard isChanged else { return }
+        try tables.put(object)
+        touched.insert(record.id)
+    }
+
+    /// Whether neither of two values was made with knowledge of the other.
+    private func isConcurrent(
+        _ own: SyncEntry, _ entry: SyncEntry, in segment: SyncSegment
+    ) throws -> Bool {
+        if own.version.peer == entry.version.peer { return false }
+        // What has been merged before is in the record already, or has lost to what is.
+        if tables.settings.seen.contains(entry.version) { return false }
+        return try !segment.seen.contains(own.version)
+            && !tables.seen(by: own.version).contains(entry.version)
+    }
+
+    private func noteConflict(
+        of key: SyncKey, _ own: SyncEntry, _ entry: SyncEntry, _ id: SyncIdentifier
+    ) throws {
+        // Where an object goes in an order, and who deleted it twice, is nothing to choose between.
+        switch key {
+        case .existence, .position: return
+        case .property, .member: break
+        }
+        let lost = SyncRecord.isGreater(entry, than: own, for: key) ? own : entry
+        try tables.addConflict(of: id, key, lost, at: date)
+        conflictCount += 1
+    }
+
+    /// Records the values of an object that somebody changed while somebody else deleted it.
+    private func noteLossByDeletion(
+        _ old: SyncRecord, _ new: SyncRecord, _ segment: SyncSegment
+    ) throws {
+        guard !new.isAlive, let deletion = new[.existence] else { return }
+        let isOurs = old[.existence] == deletion
+        for (key, entry) in new.entries where entry != deletion {
+            guard case .property = key, entry.version.peer != deletion.version.peer else {
+                continue
+            }
+            let isUnknown: Bool
+            if isOurs {
+                // The change comes with this segment.
+                guard old[key] != entry else { continue }
+                isUnknown =
+                    try !tables.seen(by: deletion.version).contains(entry.version)
+                    && !segment.seen.contains(deletion.version)
+            } else {
+                isUnknown =
+                    !segment.seen.contains(entry.version)
+                    && !tables.settings.seen.contains(deletion.version)
+            }
+            if isUnknown {
+                try tables.addConflict(of: new.id, key, entry, at: date)
+                conflictCount += 1
+            }
+        }
+    }
+}
+
+// MARK: - Conflicts
+
+extension SyncTables {
+    func addConflict(
+        of id: SyncIdentifier, _ key: SyncKey, _ lost: SyncEntry, at date: Date
+    ) throws {
+        try connection.withStatement(
+            "INSERT OR IGNORE INTO QUIRE_SYNC_CONFLICT (Z_ID, Z_KEY, Z_LOST, Z_TIME) VALUES (?, ?, ?, ?)"
+        ) {
+            try $0.bind(id.bytes, at: 1)
+            try $0.bind(Self.bytes(of: key), at: 2)
+            let block = SyncRecord(id: id, entity: "", entries: [key: lost])
+            try $0.bind(Data(SyncRecordBlock.encode([block])), at: 3)
+            try $0.bind(date.timeIntervalSinceReferenceDate, at: 4)
+            try $0.run()
+        }
+    }
+
+    func removeConflicts(of id: SyncIdentifier, _ key: SyncKey) throws {
+        try connection.withStatement(
+            "DELETE FROM QUIRE_SYNC_CONFLICT WHERE Z_ID = ? AND Z_KEY = ?"
+        ) {
+            try $0.bind(id.bytes, at: 1)
+            try $0.bind(Self.bytes(of: key), at: 2)
+            try $0.run()
+        }
+    }
+
+    func removeConflict(_ number: Int64) throws {
+        try connection.withStatement("DELETE FROM QUIRE_SYNC_CONFLICT WHERE Z_NUMBER = ?") {
+            try $0.bind(number, at: 1)
+            try $0.run()
+        }
+    }
+
+    /// The conflicts, in the order in which they were found.
+    func conflicts() throws -> [(
+        number: Int64, key: SyncKey, lost: SyncEntry, id: SyncIdentifier, date: Date
+    )] {
+        try connection.withStatement(
+            "SELECT Z_NUMBER, Z_LOST, Z_TIME FROM QUIRE_SYNC_CONFLICT ORDER BY Z_NUMBER"
+        ) { row in
+            var found:
+                [(number: Int64, key: SyncKey, lost: SyncEntry, id: SyncIdentifier, date: Date)] =
+                    []
+            while try row.step() {
+                var reader = SyncByteReader(Array(row.data(1))[...], file: store.storePath)
+                guard let record = try SyncRecordBlock.decode(&reader).first,
+                    let (key, lost) = record.entries.first
+                else { throw reader.damage("a conflict has no value") }
+                found.append(
+                    (
+                        row.integer(0), key, lost, record.id,
+                        Date(timeIntervalSinceReferenceDate: row.double(2))
+                    ))
+            }
+            return found
+        }
+    }
+
+    private static func bytes(of key: SyncKey) -> Data {
+        let id = SyncIdentifier(high: 0, low: 0)
+        let version = SyncVersion(time: 0, peer: id, sequence: 0)
+        let record = SyncRecord(
+            id: id, entity: "", entries: [key: SyncEntry(value: .integer(0), version: version)])
+        return Data(SyncRecordBlock.encode([record]))
+    }
+}

@@ -1,0 +1,356 @@
+internal import Foundation
+internal import Quire
+internal import QuireModel
+internal import QuireQuery
+internal import QuireSQLite
+internal import QuireStore
+
+/// A store that is synchronized: its steps, each in one transaction.
+///
+/// Invariants
+/// - A change that is committed, and is in the store's history, is captured before anything is merged; so rows differ from records
+///   by captured changes only.
+/// - A segment is in the outbox before it is handed to the transport, and stays there until the transport has it: what is handed
+///   over again after a crash is the same file.
+/// - A segment's records and rows, and the fact that it has been merged, are one transaction.
+final class SyncReplica: Sendable {
+    let store: SQLiteStore
+    private let model: SyncModel
+
+    /// - Throws: `QuireError` with code `unsupported` if the store cannot be synchronized.
+    init(_ store: SQLiteStore) throws {
+        guard !store.isReadOnly else { throw QuireError.readOnly(store.storePath) }
+        guard store.carriesModel else {
+            throw QuireError(
+                .unsupported,
+                "“\(store.storePath)” was made by Core Data, which would not keep what synchronization adds to it; convert it first.",
+                subject: .init(file: store.storePath))
+        }
+        self.store = store
+        model = SyncModel(store.layout)
+    }
+
+    /// The settings of the replica; `nil` if the store is not synchronized.
+    func settings() throws -> SyncSettings? {
+        try store.read { try SyncSettings.read(from: $0, path: store.storePath) }
+    }
+
+    /// Makes the store a replica of a shared document.
+    ///
+    /// - Throws: `QuireError` with code `invalidState` if it is one of another document, `unsupported` if it keeps no history.
+    func attach(to container: SyncIdentifier) throws {
+        try store.saveInOneTransaction {
+            try store.withTransaction { connection in
+                if let settings = try SyncSettings.read(from: connection, path: store.storePath) {
+                    guard settings.container == container else {
+                        throw QuireError(
+                            .invalidState,
+                            "“\(store.storePath)” is synchronized with another document; leave that first.",
+                            subject: .init(file: store.storePath))
+                    }
+                    return
+                }
+                try SyncTables.create(in: connection)
+                var settings = SyncSettings(container: container, peer: SyncIdentifier())
+                settings.scan = .init(entity: "", key: 0)
+                settings.captured = try store.lastHistoryTransactionNumber() ?? 0
+                try settings.write(to: connection)
+            }
+        }
+    }
+
+    /// Makes the store a local one again. Its objects stay.
+    func detach() throws {
+        try store.saveInOneTransaction {
+            try store.withTransaction { try SyncTables.drop(in: $0) }
+        }
+    }
+
+    /// The name of the file with the store's model, by its digest.
+    var modelFileName: String { "\(model.digest).xml" }
+
+    func modelXML() -> Data { store.layout.model.modelXML() }
+
+    func status() throws -> SyncStatus? {
+        try store.read { connection in
+            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+            else { return nil }
+            let tables = SyncTables(store, connection, model, settings)
+            return SyncStatus(
+                container: settings.container, peer: settings.peer,
+                outgoingCount: Int(
+                    try connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0),
+                isPreparing: settings.scan != nil,
+                mergedCounts: settings.seen.ranges.mapValues {
+                    $0.ranges.reduce(0) { $0 + $1.count }
+                }, conflictCount: try tables.conflicts().count,
+                missingFileCount: try tables.missing().count)
+        }
+    }
+
+    // MARK: - Transactions
+
+    /// Runs a step in a transaction.
+    private func transact<Result>(_ body: (SyncTables) throws -> Result) throws -> Result {
+        try store.saveInOneTransaction {
+            try store.withTransaction { connection in
+                guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+                else {
+                    throw QuireError(
+                        .invalidState, "“\(store.storePath)” is not synchronized.",
+                        subject: .init(file: store.storePath))
+                }
+                let tables = SyncTables(store, connection, model, settings)
+                let result = try body(tables)
+                if tables.settings != settings { try tables.writeSettings() }
+                return result
+            }
+        }
+    }
+
+    /// Captures a part of what has been changed locally.
+    ///
+    /// - Returns: The number of changed objects, and whether nothing is left.
+    func capture(at date: Date) throws -> (count: Int, isComplete: Bool) {
+        if try isUpToDate() { return (0, true) }
+        return try transact { try SyncCapture($0, date: date).run() }
+    }
+
+    /// Whether nothing has been saved since the last transaction: found without writing.
+    private func isUpToDate() throws -> Bool {
+        try store.read { connection in
+            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+            else { return false }
+            return try settings.scan == nil
+                && settings.captured == store.lastHistoryTransactionNumber() ?? 0
+        }
+    }
+
+    // MARK: - Outbox
+
+    /// The next segment for the transport: its name and bytes.
+    func nextOutgoing(after sequence: Int64) throws -> (SyncSegmentName, Data)? {
+        guard let settings = try settings() else { return nil }
+        return try store.read { connection in
+            try connection.withStatement(
+                "SELECT Z_NUMBER, Z_CONTENT FROM QUIRE_SYNC_OUTBOX WHERE Z_NUMBER > ? ORDER BY Z_NUMBER LIMIT 1"
+            ) { row in
+                try row.bind(sequence, at: 1)
+                guard try row.step() else { return nil }
+                let bytes = row.data(1)
+                return (
+                    SyncSegmentName(
+                        peer: settings.peer, sequence: row.integer(0), encoded: Array(bytes)),
+                    bytes
+                )
+            }
+        }
+    }
+
+    /// Records that the transport has a segment.
+    func didSend(_ name: SyncSegmentName) throws {
+        try transact { tables in
+            try tables.connection.withStatement(
+                "DELETE FROM QUIRE_SYNC_OUTBOX WHERE Z_NUMBER = ?"
+            ) {
+                try $0.bind(name.sequence, at: 1)
+                try $0.run()
+            }
+        }
+    }
+
+    /// The external data of a record, if the store still has it.
+    func externalData(_ blob: SyncBlob, of record: SyncRecord) throws -> Data? {
+        guard let entity = model.entity(named: record.entity) else { return nil }
+        return try store.read { connection in
+            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+            else { return nil }
+            let tables = SyncTables(store, connection, model, settings)
+            guard let objectID = try tables.object(record.id)?.objectID,
+                let row = try store.row(for: objectID)
+            else { return nil }
+            for slot in entity.slots where slot.isExternalCapable {
+                let value = try row.valueWithoutLoading(at: slot.index)
+                guard try SyncValue(value) == .blob(blob) else { continue }
+                switch value {
+                case .external(let data): return try data.contents()
+                case .binary(let data): return data
+                default: continue
+                }
+            }
+            return nil
+        }
+    }
+
+    // MARK: - Merging
+
+    /// Which of the segments have not been merged.
+    func unknown(_ names: [SyncSegmentName]) throws -> [SyncSegmentName] {
+        try store.read { connection in
+            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+            else { return [] }
+            let tables = SyncTables(store, connection, model, settings)
+            return try names.filter { try !tables.hasSegment($0) }
+        }
+    }
+
+    struct Merged: Sendable {
+        var changes = ObjectIDChanges()
+        var conflictCount = 0
+        /// The number of segments.
+        var count = 0
+    }
+
+    /// Captures local changes and merges segments, in one transaction.
+    ///
+    /// - Parameter blobs: The files that the segments name, as far as they have arrived, by digest.
+    func merge(
+        _ segments: [(SyncSegment, SyncSegmentName)], blobs: [Data: Data], at date: Date
+    ) throws -> Merged {
+        while try !capture(at: date).isComplete {}
+        return try transact { tables in
+            // What was saved since.
+            _ = try SyncCapture(tables, date: date).run()
+            let merge = SyncMerge(tables, date: date)
+            for (segment, name) in segments where try !tables.hasSegment(name) {
+                try merge.merge(segment, name)
+            }
+            return try finish(
+                tables, merge.touched, blobs, conflictCount: merge.conflictCount, segments.count)
+        }
+    }
+
+    private func finish(
+        _ tables: SyncTables, _ touched: Set<SyncIdentifier>, _ blobs: [Data: Data],
+        conflictCount: Int = 0, _ count: Int = 0
+    ) throws -> Merged {
+        let changes = try SyncMaterialization(tables, blobs: blobs).run(touched)
+        // Its own save is no change of this replica.
+        tables.settings.captured = try store.lastHistoryTransactionNumber() ?? 0
+        return Merged(changes: changes, conflictCount: conflictCount, count: count)
+    }
+
+    /// The digests of files that objects wait for.
+    func missingBlobs() throws -> [Data: [SyncIdentifier]] {
+        try store.read { connection in
+            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+            else { return [:] }
+            return try SyncTables(store, connection, model, settings).missing()
+        }
+    }
+
+    /// Writes the values of objects whose files have arrived.
+    func show(_ ids: Set<SyncIdentifier>, blobs: [Data: Data], at date: Date) throws -> Merged {
+        try merge([], showing: ids, blobs: blobs, at: date)
+    }
+
+    private func merge(
+        _ segments: [SyncSegment], showing ids: Set<SyncIdentifier>, blobs: [Data: Data],
+        at date: Date
+    ) throws -> Merged {
+        while try !capture(at: date).isComplete {}
+        return try transact { tables in
+            _ = try SyncCapture(tables, date: date).run()
+            return try finish(tables, ids, blobs)
+        }
+    }
+
+    // MARK: - Conflicts
+
+    /// The values that have lost against others.
+    func conflicts() throws -> [SyncConflict] {
+        try store.read { connection in
+            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+            else { return [] }
+            let tables = SyncTables(store, connection, model, settings)
+            return try tables.conflicts().compactMap { found in
+                let object = try tables.object(found.id)
+                let kept = object?.record[found.key]
+                return SyncConflict(
+                    number: found.number, objectID: object?.objectID,
+                    entityName: object?.record.entity ?? "",
+                    propertyName: found.key.propertyName ?? "",
+                    kind: object?.record.isAlive ?? false ? .value : .deletion,
+                    lost: try described(found.lost.value, tables),
+                    kept: try kept.map { try described($0.value, tables) } ?? .null,
+                    date: SyncClock.date(of: found.lost.version.time))
+            }
+        }
+    }
+
+    private func described(_ value: SyncValue, _ tables: SyncTables) throws -> AttributeValue {
+        if case .reference(let id) = value {
+            return try tables.object(id)?.objectID.map { .objectID($0) } ?? .null
+        }
+        return value.attributeValue ?? .null
+    }
+
+    /// Gives the object of a conflict the value that has lost, as a new change; one that is deleted comes back.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if there is no such conflict any more.
+    func choose(_ number: Int64, at date: Date) throws -> Merged {
+        while try !capture(at: date).isComplete {}
+        return try transact { tables in
+            _ = try SyncCapture(tables, date: date).run()
+            guard let conflict = try tables.conflicts().first(where: { $0.number == number }),
+                var object = try tables.object(conflict.id)
+            else { throw noConflict(number) }
+            let version = tables.nextVersion(at: date)
+            var change = SyncRecord(id: conflict.id, entity: object.record.entity)
+            if !object.record.isAlive {
+                let count = SyncValue.integer(object.record.existenceCount + 1)
+                object.record.set(.existence, count, version)
+                change.set(.existence, count, version)
+            }
+            object.record.set(conflict.key, conflict.lost.value, version)
+            change.set(conflict.key, conflict.lost.value, version)
+            try tables.put(object)
+            try tables.removeConflicts(of: conflict.id, conflict.key)
+            try tables.addToOutbox([change])
+            return try finish(tables, [conflict.id], [:])
+        }
+    }
+
+    /// Takes a conflict off the list: the value that was kept stays.
+    func dismiss(_ number: Int64) throws {
+        try transact { tables in
+            guard try tables.conflicts().contains(where: { $0.number == number }) else {
+                throw noConflict(number)
+            }
+            try tables.removeConflict(number)
+        }
+    }
+
+    private func noConflict(_ number: Int64) -> QuireError {
+        QuireError(
+            .notFound, "“\(store.storePath)” has no conflict \(number) any more.",
+            subject: .init(file: store.storePath, value: String(number)))
+    }
+
+    // MARK: - Checking
+
+    /// All records as text, in one order: two replicas that have merged the same segments have the same.
+    func stateDescription() throws -> String {
+        try store.read { connection in
+            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+            else { return "" }
+            let tables = SyncTables(store, connection, model, settings)
+            let ids = try connection.withStatement(
+                "SELECT Z_ID FROM QUIRE_SYNC_OBJECT ORDER BY Z_ID"
+            ) { row in
+                var found: [SyncIdentifier] = []
+                while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
+                return found
+            }
+            return try ids.map { id in
+                let record = try tables.object(id)?.record
+                let entries = (record?.entries ?? [:]).sorted { $0.key < $1.key }
+                    .map {
+                        "  \($0.key) = \($0.value.value) @\($0.value.version.time) \($0.value.version.peer)"
+                    }
+                return ([id.description + " " + (record?.entity ?? "")] + entries)
+                    .joined(separator: "\n")
+            }.joined(separator: "\n")
+        }
+    }
+}

@@ -1,0 +1,408 @@
+internal import Foundation
+internal import Quire
+internal import QuireModel
+internal import QuireSQLite
+
+/// The tables that a synchronized store has beside its own, within one transaction of the store.
+///
+/// | table | a row for |
+/// |---|---|
+/// | `QUIRE_SYNC` | each setting of the replica |
+/// | `QUIRE_SYNC_OBJECT` | each object that is, or was: its record, and the key of its row, if it has one |
+/// | `QUIRE_SYNC_REFERENCE` | each reference from one object to another |
+/// | `QUIRE_SYNC_UNIQUE` | each unique value of an object that exists |
+/// | `QUIRE_SYNC_SEGMENT` | each segment that has been merged or written |
+/// | `QUIRE_SYNC_OUTBOX` | each segment that has not been handed to the transport, as bytes |
+/// | `QUIRE_SYNC_CONFLICT` | each value that has lost against one made without knowledge of it |
+/// | `QUIRE_SYNC_MISSING` | each file of external data that an object waits for |
+///
+/// They change in the transaction that changes the rows, so a change that is committed is in exactly one segment.
+final class SyncTables {
+    /// An object's record, and the row that shows it.
+    struct Object {
+        var record: SyncRecord
+        /// The row's identifier; `nil` if the store has none.
+        var objectID: ManagedObjectID?
+    }
+
+    let store: SQLiteStore
+    let connection: SQLiteConnection
+    let model: SyncModel
+    var settings: SyncSettings
+    private var objects: [SyncIdentifier: Object] = [:]
+    private var identifiers: [ManagedObjectID: SyncIdentifier] = [:]
+
+    init(
+        _ store: SQLiteStore, _ connection: SQLiteConnection, _ model: SyncModel,
+        _ settings: SyncSettings
+    ) {
+        self.store = store
+        self.connection = connection
+        self.model = model
+        self.settings = settings
+    }
+
+    // MARK: - Making
+
+    static let names = [
+        "QUIRE_SYNC", "QUIRE_SYNC_OBJECT", "QUIRE_SYNC_REFERENCE", "QUIRE_SYNC_UNIQUE",
+        "QUIRE_SYNC_SEGMENT", "QUIRE_SYNC_OUTBOX", "QUIRE_SYNC_CONFLICT", "QUIRE_SYNC_MISSING",
+    ]
+
+    static func create(in connection: SQLiteConnection) throws {
+        try connection.execute(
+            """
+            CREATE TABLE QUIRE_SYNC (Z_KEY VARCHAR PRIMARY KEY, Z_VALUE BLOB);
+            CREATE TABLE QUIRE_SYNC_OBJECT (Z_ID BLOB PRIMARY KEY, Z_ROOT VARCHAR, Z_ROW INTEGER, Z_RECORD BLOB);
+            CREATE INDEX QUIRE_SYNC_OBJECT_ROW ON QUIRE_SYNC_OBJECT (Z_ROW, Z_ROOT) WHERE Z_ROW IS NOT NULL;
+            CREATE TABLE QUIRE_SYNC_REFERENCE (Z_TARGET BLOB, Z_SOURCE BLOB, PRIMARY KEY (Z_TARGET, Z_SOURCE)) WITHOUT ROWID;
+            CREATE TABLE QUIRE_SYNC_UNIQUE (Z_VALUE BLOB, Z_ID BLOB, PRIMARY KEY (Z_VALUE, Z_ID)) WITHOUT ROWID;
+            CREATE TABLE QUIRE_SYNC_SEGMENT (Z_PEER BLOB, Z_NUMBER INTEGER, Z_DIGEST VARCHAR, Z_SEEN BLOB, \
+            PRIMARY KEY (Z_PEER, Z_NUMBER, Z_DIGEST)) WITHOUT ROWID;
+            CREATE TABLE QUIRE_SYNC_OUTBOX (Z_NUMBER INTEGER PRIMARY KEY, Z_CONTENT BLOB);
+            CREATE TABLE QUIRE_SYNC_CONFLICT (Z_NUMBER INTEGER PRIMARY KEY, Z_ID BLOB, Z_KEY BLOB, Z_LOST BLOB, Z_TIME FLOAT);
+            CREATE TABLE QUIRE_SYNC_MISSING (Z_DIGEST BLOB, Z_ID BLOB, PRIMARY KEY (Z_DIGEST, Z_ID)) WITHOUT ROWID;
+            CREATE UNIQUE INDEX QUIRE_SYNC_CONFLICT_LOST ON QUIRE_SYNC_CONFLICT (Z_ID, Z_KEY, Z_LOST)
+            """)
+    }
+
+    static func drop(in connection: SQLiteConnection) throws {
+        for name in names { try connection.execute("DROP TABLE IF EXISTS \(name)") }
+    }
+
+    // MARK: - Objects
+
+    func object(_ id: SyncIdentifier) throws -> Object? {
+        if let known = objects[id] { return known }
+        let found = try connection.withStatement(
+            "SELECT Z_ROOT, Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ID = ?"
+        ) { row -> Object? in
+            try row.bind(id.bytes, at: 1)
+            guard try row.step() else { return nil }
+            return try object(
+                root: row.text(0), key: row.isNull(1) ? nil : row.integer(1), row.data(2))
+        }
+        if let found { remember(found) }
+        return found
+    }
+
+    private func object(root: String, key: Int64?, _ bytes: Data) throws -> Object {
+        var reader = SyncByteReader(Array(bytes)[...], file: store.storePath)
+        guard let record = try SyncRecordBlock.decode(&reader).first else {
+            throw reader.damage("an object has no record")
+        }
+        return Object(record: record, objectID: key.flatMap { objectID(of: record, key: $0) })
+    }
+
+    /// The identifier of a row. The entity of the record may be one that the model does not have any more.
+    private func objectID(of record: SyncRecord, key: Int64) -> ManagedObjectID? {
+        guard let entity = store.layout.entity(named: record.entity),
+            (1...ManagedObjectID.maximumPrimaryKey).contains(key)
+        else { return nil }
+        return ManagedObjectID(entityNumber: entity.number, primaryKey: key, store: store.identity)
+    }
+
+    /// The object that a row shows.
+    func object(at objectID: ManagedObjectID) throws -> Object? {
+        if let id = identifiers[objectID] { return try object(id) }
+        let root = rootName(of: store.layout.entity(number: objectID.entityNumber))
+        let found = try connection.withStatement(
+            "SELECT Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW = ? AND Z_ROOT = ?"
+        ) { row -> Object? in
+            try row.bind(objectID.primaryKey, at: 1)
+            try row.bind(root, at: 2)
+            guard try row.step() else { return nil }
+            return try object(root: root, key: objectID.primaryKey, row.data(0))
+        }
+        if let found {
+            if let known = objects[found.record.id] { return known }
+            remember(found)
+        }
+        return found
+    }
+
+    private func remember(_ object: Object) {
+        objects[object.record.id] = object
+        if let objectID = object.objectID { identifiers[objectID] = object.record.id }
+    }
+
+    /// The objects that have rows.
+    func identifiersWithRows() throws -> [SyncIdentifier] {
+        try connection.withStatement("SELECT Z_ID FROM QUIRE_SYNC_OBJECT WHERE Z_ROW IS NOT NULL") {
+            row in
+            var found: [SyncIdentifier] = []
+            while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
+            return found
+        }
+    }
+
+    private func rootName(of entity: ResolvedEntity) -> String {
+        store.layout.entity(number: entity.rootNumber).name
+    }
+
+    /// Writes an object, its references and its unique values.
+    func put(_ object: Object) throws {
+        let id = object.record.id
+        let old = try self.object(id)
+        if let old, let objectID = old.objectID, objectID != object.objectID {
+            identifiers[objectID] = nil
+        }
+        let entity = store.layout.entity(named: object.record.entity)
+        try connection.withStatement(
+            "INSERT OR REPLACE INTO QUIRE_SYNC_OBJECT VALUES (?, ?, ?, ?)"
+        ) {
+            try $0.bind(id.bytes, at: 1)
+            try $0.bind(entity.map(rootName) ?? object.record.entity, at: 2)
+            if let objectID = object.objectID {
+                try $0.bind(objectID.primaryKey, at: 3)
+            } else {
+                try $0.bindNull(at: 3)
+            }
+            try $0.bind(Data(SyncRecordBlock.encode([object.record])), at: 4)
+            try $0.run()
+        }
+        remember(object)
+        try replace(
+            old?.record.references ?? [], by: object.record.references, of: id,
+            in: "QUIRE_SYNC_REFERENCE", "Z_TARGET", "Z_SOURCE", \.bytes)
+        let values = SyncUniqueness.values(of: object.record, in: store.layout)
+        let oldValues = old.map { SyncUniqueness.values(of: $0.record, in: store.layout) } ?? []
+        try replace(
+            oldValues, by: values, of: id, in: "QUIRE_SYNC_UNIQUE", "Z_VALUE", "Z_ID", \.self)
+        changedUniqueValues.formUnion(values.symmetricDifference(oldValues))
+    }
+
+    /// The unique values that objects have got or lost in this transaction.
+    var changedUniqueValues: Set<Data> = []
+
+    /// Writes the difference of two sets of values that belong to an object.
+    private func replace<Value: Hashable>(
+        _ old: Set<Value>, by new: Set<Value>, of id: SyncIdentifier, in table: String,
+        _ valueColumn: String, _ idColumn: String, _ bytes: (Value) -> Data
+    ) throws {
+        if old == new { return }
+        for value in old.subtracting(new) {
+            try pair(
+                "DELETE FROM \(table) WHERE \(valueColumn) = ? AND \(idColumn) = ?", bytes(value),
+                id)
+        }
+        for value in new.subtracting(old) {
+            try pair(
+                "INSERT OR IGNORE INTO \(table) (\(valueColumn), \(idColumn)) VALUES (?, ?)",
+                bytes(value), id)
+        }
+    }
+
+    private func pair(_ sql: String, _ first: Data, _ id: SyncIdentifier) throws {
+        try connection.withStatement(sql) {
+            try $0.bind(first, at: 1)
+            try $0.bind(id.bytes, at: 2)
+            try $0.run()
+        }
+    }
+
+    private func identifiers(_ sql: String, _ value: Data) throws -> [SyncIdentifier] {
+        try connection.withStatement(sql) { row in
+            try row.bind(value, at: 1)
+            var found: [SyncIdentifier] = []
+            while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
+            return found
+        }
+    }
+
+    /// The objects that refer to one.
+    func referrers(of id: SyncIdentifier) throws -> [SyncIdentifier] {
+        try identifiers("SELECT Z_SOURCE FROM QUIRE_SYNC_REFERENCE WHERE Z_TARGET = ?", id.bytes)
+    }
+
+    /// The existing objects with a unique value.
+    func objects(withUniqueValue value: Data) throws -> [SyncIdentifier] {
+        try identifiers("SELECT Z_ID FROM QUIRE_SYNC_UNIQUE WHERE Z_VALUE = ?", value)
+    }
+
+    // MARK: - Missing files
+
+    /// Records that an object's row lacks a value because its file has not arrived, or that it has arrived.
+    func setMissing(_ blob: SyncBlob, of id: SyncIdentifier, _ isMissing: Bool) throws {
+        try pair(
+            isMissing
+                ? "INSERT OR IGNORE INTO QUIRE_SYNC_MISSING VALUES (?, ?)"
+                : "DELETE FROM QUIRE_SYNC_MISSING WHERE Z_DIGEST = ? AND Z_ID = ?", blob.digest, id)
+    }
+
+    func isMissing(_ blob: SyncBlob, of id: SyncIdentifier) throws -> Bool {
+        try connection.withStatement(
+            "SELECT 1 FROM QUIRE_SYNC_MISSING WHERE Z_DIGEST = ? AND Z_ID = ?"
+        ) {
+            try $0.bind(blob.digest, at: 1)
+            try $0.bind(id.bytes, at: 2)
+            return try $0.step()
+        }
+    }
+
+    /// The objects that wait for files, by the files' digests.
+    func missing() throws -> [Data: [SyncIdentifier]] {
+        try connection.withStatement("SELECT Z_DIGEST, Z_ID FROM QUIRE_SYNC_MISSING") { row in
+            var found: [Data: [SyncIdentifier]] = [:]
+            while try row.step() {
+                found[row.data(0), default: []].append(SyncIdentifier(bytes: row.data(1)))
+            }
+            return found
+        }
+    }
+
+    // MARK: - Segments
+
+    /// Whether a segment has been merged.
+    func hasSegment(_ name: SyncSegmentName) throws -> Bool {
+        try connection.withStatement(
+            "SELECT 1 FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST = ?"
+        ) {
+            try $0.bind(name.peer.bytes, at: 1)
+            try $0.bind(name.sequence, at: 2)
+            try $0.bind(name.digest, at: 3)
+            return try $0.step()
+        }
+    }
+
+    /// Records a segment as merged.
+    func note(_ segment: SyncSegment, _ name: SyncSegmentName) throws {
+        var seen = SyncByteWriter()
+        segment.seen.encode(to: &seen)
+        try connection.withStatement(
+            "INSERT OR REPLACE INTO QUIRE_SYNC_SEGMENT VALUES (?, ?, ?, ?)"
+        ) {
+            try $0.bind(name.peer.bytes, at: 1)
+            try $0.bind(name.sequence, at: 2)
+            try $0.bind(name.digest, at: 3)
+            try $0.bind(Data(seen.bytes), at: 4)
+            try $0.run()
+        }
+        settings.seen.insert(name.peer, name.sequence)
+        settings.clock.observe(segment.time)
+    }
+
+    /// What the author of a version had merged; empty if its segment is not known.
+    func seen(by version: SyncVersion) throws -> SyncVector {
+        let key = SyncSegmentKey(peer: version.peer, sequence: version.sequence)
+        if let known = vectors[key] { return known }
+        let vector = try connection.withStatement(
+            "SELECT Z_SEEN FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ?"
+        ) { row in
+            try row.bind(version.peer.bytes, at: 1)
+            try row.bind(version.sequence, at: 2)
+            guard try row.step() else { return SyncVector() }
+            var reader = SyncByteReader(Array(row.data(0))[...], file: store.storePath)
+            return try SyncVector(from: &reader)
+        }
+        vectors[key] = vector
+        return vector
+    }
+    private struct SyncSegmentKey: Hashable {
+        let peer: SyncIdentifier
+        let sequence: Int64
+    }
+    private var vectors: [SyncSegmentKey: SyncVector] = [:]
+
+    /// Makes records a segment that will be handed to the transport.
+    func addToOutbox(_ records: [SyncRecord]) throws {
+        let sequence = nextSequence
+        let segment = SyncSegment(
+            container: settings.container, peer: settings.peer, sequence: sequence,
+            time: settings.clock.last, model: model.digest, seen: settings.seen, records: records)
+        let bytes = segment.encoded()
+        try connection.withStatement("INSERT INTO QUIRE_SYNC_OUTBOX VALUES (?, ?)") {
+            try $0.bind(sequence, at: 1)
+            try $0.bind(Data(bytes), at: 2)
+            try $0.run()
+        }
+        try note(segment, SyncSegmentName(peer: settings.peer, sequence: sequence, encoded: bytes))
+        settings.sequence = sequence
+    }
+
+    /// The number of the segment that changes made in this transaction will be in.
+    var nextSequence: Int64 { settings.sequence + 1 }
+
+    /// A version for a change that is made now.
+    func nextVersion(at date: Date) -> SyncVersion {
+        SyncVersion(
+            time: settings.clock.next(at: date), peer: settings.peer, sequence: nextSequence)
+    }
+
+    // MARK: - Settings
+
+    /// Writes the settings, as the last step of a transaction.
+    func writeSettings() throws { try settings.write(to: connection) }
+}
+
+/// What a replica is, and how far it has come.
+struct SyncSettings: Equatable, Sendable {
+    /// The shared document.
+    let container: SyncIdentifier
+    /// This replica.
+    var peer: SyncIdentifier
+    /// The number of the last segment that this peer has written.
+    var sequence: Int64 = 0
+    var clock = SyncClock()
+    /// The number of the last transaction of the store's history that is in segments, or came from them.
+    var captured: Int64 = 0
+    /// The segments that have been merged, own ones included.
+    var seen = SyncVector()
+    /// Where going through all rows has got to: the number of an entity, and a primary key; `nil` if it is not under way.
+    var scan: Scan?
+
+    struct Scan: Equatable, Sendable {
+        var entity: String
+        var key: Int64
+    }
+
+    init(container: SyncIdentifier, peer: SyncIdentifier) {
+        self.container = container
+        self.peer = peer
+    }
+
+    func write(to connection: SQLiteConnection) throws {
+        var writer = SyncByteWriter()
+        writer.byte(1)
+        writer.identifier(container)
+        writer.identifier(peer)
+        writer.unsigned(UInt64(sequence))
+        writer.unsigned(clock.last)
+        writer.unsigned(UInt64(captured))
+        seen.encode(to: &writer)
+        writer.byte(scan == nil ? 0 : 1)
+        if let scan {
+            writer.text(scan.entity)
+            writer.signed(scan.key)
+        }
+        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('settings', ?)") {
+            try $0.bind(Data(writer.bytes), at: 1)
+            try $0.run()
+        }
+    }
+
+    /// Reads the settings of a store; `nil` if it is not synchronized.
+    static func read(from connection: SQLiteConnection, path: String) throws -> SyncSettings? {
+        guard try connection.hasTable("QUIRE_SYNC") else { return nil }
+        let bytes = try connection.withStatement(
+            "SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'settings'"
+        ) { try $0.step() ? Array($0.data(0)) : [] }
+        var reader = SyncByteReader(bytes[...], file: path)
+        let format = try reader.byte()
+        guard format == 1 else {
+            throw QuireError(
+                .unsupported, "“\(path)” is synchronized by a later version of this program.",
+                subject: .init(file: path))
+        }
+        var settings = SyncSettings(
+            container: try reader.identifier(), peer: try reader.identifier())
+        settings.sequence = Int64(try reader.unsigned() & 0x1FFF_FFFF_FFFF_FFFF)
+        settings.clock = SyncClock(last: try reader.unsigned())
+        settings.captured = Int64(try reader.unsigned() & 0x1FFF_FFFF_FFFF_FFFF)
+        settings.seen = try SyncVector(from: &reader)
+        if try reader.byte() == 1 {
+            settings.scan = Scan(entity: try reader.text(), key: try reader.signed())
+        }
+        return settings
+    }
+}

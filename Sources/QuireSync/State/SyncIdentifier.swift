@@ -1,0 +1,115 @@
+internal import Crypto
+internal import Foundation
+
+/// An identifier that is the same on all machines: of an object, a peer or a shared document.
+public struct SyncIdentifier: Hashable, Comparable, Sendable, CustomStringConvertible {
+    let high: UInt64
+    let low: UInt64
+
+    init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// A new identifier, as a UUID of version 7: those that are made later are greater, within a millisecond.
+    init(at date: Date = Date()) {
+        let milliseconds = UInt64(max(date.timeIntervalSince1970, 0) * 1000) & 0xFFFF_FFFF_FFFF
+        high = milliseconds << 16 | 0x7000 | UInt64.random(in: 0...0xFFF)
+        low = 0x8000_0000_0000_0000 | UInt64.random(in: 0...0x3FFF_FFFF_FFFF_FFFF)
+    }
+
+    /// The identifier of an object that is known by a value of its own, so that two machines that insert it have one object.
+    init(ofObjectNamed name: [UInt8], entity: String, in container: SyncIdentifier) {
+        var hash = SHA256()
+        hash.update(data: container.bytes)
+        hash.update(data: Data(entity.utf8) + [0])
+        hash.update(data: name)
+        let digest = Array(hash.finalize())
+        self.init(bytes: digest[..<16])
+    }
+
+    /// - Precondition: There are 16 bytes.
+    init(bytes: some Collection<UInt8>) {
+        var (high, low) = (UInt64(0), UInt64(0))
+        for (index, byte) in bytes.enumerated() {
+            if index < 8 { high = high << 8 | UInt64(byte) } else { low = low << 8 | UInt64(byte) }
+        }
+        self.init(high: high, low: low)
+    }
+
+    /// An identifier from 32 hexadecimal digits in lower case, with or without the hyphens of a UUID; `nil` if the text is not one.
+    public init?(_ text: some StringProtocol) {
+        let digits = text.utf8.filter { $0 != UInt8(ascii: "-") }
+        guard digits.count == 32 else { return nil }
+        var words: [UInt64] = [0, 0]
+        for (index, digit) in digits.enumerated() {
+            let value: UInt8
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            words[index / 16] = words[index / 16] << 4 | UInt64(value)
+        }
+        self.init(high: words[0], low: words[1])
+    }
+
+    /// The 16 bytes.
+    var bytes: Data {
+        var data = Data(capacity: 16)
+        for word in [high, low] {
+            withUnsafeBytes(of: word.bigEndian) { data.append(contentsOf: $0) }
+        }
+        return data
+    }
+
+    /// 32 hexadecimal digits in lower case.
+    public var description: String { bytes.hexadecimal }
+
+    /// Compares the bytes.
+    public static func < (left: SyncIdentifier, right: SyncIdentifier) -> Bool {
+        (left.high, left.low) < (right.high, right.low)
+    }
+}
+
+extension Sequence<UInt8> {
+    /// Two hexadecimal digits in lower case for each byte.
+    var hexadecimal: String {
+        let digits = Array("0123456789abcdef".utf8)
+        var text: [UInt8] = []
+        for byte in self {
+            text.append(digits[Int(byte >> 4)])
+            text.append(digits[Int(byte & 15)])
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+}
+
+/// A hybrid logical clock: milliseconds since 1970, and a counter of 16 bits below them.
+///
+/// It never goes back, and its next time is greater than all that it has seen: so a change that was made with knowledge of
+/// another one is later, whatever the machines' clocks say.
+struct SyncClock: Sendable, Equatable {
+    /// The greatest time that a file may contain: of some year that no clock will show. What is above it is damage, so that the
+    /// clock cannot be driven to its end.
+    static let maximum = UInt64(1) << 61
+
+    /// The last time given out or seen.
+    private(set) var last: UInt64
+
+    init(last: UInt64 = 0) { self.last = last }
+
+    /// The next time.
+    mutating func next(at date: Date) -> UInt64 {
+        let seconds = min(max(date.timeIntervalSince1970, 0), 1e10)
+        last = max(last + 1, UInt64(seconds * 1000) << 16)
+        return last
+    }
+
+    mutating func observe(_ time: UInt64) { last = max(last, time) }
+
+    /// The point in time that a time of the clock means.
+    static func date(of time: UInt64) -> Date {
+        Date(timeIntervalSince1970: Double(time >> 16) / 1000)
+    }
+}

@@ -1,0 +1,177 @@
+internal import Foundation
+
+/// The origin of a value: the time of its change by the peer's clock, and the number of the peer's segment that has it.
+struct SyncVersion: Hashable, Comparable, Sendable {
+    let time: UInt64
+    let peer: SyncIdentifier
+    let sequence: Int64
+
+    static func < (left: SyncVersion, right: SyncVersion) -> Bool {
+        (left.time, left.peer, left.sequence) < (right.time, right.peer, right.sequence)
+    }
+}
+
+/// A part of an object that is merged by itself.
+enum SyncKey: Hashable, Comparable, Sendable {
+    /// The number of times that the object has been inserted and deleted: odd while it exists.
+    case existence
+    /// An attribute, an element of a composite attribute, or a to-one relationship.
+    case property(String)
+    /// Whether an object is in a to-many relationship whose members do not refer to the owner.
+    case member(String, SyncIdentifier)
+    /// The place of an object in an ordered relationship.
+    case position(String, SyncIdentifier)
+
+    var propertyName: String? {
+        switch self {
+        case .existence: nil
+        case .property(let name), .member(let name, _), .position(let name, _): name
+        }
+    }
+}
+
+struct SyncEntry: Hashable, Sendable {
+    var value: SyncValue
+    var version: SyncVersion
+}
+
+/// The state of one object that all peers agree about once they have the same files: a lattice.
+///
+/// Merging is the least upper bound, entry by entry: commutative, associative and idempotent. So the order in which files arrive
+/// does not matter, nor whether they arrive twice. What a row of a store has is computed from records alone; see
+/// ``SyncMaterialization``.
+struct SyncRecord: Hashable, Sendable {
+    let id: SyncIdentifier
+    var entity: String
+    private(set) var entries: [SyncKey: SyncEntry] = [:]
+
+    init(id: SyncIdentifier, entity: String, entries: [SyncKey: SyncEntry] = [:]) {
+        self.id = id
+        self.entity = entity
+        self.entries = entries
+    }
+
+    subscript(key: SyncKey) -> SyncEntry? { entries[key] }
+
+    /// The number of insertions and deletions.
+    var existenceCount: Int64 {
+        if case .integer(let count)? = entries[.existence]?.value { count } else { 0 }
+    }
+
+    /// Whether the object exists.
+    var isAlive: Bool { existenceCount & 1 == 1 }
+
+    /// Sets an entry to a value that is later than what it was.
+    mutating func set(_ key: SyncKey, _ value: SyncValue, _ version: SyncVersion) {
+        entries[key] = SyncEntry(value: value, version: version)
+    }
+
+    /// Merges an entry.
+    ///
+    /// - Returns: Whether the record has it now, and had another one, or none.
+    @discardableResult
+    mutating func merge(_ key: SyncKey, _ entry: SyncEntry) -> Bool {
+        guard let own = entries[key] else {
+            entries[key] = entry
+            return true
+        }
+        guard Self.isGreater(entry, than: own, for: key) else { return false }
+        entries[key] = entry
+        return true
+    }
+
+    mutating func merge(_ other: SyncRecord) {
+        // One identifier has one entity, unless a file lies; then all agree on the same lie.
+        entity = min(entity, other.entity)
+        for (key, entry) in other.entries { merge(key, entry) }
+    }
+
+    /// Whether an entry wins over another one.
+    ///
+    /// Versions are unique while every peer is one replica. Two replicas may be one peer until that is detected, so values
+    /// decide last.
+    static func isGreater(_ entry: SyncEntry, than own: SyncEntry, for key: SyncKey) -> Bool {
+        if key == .existence, case .integer(let count) = entry.value,
+            case .integer(let ownCount) = own.value, count != ownCount
+        {
+            return count > ownCount
+        }
+        if entry.version != own.version { return entry.version > own.version }
+        return entry.value != own.value
+            && own.value.encoded.lexicographicallyPrecedes(entry.value.encoded)
+    }
+}
+
+extension SyncRecord {
+    /// The objects that the record refers to.
+    var references: Set<SyncIdentifier> {
+        var found: Set<SyncIdentifier> = []
+        for (key, entry) in entries {
+            switch (key, entry.value) {
+            case (.property, .reference(let id)): found.insert(id)
+            case (.member(_, let id), .boolean(true)): found.insert(id)
+            case (.position(_, let id), _): found.insert(id)
+            default: break
+            }
+        }
+        return found
+    }
+}
+
+extension SyncRecord {
+    /// The files that the record's values are in.
+    var blobs: [SyncBlob] {
+        entries.values.compactMap { if case .blob(let blob) = $0.value { blob } else { nil } }
+    }
+}
+
+// MARK: - Vectors
+
+/// The segments that a replica has merged, by peer.
+///
+/// It need not be whole: a segment that is damaged or late does not keep others from being merged.
+struct SyncVector: Hashable, Sendable {
+    private(set) var ranges: [SyncIdentifier: RangeSet<Int64>] = [:]
+
+    func contains(_ peer: SyncIdentifier, _ sequence: Int64) -> Bool {
+        ranges[peer]?.contains(sequence) ?? false
+    }
+
+    func contains(_ version: SyncVersion) -> Bool { contains(version.peer, version.sequence) }
+
+    mutating func insert(_ peer: SyncIdentifier, _ sequence: Int64) {
+        insert(peer, sequence..<(sequence + 1))
+    }
+
+    mutating func insert(_ peer: SyncIdentifier, _ range: Range<Int64>) {
+        ranges[peer, default: RangeSet()].insert(contentsOf: range)
+    }
+
+    func encode(to writer: inout SyncByteWriter) {
+        writer.unsigned(UInt64(ranges.count))
+        for (peer, set) in ranges.sorted(by: { $0.key < $1.key }) {
+            writer.identifier(peer)
+            writer.unsigned(UInt64(set.ranges.count))
+            for range in set.ranges {
+                writer.unsigned(UInt64(range.lowerBound))
+                writer.unsigned(UInt64(range.upperBound - range.lowerBound))
+            }
+        }
+    }
+
+    init() {}
+
+    init(from reader: inout SyncByteReader) throws {
+        for _ in 0..<(try reader.count()) {
+            let peer = try reader.identifier()
+            for _ in 0..<(try reader.count()) {
+                let start = try reader.unsigned()
+                let count = try reader.unsigned()
+                guard start < 1 << 61, count > 0, count < 1 << 61 else {
+                    throw reader.damage("a range of segments is not valid")
+                }
+                insert(peer, Int64(start)..<Int64(start + count))
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+internal import Crypto
+internal import Foundation
+internal import Quire
+
+/// A file of changes: what one peer has changed since its last segment.
+///
+/// ```text
+/// "QUIRESYN" version kind            10 bytes
+/// container peer                     16 bytes each
+/// sequence time                      numbers
+/// model                              text: a digest, for messages
+/// vector                             what the peer had merged when it wrote the file
+/// names peers                        tables that the records refer to
+/// records
+/// SHA-256                            of all before it
+/// ```
+///
+/// A file is whole or it is not read: its name has the beginning of its digest.
+struct SyncSegment: Sendable, Equatable {
+    let container: SyncIdentifier
+    let peer: SyncIdentifier
+    let sequence: Int64
+    /// The peer's clock.
+    let time: UInt64
+    let model: String
+    let seen: SyncVector
+    let records: [SyncRecord]
+
+    /// The maximum size of a file.
+    static let maximumSize = 64 << 20
+    private static let magic = Array("QUIRESYN".utf8)
+    private static let version: UInt8 = 1
+    static let folder = SyncFileName(unchecked: "log")
+
+    var version: SyncVersion { SyncVersion(time: time, peer: peer, sequence: sequence) }
+
+    /// The file that carries it.
+    func encoded() -> [UInt8] {
+        var writer = SyncByteWriter()
+        writer.raw(Self.magic)
+        writer.byte(Self.version)
+        writer.byte(1)
+        writer.identifier(container)
+        writer.identifier(peer)
+        writer.unsigned(UInt64(sequence))
+        writer.unsigned(time)
+        writer.text(model)
+        seen.encode(to: &writer)
+        writer.raw(SyncRecordBlock.encode(records))
+        writer.raw(SHA256.hash(data: writer.bytes))
+        return writer.bytes
+    }
+
+    /// Reads a file.
+    ///
+    /// - Throws: `QuireError` with code `invalidFormat` if it is not whole, or of a version that is not known.
+    init(_ bytes: [UInt8], name: SyncSegmentName) throws {
+        let file = name.fileName
+        let content = bytes.dropLast(32)
+        var reader = SyncByteReader(content, file: file)
+        let digest = Array(SHA256.hash(data: content))
+        guard bytes.count > 32, digest.elementsEqual(bytes.suffix(32)),
+            SyncSegmentName.digestText(digest) == name.digest
+        else { throw reader.damage("its digest is another one, so it is not whole") }
+        guard try Array(reader.raw(count: Self.magic.count)) == Self.magic else {
+            throw reader.damage("it is no segment")
+        }
+        let version = try reader.byte()
+        guard version == Self.version, try reader.byte() == 1 else {
+            throw QuireError(
+                .unsupported,
+                "“\(file)” was written by a later version of this program (format \(version)); it is read after an update.",
+                subject: .init(file: file))
+        }
+        container = try reader.identifier()
+        peer = try reader.identifier()
+        let number = try reader.unsigned()
+        time = try reader.unsigned()
+        guard number >= 1, number < 1 << 61, time <= SyncClock.maximum else {
+            throw reader.damage("its number or time is out of range")
+        }
+        sequence = Int64(number)
+        guard peer == name.peer, sequence == name.sequence else {
+            throw reader.damage("its content is that of another file")
+        }
+        model = try reader.text()
+        seen = try SyncVector(from: &reader)
+        records = try SyncRecordBlock.decode(&reader)
+        guard reader.remaining == 0 else { throw reader.damage("there is more than its end") }
+    }
+
+    init(
+        container: SyncIdentifier, peer: SyncIdentifier, sequence: Int64, time: UInt64,
+        model: String, seen: SyncVector, records: [SyncRecord]
+    ) {
+        self.container = container
+        self.peer = peer
+        self.sequence = sequence
+        self.time = time
+        self.model = model
+        self.seen = seen
+        self.records = records
+    }
+}
+
+/// The name of a segment's file: `PEER-SEQUENCE-DIGEST.seg`.
+struct SyncSegmentName: Hashable, Sendable {
+    let peer: SyncIdentifier
+    let sequence: Int64
+    /// 16 hexadecimal digits: the beginning of the file's digest.
+    let digest: String
+
+    init(peer: SyncIdentifier, sequence: Int64, encoded bytes: [UInt8]) {
+        self.peer = peer
+        self.sequence = sequence
+        digest = Self.digestText(bytes.suffix(32))
+    }
+
+    /// `nil` if the name is not that of a segment.
+    init?(_ fileName: String) {
+        let parts = fileName.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[0].utf8.count == 32, let peer = SyncIdentifier(parts[0]),
+            parts[1].utf8.count >= 10, let sequence = Int64(parts[1]), sequence >= 1,
+            sequence < 1 << 61, parts[2].hasSuffix(".seg"), parts[2].utf8.count == 20,
+            parts[2].dropLast(4).allSatisfy({ $0.isHexDigit && !$0.isUppercase })
+        else { return nil }
+        self.peer = peer
+        self.sequence = sequence
+        digest = String(parts[2].dropLast(4))
+        guard self.fileName == fileName else { return nil }
+    }
+
+    static func digestText(_ digest: some Sequence<UInt8>) -> String {
+        digest.prefix(8).hexadecimal
+    }
+
+    var fileName: String {
+        let number = String(sequence)
+        let padding = String(repeating: "0", count: max(0, 10 - number.count))
+        return "\(peer)-\(padding)\(number)-\(digest).seg"
+    }
+}
+
+// MARK: - Records
+
+/// Records as bytes: tables of names and peers, then the records, which refer to these.
+enum SyncRecordBlock {
+    private enum Kind: UInt8 { case existence, property, member, position }
+
+    static func encode(_ records: [SyncRecord]) -> [UInt8] {
+        var names: [String: UInt64] = [:]
+        var peers: [SyncIdentifier: UInt64] = [:]
+        var nameTable = SyncByteWriter()
+        var peerTable = SyncByteWriter()
+        func number(of name: String) -> UInt64 {
+            if let known = names[name] { return known }
+            let number = UInt64(names.count)
+            names[name] = number
+            nameTable.text(name)
+            return number
+        }
+        func number(of peer: SyncIdentifier) -> UInt64 {
+            if let known = peers[peer] { return known }
+            let number = UInt64(peers.count)
+            peers[peer] = number
+            peerTable.identifier(peer)
+            return number
+        }
+        var body = SyncByteWriter()
+        for record in records {
+            body.identifier(record.id)
+            body.unsigned(number(of: record.entity))
+            body.unsigned(UInt64(record.entries.count))
+            for (key, entry) in record.entries.sorted(by: { $0.key < $1.key }) {
+                switch key {
+                case .existence: body.byte(Kind.existence.rawValue)
+                case .property(let name):
+                    body.byte(Kind.property.rawValue)
+                    body.unsigned(number(of: name))
+                case .member(let name, let id):
+                    body.byte(Kind.member.rawValue)
+                    body.unsigned(number(of: name))
+                    body.identifier(id)
+                case .position(let name, let id):
+                    body.byte(Kind.position.rawValue)
+                    body.unsigned(number(of: name))
+                    body.identifier(id)
+                }
+                body.unsigned(entry.version.time)
+                body.unsigned(number(of: entry.version.peer))
+                body.unsigned(UInt64(entry.version.sequence))
+                entry.value.encode(to: &body)
+            }
+        }
+        var writer = SyncByteWriter()
+        writer.unsigned(UInt64(names.count))
+        writer.raw(nameTable.bytes)
+        writer.unsigned(UInt64(peers.count))
+        writer.raw(peerTable.bytes)
+        writer.unsigned(UInt64(records.count))
+        writer.raw(body.bytes)
+        return writer.bytes
+    }
+
+    static func decode(_ reader: inout SyncByteReader) throws -> [SyncRecord] {
+        var names: [String] = []
+        for _ in 0..<(try reader.count()) { names.append(try reader.text()) }
+        var peers: [SyncIdentifier] = []
+        for _ in 0..<(try reader.count()) { peers.append(try reader.identifier()) }
+        func element<Element>(_ table: [Element]) throws -> Element {
+            let number = try reader.unsigned()
+            guard number < UInt64(table.count) else {
+                throw reader.damage("a number is not in its table")
+            }
+            return table[Int(number)]
+        }
+        var records: [SyncRecord] = []
+        for _ in 0..<(try reader.count()) {
+            let id = try reader.identifier()
+            let entity = try element(names)
+            var entries: [SyncKey: SyncEntry] = [:]
+            for _ in 0..<(try reader.count()) {
+                let key: SyncKey
+                switch Kind(rawValue: try reader.byte()) {
+                case .existence: key = .existence
+                case .property: key = .property(try element(names))
+                case .member: key = .member(try element(names), try reader.identifier())
+                case .position: key = .position(try element(names), try reader.identifier())
+                case nil: throw reader.damage("an entry is of an unknown kind")
+                }
+                let time = try reader.unsigned()
+                let peer = try element(peers)
+                let sequence = try reader.unsigned()
+                guard time <= SyncClock.maximum, sequence < 1 << 61 else {
+                    throw reader.damage("a version is out of range")
+                }
+                let value = try SyncValue(from: &reader)
+                if key == .existence {
+                    guard case .integer(let count) = value, (0..<1 << 60).contains(count) else {
+                        throw reader.damage("an object neither exists nor is deleted")
+                    }
+                }
+                entries[key] = SyncEntry(
+                    value: value,
+                    version: SyncVersion(time: time, peer: peer, sequence: Int64(sequence)))
+            }
+            records.append(SyncRecord(id: id, entity: entity, entries: entries))
+        }
+        return records
+    }
+}

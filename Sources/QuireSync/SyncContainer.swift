@@ -1,0 +1,404 @@
+import Crypto
+import Dispatch
+import Foundation
+import Logging
+public import Quire
+import QuireSQLite
+import QuireStore
+import QuireSystem
+
+/// A store that is kept the same as its replicas on other machines, through a folder that something else carries: Syncthing,
+/// Nextcloud, rclone, a network share.
+///
+/// ```swift
+/// let transport = try FolderTransport(folder: "/home/ada/Sync/Library")
+/// let sync = try SyncContainer(coordinator: container.persistentStoreCoordinator, transport: transport)
+/// try await sync.create(named: "Library")             // On the first machine; join() on the others.
+/// let result = try await sync.synchronize()
+/// ```
+///
+/// The store is a local one and is used as such, with or without the folder: being offline is the normal state. What is saved
+/// becomes a file in the folder at the next ``synchronize()``; files of others become changes of the store, which contexts merge.
+/// Properties are merged one by one. Of two values that were set without knowledge of each other the later one stays, and the other
+/// is listed in ``conflicts()``.
+///
+/// The store must be a SQLite store that tracks its history. Changes are found in the history, so also those of other programs are
+/// sent, whether or not they know of synchronization.
+///
+/// All methods may be called from any task; rounds follow each other.
+public actor SyncContainer {
+    private let coordinator: PersistentStoreCoordinator
+    private let transport: any SyncTransport
+    private let replica: SyncReplica
+    private let queue = DispatchQueue(label: "quire.sync", qos: .utility)
+    private let clock: @Sendable () -> Date
+    private var round: Task<SyncResult, any Error>?
+    private static let logger = Logger(label: "quire.sync")
+
+    /// Connects a coordinator's SQLite store with a transport.
+    ///
+    /// - Throws: `QuireError` with code `unsupported` if the coordinator has not exactly one SQLite store, or its store was made by
+    ///   Core Data; `readOnly`.
+    public init(
+        coordinator: PersistentStoreCoordinator, transport: any SyncTransport
+    ) throws {
+        try self.init(coordinator: coordinator, transport: transport, clock: { Date() })
+    }
+
+    init(
+        coordinator: PersistentStoreCoordinator, transport: any SyncTransport,
+        clock: @escaping @Sendable () -> Date
+    ) throws {
+        let stores = coordinator.persistentStores.compactMap { $0 as? SQLiteStore }
+        guard stores.count == 1, let store = stores.first else {
+            throw QuireError(
+                .unsupported,
+                "Synchronization takes a coordinator with one SQLite store; this one has \(stores.count)."
+            )
+        }
+        self.coordinator = coordinator
+        self.transport = transport
+        self.clock = clock
+        replica = try SyncReplica(store)
+    }
+
+    // MARK: - Beginning and ending
+
+    /// Makes the shared document in the transport's folder, of which the store is the first replica.
+    ///
+    /// - Throws: `QuireError` with code `invalidState` if there is one already; use ``join()``.
+    public func create(named name: String) async throws {
+        let new = SyncContainerDescription(
+            format: 1, container: SyncIdentifier().description, name: name)
+        var isNew = try await description() == nil
+        if isNew {
+            isNew = try await transport.create(Self.descriptionFile, new.encoded())
+        }
+        guard isNew else {
+            throw QuireError(
+                .invalidState, "There is a shared document in the folder already; join it instead.")
+        }
+        try await join()
+    }
+
+    /// Makes the store a replica of the document in the transport's folder. What both have is merged; nothing is lost.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if there is none (yet), `invalidState` if the store is a replica of another one,
+    ///   `unsupported` if the document was made by a later version.
+    public func join() async throws {
+        guard let description = try await description() else {
+            throw QuireError(
+                .notFound,
+                "There is no shared document in the folder. If another machine has made one, it has not arrived yet; otherwise create one."
+            )
+        }
+        let replica = replica
+        let container = try description.identifier()
+        try await onQueue { try replica.attach(to: container) }
+        try await sendModel()
+    }
+
+    /// Makes the store a local one again. Its objects stay, and so do the files in the folder. Changes that have not been sent are
+    /// sent by none.
+    public func removeSyncMetadata() async throws {
+        let replica = replica
+        try await onQueue { try replica.detach() }
+    }
+
+    private static let descriptionFile = SyncFileName(unchecked: "container.json")
+
+    private func description() async throws -> SyncContainerDescription? {
+        try await transport.contents(of: Self.descriptionFile, maximumSize: 1 << 16).map {
+            try SyncContainerDescription($0)
+        }
+    }
+
+    /// Hands the model over, for programs that make a new replica.
+    private func sendModel() async throws {
+        let replica = replica
+        let (name, xml) = try await onQueue { (replica.modelFileName, replica.modelXML()) }
+        guard let file = SyncFileName(unchecked: "model").entry(name) else { return }
+        try await transport.create(file, xml)
+    }
+
+    // MARK: - Rounds
+
+    /// Sends what has been saved since the last time, and merges what others have sent.
+    ///
+    /// A file that is damaged or has not arrived whole is passed over, and is tried again the next time.
+    ///
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `storeUnavailable` if the folder cannot be
+    ///   reached, when everything that was saved stays to be sent; `outOfSpace`; errors of the store.
+    @discardableResult
+    public func synchronize() async throws -> SyncResult {
+        let previous = round
+        let next = Task {
+            _ = await previous?.result
+            return try await performRound()
+        }
+        round = next
+        return try await withTaskCancellationHandler {
+            try await next.value
+        } onCancel: {
+            next.cancel()
+        }
+    }
+
+    private func performRound() async throws -> SyncResult {
+        var result = SyncResult()
+        try await capture()
+        try await send(&result)
+        try await receive(&result)
+        try await fetchMissing(&result)
+        try await send(&result)
+        return result
+    }
+
+    private func capture() async throws {
+        let (replica, date) = (replica, clock())
+        while try await !onQueue({ try replica.capture(at: date).isComplete }) {
+            try Task.checkCancellation()
+        }
+    }
+
+    private func send(_ result: inout SyncResult) async throws {
+        let replica = replica
+        var last: Int64 = 0
+        while let (name, bytes) = try await onQueue({ [last] in
+            try replica.nextOutgoing(after: last)
+        }) {
+            try Task.checkCancellation()
+            guard let file = SyncSegment.folder.entry(name.fileName) else { return }
+            let segment = try SyncSegment(Array(bytes), name: name)
+            // Before the segment that names them.
+            try await sendBlobs(of: segment)
+            try await transport.create(file, bytes)
+            try await onQueue { try replica.didSend(name) }
+            result.sentCount += 1
+            last = name.sequence
+        }
+    }
+
+    private func sendBlobs(of segment: SyncSegment) async throws {
+        let replica = replica
+        for record in segment.records {
+            for blob in record.blobs {
+                guard let file = blob.fileName else { continue }
+                // Nil if the value has been replaced since: the segment with the new one follows.
+                if let data = try await onQueue({ try replica.externalData(blob, of: record) }) {
+                    try await transport.create(file, data)
+                }
+            }
+        }
+    }
+
+    /// The maximum number of records, and of bytes of their files, that are merged in one transaction.
+    private static let batchRecords = 2_000
+    private static let batchBytes = 64 << 20
+
+    private func receive(_ result: inout SyncResult) async throws {
+        let folder = SyncSegment.folder
+        let replica = replica
+        let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
+        let names = try await onQueue { try replica.unknown(listed) }
+            .sorted { ($0.sequence, $0.peer, $0.digest) < ($1.sequence, $1.peer, $1.digest) }
+        guard let container = try await onQueue({ try replica.settings()?.container }) else {
+            throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
+        }
+        var batch: [(SyncSegment, SyncSegmentName)] = []
+        var blobs: [Data: Data] = [:]
+        for name in names {
+            try Task.checkCancellation()
+            guard let segment = await read(name, of: container, in: folder, &result) else {
+                continue
+            }
+            try await fetchBlobs(of: segment.records.flatMap(\.blobs), into: &blobs, &result)
+            batch.append((segment, name))
+            if batch.reduce(0, { $0 + $1.0.records.count }) >= Self.batchRecords
+                || blobs.values.reduce(0, { $0 + $1.count }) >= Self.batchBytes
+            {
+                try await merge(batch, blobs, &result)
+                (batch, blobs) = ([], [:])
+            }
+        }
+        if !batch.isEmpty { try await merge(batch, blobs, &result) }
+    }
+
+    private func read(
+        _ name: SyncSegmentName, of container: SyncIdentifier, in folder: SyncFileName,
+        _ result: inout SyncResult
+    ) async -> SyncSegment? {
+        guard let file = folder.entry(name.fileName) else { return nil }
+        do {
+            guard
+                let bytes = try await transport.contents(
+                    of: file, maximumSize: SyncSegment.maximumSize)
+            else { return nil }
+            let segment = try SyncSegment(Array(bytes), name: name)
+            if segment.container == container { return segment }
+            throw QuireError(
+                .invalidFormat, "“\(file)” belongs to another shared document.",
+                subject: .init(file: file.path))
+        } catch {
+            note(error, file, &result)
+            return nil
+        }
+    }
+
+    private func note(_ error: any Error, _ file: SyncFileName, _ result: inout SyncResult) {
+        let error =
+            error as? QuireError
+            ?? QuireError(
+                .inputOutput, "“\(file)” cannot be read: \(error)", subject: .init(file: file.path))
+        Self.logger.info("\(error.message)")
+        result.problems.append(SyncProblem(fileName: file.path, error: error))
+    }
+
+    /// Fetches files of external data that have arrived.
+    private func fetchBlobs(
+        of wanted: [SyncBlob], into blobs: inout [Data: Data], _ result: inout SyncResult
+    ) async throws {
+        for blob in wanted where blobs[blob.digest] == nil {
+            guard let file = blob.fileName, let size = Int(exactly: blob.size) else { continue }
+            do {
+                guard let data = try await transport.contents(of: file, maximumSize: size) else {
+                    continue
+                }
+                guard Data(SHA256.hash(data: data)) == blob.digest else {
+                    throw QuireError(
+                        .invalidFormat, "“\(file)” is not whole.", subject: .init(file: file.path))
+                }
+                blobs[blob.digest] = data
+            } catch {
+                note(error, file, &result)
+            }
+        }
+    }
+
+    private func merge(
+        _ batch: [(SyncSegment, SyncSegmentName)], _ blobs: [Data: Data],
+        _ result: inout SyncResult
+    ) async throws {
+        let (replica, date) = (replica, clock())
+        let merged = try await onQueue { try replica.merge(batch, blobs: blobs, at: date) }
+        didChange(merged, &result)
+    }
+
+    /// Writes external data that objects have waited for.
+    private func fetchMissing(_ result: inout SyncResult) async throws {
+        let (replica, date) = (replica, clock())
+        let missing = try await onQueue { try replica.missingBlobs() }
+        for (digest, ids) in missing {
+            var blobs: [Data: Data] = [:]
+            // Of any size: the digest says whether it is whole.
+            let blob = SyncBlob(digest: digest, size: Int64(Int32.max))
+            try await fetchBlobs(of: [blob], into: &blobs, &result)
+            if blobs.isEmpty { continue }
+            let merged = try await onQueue { [blobs] in
+                try replica.show(Set(ids), blobs: blobs, at: date)
+            }
+            didChange(merged, &result)
+        }
+        result.missingFileCount = try await onQueue { try replica.missingBlobs().count }
+    }
+
+    private func didChange(_ merged: SyncReplica.Merged, _ result: inout SyncResult) {
+        result.receivedCount += merged.count
+        result.conflictCount += merged.conflictCount
+        if merged.changes.isEmpty { return }
+        result.changes.inserted += merged.changes.inserted
+        result.changes.updated += merged.changes.updated
+        result.changes.deleted += merged.changes.deleted
+        coordinator.didImport(merged.changes)
+    }
+
+    // MARK: - Conflicts
+
+    /// The values that have lost against others, oldest first.
+    public func conflicts() async throws -> [SyncConflict] {
+        let replica = replica
+        return try await onQueue { try replica.conflicts() }
+    }
+
+    /// Gives the object of a conflict the value that has lost. It is a new change, which all peers get; a deleted object comes back.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more.
+    public func choose(_ conflict: SyncConflict) async throws {
+        let (replica, date) = (replica, clock())
+        let merged = try await onQueue { try replica.choose(conflict.number, at: date) }
+        var result = SyncResult()
+        didChange(merged, &result)
+    }
+
+    /// Takes a conflict off this replica's list: the value that was kept stays.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more.
+    public func dismiss(_ conflict: SyncConflict) async throws {
+        let replica = replica
+        try await onQueue { try replica.dismiss(conflict.number) }
+    }
+
+    /// How far the replica has come; `nil` if the store is not one.
+    public func status() async throws -> SyncStatus? {
+        let replica = replica
+        return try await onQueue { try replica.status() }
+    }
+
+    /// The merged state as text, for tests.
+    func stateDescription() async throws -> String {
+        let replica = replica
+        return try await onQueue { try replica.stateDescription() }
+    }
+
+    private func onQueue<Result: Sendable>(
+        _ body: @escaping @Sendable () throws -> Result
+    ) async throws -> Result {
+        try await withCheckedThrowingContinuation { continuation in
+            queue.async { continuation.resume(with: Swift.Result(catching: body)) }
+        }
+    }
+}
+
+/// The content of `container.json`.
+private struct SyncContainerDescription: Codable {
+    let format: Int
+    let container: String
+    let name: String
+
+    init(format: Int, container: String, name: String) {
+        self.format = format
+        self.container = container
+        self.name = name
+    }
+
+    init(_ data: Data) throws {
+        do {
+            self = try JSONDecoder().decode(Self.self, from: data)
+        } catch {
+            throw QuireError(
+                .invalidFormat, "“container.json” is damaged, or has not arrived whole.",
+                subject: .init(file: "container.json"), underlying: error)
+        }
+        guard format == 1 else {
+            throw QuireError(
+                .unsupported,
+                "The shared document was made by a later version of this program (format \(format)).",
+                subject: .init(file: "container.json"))
+        }
+    }
+
+    func encoded() throws -> Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
+        return try encoder.encode(self)
+    }
+
+    func identifier() throws -> SyncIdentifier {
+        guard let id = SyncIdentifier(container) else {
+            throw QuireError(
+                .invalidFormat, "“container.json” has no valid identifier.",
+                subject: .init(file: "container.json", value: container))
+        }
+        return id
+    }
+}
