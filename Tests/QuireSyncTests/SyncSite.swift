@@ -1,0 +1,290 @@
+import Foundation
+import Quire
+import QuireSQLite
+import QuireTestSupport
+
+@testable import QuireSync
+
+/// The copies of a shared folder on several machines, and what carries files between them: late, in any order, cut off.
+final class CarriedFolder: Sendable {
+    private struct State {
+        var files: [[String: Data]]
+        /// The number of calls until one fails; `nil` for none.
+        var callsUntilFailure: Int?
+        /// Files that are not listed yet, although they are there.
+        var unlisted: [Set<String>]
+    }
+    private let state: Lock<State>
+
+    init(machines: Int) {
+        state = Lock(
+            State(
+                files: [[String: Data]](repeating: [:], count: machines),
+                unlisted: [Set<String>](repeating: [], count: machines)))
+    }
+
+    func files(on machine: Int) -> [String: Data] { state.withLock { $0.files[machine] } }
+
+    func addMachine() -> Int {
+        state.withLock {
+            $0.files.append([:])
+            $0.unlisted.append([])
+            return $0.files.count - 1
+        }
+    }
+
+    /// Puts bytes in place of a file, as a carrier or a disk may do.
+    func damage(_ path: String, on machine: Int, _ data: Data?) {
+        state.withLock { $0.files[machine][path] = data }
+    }
+
+    func failOnce(after calls: Int?) { state.withLock { $0.callsUntilFailure = calls } }
+
+    /// Carries every file to every machine, whole.
+    func carryAll() {
+        state.withLock { state in
+            var all: [String: Data] = [:]
+            for files in state.files {
+                for (path, data) in files where data.count > all[path]?.count ?? -1 {
+                    all[path] = data
+                }
+            }
+            for index in state.files.indices {
+                state.files[index] = all
+                state.unlisted[index] = []
+            }
+        }
+    }
+
+    /// Carries some files from one machine to another: some are cut off, some are not listed for a while.
+    func carrySome(_ random: inout SeededRandom) {
+        state.withLock { state in
+            let from = Int.random(in: 0..<state.files.count, using: &random)
+            let to = Int.random(in: 0..<state.files.count, using: &random)
+            state.unlisted[to] = []
+            for (path, data) in state.files[from].sorted(by: { $0.key < $1.key }) {
+                let known = state.files[to][path]
+                guard known?.count ?? -1 < data.count, Int.random(in: 0..<3, using: &random) > 0
+                else { continue }
+                switch Int.random(in: 0..<6, using: &random) {
+                case 0:
+                    state.files[to][path] = data.prefix(.random(in: 0...data.count, using: &random))
+                case 1:
+                    state.files[to][path] = data
+                    state.unlisted[to].insert(path)
+                default: state.files[to][path] = data
+                }
+            }
+        }
+    }
+
+    fileprivate func access<Result>(
+        _ machine: Int, _ body: (inout [String: Data], Set<String>) -> Result
+    ) throws -> Result {
+        try state.withLock { state in
+            if let calls = state.callsUntilFailure {
+                state.callsUntilFailure = calls > 0 ? calls - 1 : nil
+                if calls == 0 {
+                    throw QuireError(.storeUnavailable, "The folder cannot be reached.")
+                }
+            }
+            return body(&state.files[machine], state.unlisted[machine])
+        }
+    }
+}
+
+/// One machine's copy of a carried folder.
+struct CarriedTransport: SyncTransport {
+    let folder: CarriedFolder
+    let machine: Int
+
+    func fileNames(in folder: SyncFileName) async throws -> [String] {
+        try self.folder.access(machine) { files, unlisted in
+            files.keys.filter { $0.hasPrefix(folder.path + "/") && !unlisted.contains($0) }
+                .map { String($0.dropFirst(folder.path.count + 1)) }
+        }
+    }
+
+    func contents(of file: SyncFileName, maximumSize: Int) async throws -> Data? {
+        try folder.access(machine) { files, _ in files[file.path] }
+    }
+
+    func create(_ file: SyncFileName, _ contents: Data) async throws -> Bool {
+        try folder.access(machine) { files, _ in
+            if files[file.path] != nil { return false }
+            files[file.path] = contents
+            return true
+        }
+    }
+
+    func remove(_ file: SyncFileName) async throws {
+        try folder.access(machine) { files, _ in files[file.path] = nil }
+    }
+
+    var changes: AsyncStream<Void> { AsyncStream { $0.finish() } }
+}
+
+/// A store on one machine, with a context and its synchronization.
+@MainActor
+final class SyncSite {
+    let path: String
+    let machine: Int
+    let folder: CarriedFolder
+    let model: ManagedObjectModel
+    /// Seconds that the machine's clock is ahead.
+    var clockOffset: Double = 0
+    private(set) var context: ManagedObjectContext
+    private(set) var sync: SyncContainer
+    private let time: SiteClock
+
+    /// The time, in steps that a test makes.
+    final class SiteClock: Sendable {
+        private let now = Lock(Date(timeIntervalSince1970: 1_790_000_000))
+        func tick(_ offset: Double) -> Date {
+            now.withLock {
+                $0 += 1
+                return $0 + offset
+            }
+        }
+    }
+
+    init(
+        _ path: String, machine: Int, _ folder: CarriedFolder, model: ManagedObjectModel,
+        clock: SiteClock
+    ) throws {
+        self.path = path
+        self.machine = machine
+        self.folder = folder
+        self.model = model
+        time = clock
+        (context, sync) = try Self.open(path, machine, folder, model, clock, 0)
+    }
+
+    private static func open(
+        _ path: String, _ machine: Int, _ folder: CarriedFolder, _ model: ManagedObjectModel,
+        _ clock: SiteClock, _ offset: Double
+    ) throws -> (ManagedObjectContext, SyncContainer) {
+        let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
+        var description = PersistentStoreDescription(path: path)
+        description.tracksHistory = true
+        try coordinator.addPersistentStore(description)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        context.automaticallyMergesChangesFromParent = true
+        let sync = try SyncContainer(
+            coordinator: coordinator,
+            transport: CarriedTransport(folder: folder, machine: machine),
+            clock: { clock.tick(offset) })
+        return (context, sync)
+    }
+
+    /// Closes the store and opens it again, as another run of the program.
+    func reopen() throws {
+        try context.persistentStoreCoordinator.close()
+        (context, sync) = try Self.open(path, machine, folder, model, time, clockOffset)
+    }
+
+    var store: SQLiteStore {
+        get throws {
+            guard
+                let store = context.persistentStoreCoordinator.persistentStores.first
+                    as? SQLiteStore
+            else { throw QuireError(.notFound, "There is no store.") }
+            return store
+        }
+    }
+
+    func close() throws { try context.persistentStoreCoordinator.close() }
+
+    func objects(_ entity: String) throws -> [ManagedObject] {
+        try context.fetch(FetchRequest(entity))
+    }
+
+    /// The rows as text, with the identifiers that objects have on all machines.
+    func rows() throws -> String {
+        let store = try store
+        let layout = store.layout
+        return try store.read { connection in
+            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+            else { return "" }
+            let tables = SyncTables(store, connection, SyncModel(layout), settings)
+            func name(_ id: ManagedObjectID) throws -> String {
+                try tables.object(at: id)?.record.id.description ?? "unknown \(id.shortDescription)"
+            }
+            var lines: [String] = []
+            for entity in layout.entities where !entity.isAbstract {
+                let rows = try store.rows(of: entity, after: 0, limit: 1_000_000)
+                for index in 0..<rows.count {
+                    let row = rows[index]
+                    var line = try "\(entity.name) \(name(row.objectID))"
+                    for slot in entity.slots where slot.isStored {
+                        switch try row.value(at: slot.index) {
+                        case .objectID(let id): line += try " \(slot.name)=→\(name(id))"
+                        case .binary(let data): line += " \(slot.name)=\(data.count) bytes"
+                        case let value: line += " \(slot.name)=\(value)"
+                        }
+                    }
+                    for relationship in entity.relationships where relationship.isToMany {
+                        let related = try store.relatedRows(of: row.objectID, through: relationship)
+                        var names = try (0..<related.count).map { try name(related[$0].objectID) }
+                        if !relationship.isOrdered { names.sort() }
+                        line += " \(relationship.name)=\(names)"
+                    }
+                    lines.append(line)
+                }
+            }
+            return lines.sorted().joined(separator: "\n")
+        }
+    }
+}
+
+/// Several machines with one shared document.
+@MainActor
+struct SyncSites {
+    let folder: CarriedFolder
+    var sites: [SyncSite] = []
+    let temporary: TemporaryFolder
+    let model: ManagedObjectModel
+    let clock = SyncSite.SiteClock()
+
+    init(_ count: Int, model: ManagedObjectModel) throws {
+        temporary = try TemporaryFolder()
+        folder = CarriedFolder(machines: count)
+        self.model = model
+        for machine in 0..<count {
+            sites.append(
+                try SyncSite(
+                    temporary.path("\(machine).sqlite"), machine: machine, folder, model: model,
+                    clock: clock))
+        }
+    }
+
+    /// Makes the document on the first machine, and joins it on the others.
+    func begin() async throws {
+        try await sites[0].sync.create(named: "Library")
+        folder.carryAll()
+        for site in sites.dropFirst() { try await site.sync.join() }
+        try await exchange()
+    }
+
+    /// Synchronizes and carries until nothing is sent any more.
+    func exchange() async throws {
+        for round in 0..<10 {
+            var sent = 0
+            for site in sites { sent += try await site.sync.synchronize().sentCount }
+            folder.carryAll()
+            if sent == 0, round > 0 { return }
+        }
+    }
+
+    mutating func addSite() throws -> SyncSite {
+        let machine = folder.addMachine()
+        let site = try SyncSite(
+            temporary.path("\(machine).sqlite"), machine: machine, folder, model: model,
+            clock: clock)
+        sites.append(site)
+        folder.carryAll()
+        return site
+    }
+
+    func close() throws { for site in sites { try site.close() } }
+}

@@ -1,0 +1,253 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@testable import QuireSync
+
+/// One document on several machines: what is saved on one is on the others, property by property.
+@MainActor @Suite struct SyncTests {
+    static let model = ManagedObjectModel {
+        Entity("Author") {
+            Attribute("name", .string)
+            Attribute("born", .integer16)
+            ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
+            ToOne("profile", "Profile", inverse: "author").deleteRule(.cascade)
+        }
+        Entity("Profile") {
+            Attribute("text", .string)
+            ToOne("author", "Author", inverse: "profile")
+        }
+        Entity("Book") {
+            Attribute("title", .string)
+            Attribute("price", .decimal)
+            Attribute("cover", .binary).externalStorage()
+            ToOne("author", "Author", inverse: "books")
+            ToMany("tags", "Tag", inverse: "books")
+            ToMany("chapters", "Chapter", inverse: "book").ordered().deleteRule(.cascade)
+        }
+        Entity("Chapter") {
+            Attribute("title", .string)
+            ToOne("book", "Book", inverse: "chapters").required()
+        }
+        Entity("Tag") {
+            Attribute("name", .string)
+            ToMany("books", "Book", inverse: "tags")
+            Unique("name")
+        }
+    }
+
+    private func expectSame(_ sites: SyncSites) async throws {
+        let rows = try sites.sites[0].rows()
+        let state = try await sites.sites[0].sync.stateDescription()
+        for site in sites.sites.dropFirst() {
+            #expect(try site.rows() == rows)
+            #expect(try await site.sync.stateDescription() == state)
+        }
+    }
+
+    @Test func whatIsSavedOnOneMachineIsOnTheOthers() async throws {
+        let sites = try SyncSites(2, model: Self.model)
+        let first = sites.sites[0].context
+        let author = try first.insertObject(entityName: "Author")
+        author["name"] = "Jane Austen"
+        let book = try first.insertObject(entityName: "Book")
+        book["title"] = "Emma"
+        book["price"] = Decimal(string: "12.50")
+        book["author"] = author
+        book["cover"] = Data(repeating: 7, count: 300_000)
+        for name in ["novel", "1815"] {
+            let tag = try first.insertObject(entityName: "Tag")
+            tag["name"] = name
+            try tag.mutableSetValue(forKey: "books").add(book)
+        }
+        var chapters: [ManagedObject] = []
+        for number in 1...3 {
+            let chapter = try first.insertObject(entityName: "Chapter")
+            chapter["title"] = "Chapter \(number)"
+            chapter["book"] = book
+            chapters.append(chapter)
+        }
+        book["chapters"] = [chapters[2], chapters[0], chapters[1]]
+        let profile = try first.insertObject(entityName: "Profile")
+        profile["text"] = "1775"
+        profile["author"] = author
+        try first.save()
+        try await sites.begin()
+        try await expectSame(sites)
+
+        let other = try #require(try sites.sites[1].objects("Book").first)
+        #expect(other["title", as: String.self] == "Emma")
+        #expect(other["price", as: Decimal.self] == Decimal(string: "12.50"))
+        #expect(other["cover", as: Data.self] == Data(repeating: 7, count: 300_000))
+        #expect(other["author", as: ManagedObject.self]?["name", as: String.self] == "Jane Austen")
+        #expect(
+            other["chapters", as: [ManagedObject].self].map { $0["title", as: String.self] }
+                == ["Chapter 3", "Chapter 1", "Chapter 2"])
+        #expect(
+            other["tags", as: Set<ManagedObject>.self].compactMap { $0["name", as: String.self] }
+                .sorted() == ["1815", "novel"])
+
+        // Edits on both sides of one object.
+        book["title"] = "Emma, a novel"
+        try first.save()
+        other["price"] = Decimal(3)
+        let moved = other["chapters", as: [ManagedObject].self]
+        other["chapters"] = [moved[1], moved[2], moved[0]]
+        try sites.sites[1].context.save()
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(other["title", as: String.self] == "Emma, a novel")
+        #expect(book["price", as: Decimal.self] == Decimal(3))
+        #expect(
+            book["chapters", as: [ManagedObject].self].map { $0["title", as: String.self] }
+                == ["Chapter 1", "Chapter 2", "Chapter 3"])
+        #expect(try await sites.sites[0].sync.conflicts().isEmpty)
+
+        first.delete(author)
+        try first.save()
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(try sites.sites[1].objects("Book").isEmpty)
+        #expect(try sites.sites[1].objects("Chapter").isEmpty)
+        #expect(try sites.sites[1].objects("Tag").count == 2)
+        try sites.close()
+    }
+
+    @Test func ofTwoValuesTheLaterOneStaysAndTheOtherIsListed() async throws {
+        let sites = try SyncSites(2, model: Self.model)
+        let (first, second) = (sites.sites[0], sites.sites[1])
+        let author = try first.context.insertObject(entityName: "Author")
+        author["name"] = "Austen"
+        try first.context.save()
+        try await sites.begin()
+        let other = try #require(try second.objects("Author").first)
+        author["name"] = "Jane Austen"
+        try first.context.save()
+        try await first.sync.synchronize()
+        other["name"] = "J. Austen"
+        try second.context.save()
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(author["name", as: String.self] == "J. Austen")
+        for site in sites.sites {
+            let conflicts = try await site.sync.conflicts()
+            #expect(conflicts.map(\.lost) == [.string("Jane Austen")])
+            #expect(conflicts.map(\.kept) == [.string("J. Austen")])
+            #expect(conflicts.map(\.propertyName) == ["name"])
+        }
+        // Choosing the lost value is a change like any other.
+        let conflict = try #require(try await first.sync.conflicts().first)
+        try await first.sync.choose(conflict)
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(other["name", as: String.self] == "Jane Austen")
+        for site in sites.sites { #expect(try await site.sync.conflicts().isEmpty) }
+        try sites.close()
+    }
+
+    @Test func aChangeOfADeletedObjectIsListed() async throws {
+        let sites = try SyncSites(2, model: Self.model)
+        let (first, second) = (sites.sites[0], sites.sites[1])
+        let author = try first.context.insertObject(entityName: "Author")
+        author["name"] = "Austen"
+        try first.context.save()
+        try await sites.begin()
+        let other = try #require(try second.objects("Author").first)
+        first.context.delete(author)
+        try first.context.save()
+        other["name"] = "Jane Austen"
+        try second.context.save()
+        try await sites.exchange()
+        try await expectSame(sites)
+        for site in sites.sites {
+            #expect(try site.objects("Author").isEmpty)
+            let conflicts = try await site.sync.conflicts()
+            #expect(conflicts.map(\.kind) == [.deletion])
+            #expect(conflicts.map(\.lost) == [.string("Jane Austen")])
+        }
+        try await second.sync.choose(try #require(try await second.sync.conflicts().first))
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(try first.objects("Author").map { $0["name", as: String.self] } == ["Jane Austen"])
+        try sites.close()
+    }
+
+    @Test func objectsWithOneUniqueValueBecomeTheOlderOne() async throws {
+        let sites = try SyncSites(2, model: Self.model)
+        try await sites.begin()
+        for site in sites.sites {
+            let tag = try site.context.insertObject(entityName: "Tag")
+            tag["name"] = "novel"
+            let book = try site.context.insertObject(entityName: "Book")
+            book["title"] = "Book \(site.machine)"
+            try tag.mutableSetValue(forKey: "books").add(book)
+            try site.context.save()
+        }
+        try await sites.exchange()
+        try await expectSame(sites)
+        for site in sites.sites {
+            let tags = try site.objects("Tag")
+            #expect(tags.count == 1)
+            #expect(
+                tags[0]["books", as: Set<ManagedObject>.self]
+                    .compactMap { $0["title", as: String.self] }.sorted() == ["Book 0", "Book 1"])
+        }
+        // What was deleted is gone on both machines: the other one does not come back.
+        let tag = try #require(try sites.sites[1].objects("Tag").first)
+        sites.sites[1].context.delete(tag)
+        try sites.sites[1].context.save()
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(try sites.sites[0].objects("Tag").isEmpty)
+        try sites.close()
+    }
+
+    @Test func anObjectWithoutWhatItRequiresIsHidden() async throws {
+        let sites = try SyncSites(2, model: Self.model)
+        let (first, second) = (sites.sites[0], sites.sites[1])
+        let book = try first.context.insertObject(entityName: "Book")
+        book["title"] = "Emma"
+        try first.context.save()
+        try await sites.begin()
+        let other = try #require(try second.objects("Book").first)
+        let chapter = try second.context.insertObject(entityName: "Chapter")
+        chapter["book"] = other
+        try second.context.save()
+        first.context.delete(book)
+        try first.context.save()
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(try second.objects("Chapter").isEmpty)
+        #expect(try second.objects("Book").isEmpty)
+        try sites.close()
+    }
+
+    @Test func aDamagedFileStopsNothingElse() async throws {
+        let sites = try SyncSites(2, model: Self.model)
+        try await sites.begin()
+        let (first, second) = (sites.sites[0], sites.sites[1])
+        for name in ["one", "two", "three"] {
+            try first.context.insertObject(entityName: "Author")["name"] = name
+            try first.context.save()
+            try await first.sync.synchronize()
+        }
+        sites.folder.carryAll()
+        let path = try #require(
+            sites.folder.files(on: 1).keys.sorted().first {
+                $0.contains("-0000000002-")
+            })
+        let whole = try #require(sites.folder.files(on: 1)[path])
+        sites.folder.damage(path, on: 1, whole.prefix(whole.count - 40))
+        let result = try await second.sync.synchronize()
+        #expect(result.problems.map(\.fileName) == [path])
+        #expect(
+            try second.objects("Author").compactMap { $0["name", as: String.self] }.sorted()
+                == ["one", "three"])
+        sites.folder.damage(path, on: 1, whole)
+        #expect(try await second.sync.synchronize().problems.isEmpty)
+        try await expectSame(sites)
+        #expect(try second.objects("Author").count == 3)
+        try sites.close()
+    }
+}
