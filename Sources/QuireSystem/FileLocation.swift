@@ -25,7 +25,7 @@ package struct FileLocation {
     /// The last component, or the whole path without a folder.
     package let name: String
     /// The whole path, for errors.
-    let path: String
+    package let path: String
 
     /// The folder's descriptor as system calls take it.
     var descriptor: Int32 { folder?.descriptor ?? AT_FDCWD }
@@ -47,7 +47,7 @@ package struct FileLocation {
     /// A path relative to a root that is open, wherever that is now.
     ///
     /// - Throws: As ``init(_:beneath:)``.
-    init(_ relative: String, in root: OpenFile) throws {
+    package init(_ relative: String, in root: OpenFile) throws {
         let path = FileSystem.path(root.path, relative)
         let names = relative.split(separator: "/", omittingEmptySubsequences: false)
         guard let name = names.last, names.allSatisfy({ !$0.isEmpty && $0 != "." && $0 != ".." })

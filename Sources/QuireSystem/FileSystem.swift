@@ -151,10 +151,22 @@ package enum FileSystem {
         if number != 0 { throw failure("make the folder", path, errno: number) }
     }
 
+    /// Creates a folder. Its parent must exist.
+    package static func makeFolder(_ location: FileLocation) throws {
+        if mkdirat(location.descriptor, location.name, 0o777) != 0 {
+            throw failure("make the folder", location.path)
+        }
+    }
+
     /// Removes a file or symbolic link.
     package static func removeFile(_ path: String, beneath root: String? = nil) throws {
-        let location = try FileLocation(path, beneath: root)
-        if unlinkat(location.descriptor, location.name, 0) != 0 { throw failure("remove", path) }
+        try removeFile(FileLocation(path, beneath: root))
+    }
+
+    package static func removeFile(_ location: FileLocation) throws {
+        if unlinkat(location.descriptor, location.name, 0) != 0 {
+            throw failure("remove", location.path)
+        }
     }
 
     /// Removes a file or symbolic link if it exists.

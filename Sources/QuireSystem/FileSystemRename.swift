@@ -11,7 +11,7 @@ extension FileSystem {
         try rename(FileLocation(path, beneath: root), FileLocation(newPath, beneath: root))
     }
 
-    private static func rename(_ old: FileLocation, _ new: FileLocation) throws {
+    package static func rename(_ old: FileLocation, _ new: FileLocation) throws {
         if renameat(old.descriptor, old.name, new.descriptor, new.name) != 0 {
             throw failure("rename to", new.path)
         }
@@ -29,24 +29,33 @@ extension FileSystem {
         let (old, new) = try (
             FileLocation(path, beneath: root), FileLocation(newPath, beneath: root)
         )
+        if try renameExclusively(old, new) { return }
+        if try new.information() != nil { throw failure("rename to", newPath, errno: EEXIST) }
+        try rename(old, new)
+    }
+
+    /// Renames a file or folder within a file system in one step, to a name that must be free.
+    ///
+    /// - Returns: Whether it was renamed. `false` if the file system has no operation for that: FAT and some network file
+    ///   systems have neither a rename that replaces nothing nor hard links.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken.
+    package static func renameExclusively(
+        _ old: FileLocation, _ new: FileLocation
+    ) throws -> Bool {
         if quire_renameat2(
             old.descriptor, old.name, new.descriptor, new.name, QUIRE_RENAME_NOREPLACE) == 0
         {
-            return
+            return true
         }
-        guard lacksOperation(errno) else { throw failure("rename to", newPath) }
-        if try old.information()?.kind != .folder {
-            if linkat(old.descriptor, old.name, new.descriptor, new.name, 0) == 0 {
-                unlinkat(old.descriptor, old.name, 0)
-                return
-            }
-            // FAT and some network file systems have no hard links either.
-            guard errno == EPERM || lacksOperation(errno) else {
-                throw failure("rename to", newPath)
-            }
+        guard lacksOperation(errno) else { throw failure("rename to", new.path) }
+        if try old.information()?.kind == .folder { return false }
+        if linkat(old.descriptor, old.name, new.descriptor, new.name, 0) == 0 {
+            unlinkat(old.descriptor, old.name, 0)
+            return true
         }
-        if try new.information() != nil { throw failure("rename to", newPath, errno: EEXIST) }
-        try rename(old, new)
+        let number = errno
+        if number == EPERM || lacksOperation(number) { return false }
+        throw failure("rename to", new.path, errno: number)
     }
 
     /// Swaps two files or folders of the same file system.

@@ -9,7 +9,7 @@ extension FileSystem {
         try names(in: OpenFile.open(path, beneath: root, for: .folder))
     }
 
-    static func names(in folder: OpenFile) throws -> [String] {
+    package static func names(in folder: OpenFile) throws -> [String] {
         // The stream takes ownership of its descriptor and moves its position: a new one, so that ours is unaffected.
         let descriptor = quire_openat(folder.descriptor, ".", O_RDONLY | O_DIRECTORY, 0)
         guard descriptor >= 0 else { throw failure("list", folder.path) }
