@@ -46,24 +46,36 @@ public struct SyncFileName: Hashable, Sendable, CustomStringConvertible {
     /// The top folder.
     public static let top = SyncFileName(unchecked: "")
 
+    /// The greatest number of parts of a name.
+    static let maximumPartCount = 4
+    /// The greatest number of characters of a part.
+    static let maximumPartLength = 150
+
     /// - Precondition: The name is valid.
     init(unchecked path: String) { self.path = path }
 
     /// A name from a text; `nil` if it is not valid, has more than four parts, or a part with more than 150 characters.
     public init?(_ path: String) {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
-        guard (1...4).contains(parts.count), parts.allSatisfy(Self.isValidPart) else { return nil }
+        guard parts.count <= Self.maximumPartCount, parts.allSatisfy(Self.isValidPart) else {
+            return nil
+        }
         self.path = path
     }
 
-    /// Whether a text can be a part of a name. It begins with a letter or a digit, so that hidden and temporary files are none.
+    /// Whether a text can be a part of a name.
+    ///
+    /// It begins with a letter or a digit, so that hidden and temporary files are none, and does not end with a full stop, which
+    /// some file systems drop. Names that sync tools make of others, `*.partial` and `*.sync-conflict-*`, are none either.
     public static func isValidPart(_ part: some StringProtocol) -> Bool {
-        guard let first = part.utf8.first, part.utf8.count <= 150 else { return false }
+        guard let first = part.utf8.first, part.utf8.count <= maximumPartLength
+        else { return false }
         let isFirst: (UInt8) -> Bool = {
             (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0)
                 || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0)
         }
-        return isFirst(first)
+        return isFirst(first) && !part.hasSuffix(".") && !part.hasSuffix(".partial")
+            && !part.contains(".sync-conflict-")
             && part.utf8.allSatisfy {
                 isFirst($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
                     || $0 == UInt8(ascii: ".")
@@ -78,6 +90,11 @@ public struct SyncFileName: Hashable, Sendable, CustomStringConvertible {
     /// The last part.
     public var lastPart: String {
         path.split(separator: "/").last.map(String.init) ?? ""
+    }
+
+    /// The folder it is in; the top folder for itself.
+    public var folder: SyncFileName {
+        path.lastIndex(of: "/").map { SyncFileName(unchecked: String(path[..<$0])) } ?? .top
     }
 
     /// The path.
