@@ -1,0 +1,283 @@
+import Foundation
+import Quire
+import QuireSQLite
+import QuireTestSupport
+import Testing
+
+@testable import QuireSync
+
+/// Machines that edit, save, synchronize and are opened anew in random order, with clocks that are years off, through folders whose
+/// files come late, in any order, cut off, or not at all for a while.
+///
+/// At the end everything is carried, and then
+/// - all have the same records and the same rows, and so has a machine that joins only now;
+/// - going through all rows finds nothing that is not in the records, and another round sends nothing;
+/// - no unique value is there twice, and nothing lacks what it requires;
+/// - every text that was saved is there, or was overwritten or deleted by somebody who saw it, or was listed as a conflict.
+@MainActor @Suite struct SyncSimulationTests {
+    static let model = ManagedObjectModel {
+        Entity("Author") {
+            Attribute("name", .string)
+            Attribute("born", .integer16)
+            ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
+            ToOne("profile", "Profile", inverse: "author").deleteRule(.cascade)
+        }
+        Entity("Profile") {
+            Attribute("text", .string)
+            ToOne("author", "Author", inverse: "profile")
+        }
+        Entity("Book") {
+            Attribute("title", .string)
+            Attribute("price", .decimal)
+            ToOne("author", "Author", inverse: "books")
+            ToMany("tags", "Tag", inverse: "books")
+            ToMany("chapters", "Chapter", inverse: "book").ordered().deleteRule(.cascade)
+        }
+        Entity("Chapter") {
+            Attribute("title", .string)
+            ToOne("book", "Book", inverse: "chapters").required()
+        }
+        Entity("Tag") {
+            Attribute("name", .string)
+            ToMany("books", "Book", inverse: "tags")
+            Unique("name")
+        }
+    }
+
+    @MainActor private struct Simulation {
+        var sites: SyncSites
+        var random: SeededRandom
+        var steps: [String] = []
+        var edits = Edits()
+
+        init(_ seed: SeededRandom) throws {
+            random = seed
+            sites = try SyncSites(Int.random(in: 2...4, using: &random), model: model)
+        }
+
+        mutating func run() async throws {
+            try await sites.begin()
+            for _ in 0..<Int.random(in: 20...50, using: &random) { try await step() }
+            sites.folder.failOnce(after: nil)
+            try await sites.exchange()
+            for site in sites.sites { try await edits.note(site.sync.conflicts()) }
+        }
+
+        private mutating func step() async throws {
+            let number = Int.random(in: 0..<sites.sites.count, using: &random)
+            let site = sites.sites[number]
+            switch Int.random(in: 0..<20, using: &random) {
+            case 0..<10:
+                // Merged changes of the last rounds are seen.
+                site.context.refreshAllObjects()
+                for _ in 0..<Int.random(in: 1...4, using: &random) { try edit(site) }
+                try site.context.save()
+            case 10..<14:
+                steps.append("\(number): synchronize")
+                if Int.random(in: 0..<4, using: &random) == 0 {
+                    sites.folder.failOnce(after: Int.random(in: 0..<8, using: &random))
+                }
+                do {
+                    try await site.sync.synchronize()
+                    try await edits.note(site.sync.conflicts())
+                } catch let error as QuireError where error.code == .storeUnavailable {
+                    steps.append("\(number): the folder cannot be reached")
+                }
+                sites.folder.failOnce(after: nil)
+            case 14..<18:
+                steps.append("carry")
+                sites.folder.carrySome(&random)
+            case 18:
+                let years = Double(Int.random(in: -2...2, using: &random))
+                steps.append("\(number): reopen, clock \(years) years off")
+                site.clockOffset = years * 31_557_600
+                try site.reopen()
+            default:
+                guard sites.sites.count < 5, Int.random(in: 0..<3, using: &random) == 0 else {
+                    return
+                }
+                steps.append("another machine joins")
+                try await sites.addSite().sync.join()
+            }
+        }
+
+        private mutating func any(_ entity: String, _ site: SyncSite) throws -> ManagedObject? {
+            try site.objects(entity).sorted { $0.objectID.bits < $1.objectID.bits }
+                .randomElement(using: &random)
+        }
+
+        private mutating func edit(_ site: SyncSite) throws {
+            let context = site.context
+            let value = Int.random(in: 0..<1000, using: &random)
+            let step = Int.random(in: 0..<14, using: &random)
+            steps.append("\(site.machine): edit \(step), \(value)")
+            switch step {
+            case 0, 1:
+                let book = try context.insertObject(entityName: "Book")
+                book["title"] = edits.next(after: nil)
+                book["author"] = try any("Author", site)
+            case 2: try context.insertObject(entityName: "Author")["name"] = "Author \(value)"
+            case 3:
+                let name = "Tag \(value % 5)"
+                if try site.objects("Tag").contains(where: { $0["name", as: String.self] == name })
+                {
+                    return
+                }
+                try context.insertObject(entityName: "Tag")["name"] = name
+            case 4, 5:
+                guard let book = try any("Book", site) else { return }
+                for _ in 0..<Int.random(in: 1...3, using: &random) {
+                    let chapter = try context.insertObject(entityName: "Chapter")
+                    chapter["title"] = "Chapter \(value)"
+                    chapter["book"] = book
+                }
+            case 6:
+                guard let book = try any("Book", site) else { return }
+                book["chapters"] = book["chapters", as: [ManagedObject].self]
+                    .shuffled(using: &random)
+            case 7:
+                guard let author = try any("Author", site) else { return }
+                let profile = try context.insertObject(entityName: "Profile")
+                profile["text"] = "Profile \(value)"
+                author["profile"] = profile
+            case 8: try any("Book", site)?["author"] = try any("Author", site)
+            case 9: try any("Book", site)?["author"] = nil
+            case 10:
+                guard let book = try any("Book", site), let tag = try any("Tag", site) else {
+                    return
+                }
+                let tags = try book.mutableSetValue(forKey: "tags")
+                if tags.contains(tag) { tags.remove(tag) } else { tags.add(tag) }
+            case 11:
+                guard let book = try any("Book", site) else { return }
+                book["title"] = edits.next(after: book["title", as: String.self])
+            case 12: try any("Author", site)?["born"] = Int16(value)
+            default:
+                let entities = ["Author", "Book", "Chapter", "Tag", "Profile"]
+                guard let entity = entities.randomElement(using: &random),
+                    let object = try any(entity, site)
+                else { return }
+                let books =
+                    entity == "Author"
+                    ? Array(object["books", as: Set<ManagedObject>.self])
+                    : entity == "Book" ? [object] : []
+                for book in books { edits.deleted.insert(book["title", as: String.self] ?? "") }
+                context.delete(object)
+            }
+        }
+    }
+
+    /// The titles that were given, each of them once: a tree for each book, in which a title's children overwrote it.
+    private struct Edits {
+        private var parents: [String: String?] = [:]
+        /// Titles of books that were deleted by somebody who saw them.
+        var deleted: Set<String> = []
+        private var listed: Set<String> = []
+
+        mutating func next(after title: String?) -> String {
+            let new = "Title \(parents.count)"
+            parents[new] = .some(title)
+            return new
+        }
+
+        mutating func note(_ conflicts: [SyncConflict]) {
+            for conflict in conflicts {
+                if case .string(let title) = conflict.lost { listed.insert(title) }
+            }
+        }
+
+        /// Titles that got lost: not in the records of books that exist, neither overwritten, nor deleted, nor listed.
+        func lost(kept: Set<String>) -> [String] {
+            let overwritten = Set(parents.values.compactMap { $0 })
+            return parents.keys.filter {
+                !kept.contains($0) && !overwritten.contains($0) && !deleted.contains($0)
+                    && !listed.contains($0)
+            }.sorted()
+        }
+    }
+
+    /// Checks that everything is the same everywhere.
+    private func check(_ simulation: inout Simulation, _ comment: Comment) async throws {
+        let sites = simulation.sites.sites
+        let state = try await sites[0].sync.stateDescription()
+        let rows = try sites[0].rows()
+        #expect(try simulation.edits.lost(kept: sites[0].livingTitles()) == [], comment)
+        let late = try simulation.sites.addSite()
+        try await late.sync.join()
+        try await late.sync.synchronize()
+        for site in simulation.sites.sites {
+            let ownState = try await site.sync.stateDescription()
+            #expect(ownState == state, comment)
+            let ownRows = try site.rows()
+            #expect(difference(rows, ownRows).isEmpty, comment)
+            // Nothing in the rows that is not in the records.
+            try site.store.scanAgain()
+            #expect(try await site.sync.synchronize().sentCount == 0, comment)
+            let names = try site.objects("Tag").map { $0["name", as: String.self] }
+            #expect(Set(names).count == names.count, comment)
+            #expect(
+                try site.objects("Chapter").allSatisfy {
+                    $0["book", as: ManagedObject.self] != nil
+                }, comment)
+        }
+        try simulation.sites.close()
+    }
+
+    private func difference(_ first: String, _ second: String) -> [String] {
+        let (left, right) = (Set(first.split(separator: "\n")), Set(second.split(separator: "\n")))
+        return left.subtracting(right).map { "- \($0)" } + right.subtracting(left).map { "+ \($0)" }
+    }
+
+    @Test(arguments: SeededRandom.seeds(300))
+    func machinesAgreeWhateverHappens(_ seed: UInt64) async throws {
+        var simulation = try Simulation(SeededRandom(seed: seed))
+        do {
+            try await simulation.run()
+        } catch {
+            Issue.record(error, "seed \(seed): \(simulation.steps.suffix(12))")
+            return
+        }
+        try await check(&simulation, "seed \(seed)")
+    }
+}
+
+extension SyncSite {
+    /// The titles in the records of books that exist, whether or not they have rows.
+    fileprivate func livingTitles() throws -> Set<String> {
+        let store = try store
+        return try store.read { connection in
+            let bytes = try connection.withStatement(
+                "SELECT Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROOT = 'Book'"
+            ) { row in
+                var found: [Data] = []
+                while try row.step() { found.append(row.data(0)) }
+                return found
+            }
+            var titles: Set<String> = []
+            for data in bytes {
+                var reader = SyncByteReader(Array(data)[...], file: "")
+                for record in try SyncRecordBlock.decode(&reader) where record.isAlive {
+                    if case .string(let title)? = record[.property("title")]?.value {
+                        titles.insert(title)
+                    }
+                }
+            }
+            return titles
+        }
+    }
+}
+
+extension SQLiteStore {
+    /// Makes the next round go through all rows.
+    fileprivate func scanAgain() throws {
+        try saveInOneTransaction {
+            try withTransaction { connection in
+                guard
+                    var settings = try SyncSettings.read(from: connection, path: storePath)
+                else { return }
+                settings.scan = .init(entity: "", key: 0)
+                try settings.write(to: connection)
+            }
+        }
+    }
+}
