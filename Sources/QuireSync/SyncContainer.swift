@@ -27,7 +27,7 @@ import QuireSystem
 ///
 /// All methods may be called from any task; rounds follow each other.
 public actor SyncContainer {
-    private let coordinator: PersistentStoreCoordinator
+    private weak let coordinator: PersistentStoreCoordinator?
     private let transport: any SyncTransport
     private let replica: SyncReplica
     private let queue = DispatchQueue(label: "quire.sync", qos: .utility)
@@ -35,7 +35,7 @@ public actor SyncContainer {
     private var round: Task<SyncResult, any Error>?
     private static let logger = Logger(label: "quire.sync")
 
-    /// Connects a coordinator's SQLite store with a transport.
+    /// Connects a coordinator's SQLite store with a transport. The coordinator is not retained.
     ///
     /// - Throws: `QuireError` with code `unsupported` if the coordinator has not exactly one SQLite store, or its store was made by
     ///   Core Data; `readOnly`.
@@ -56,6 +56,14 @@ public actor SyncContainer {
                 "Synchronization takes a coordinator with one SQLite store; this one has \(stores.count)."
             )
         }
+        try self.init(
+            coordinator: coordinator, store: store, transport: transport, clock: clock)
+    }
+
+    init(
+        coordinator: PersistentStoreCoordinator, store: SQLiteStore,
+        transport: any SyncTransport, clock: @escaping @Sendable () -> Date = { Date() }
+    ) throws {
         self.coordinator = coordinator
         self.transport = transport
         self.clock = clock
@@ -96,6 +104,25 @@ public actor SyncContainer {
         let container = try description.identifier()
         try await onQueue { try replica.attach(to: container) }
         try await sendModel()
+    }
+
+    /// Joins the document in the transport's folder, or makes it if there is none.
+    ///
+    /// A store whose document has been replaced by that of another machine, and that has met no other peer, joins that one.
+    func joinOrCreate(named name: String) async throws {
+        do {
+            if try await description() == nil { return try await create(named: name) }
+        } catch let error as QuireError where error.code == .invalidState {
+            // Another machine's has come just now.
+        }
+        do {
+            try await join()
+        } catch let error as QuireError where error.code == .invalidState {
+            let replica = replica
+            guard try await onQueue({ try replica.hasMetNobody() }) else { throw error }
+            try await removeSyncMetadata()
+            try await join()
+        }
     }
 
     /// Makes the store a local one again. Its objects stay, and so do the files in the folder. Changes that have not been sent are
@@ -309,7 +336,7 @@ public actor SyncContainer {
         result.changes.inserted += merged.changes.inserted
         result.changes.updated += merged.changes.updated
         result.changes.deleted += merged.changes.deleted
-        coordinator.didImport(merged.changes)
+        coordinator?.didImport(merged.changes)
     }
 
     // MARK: - Conflicts

@@ -69,10 +69,17 @@ extension PersistentStoreCoordinator {
         tracker.report(.beginning)
     }
 
-    /// Follows the changes of a store whose options ask for it.
-    func followRemoteChangesIfAsked(of store: any PersistentStore) {
-        guard let store = store as? SQLiteStore, store.options.postsRemoteChanges else { return }
-        add(RemoteChangeTracker(store, of: self, nil), for: store)
+    /// Begins what the options of a store ask for while the coordinator has it: following its changes, and its companion.
+    func accompany(_ store: any PersistentStore) {
+        guard let store = store as? SQLiteStore else { return }
+        if store.options.postsRemoteChanges {
+            add(RemoteChangeTracker(store, of: self, nil), for: store)
+        }
+        if let companion = store.options.companion as? any StoreCompanion,
+            let company = companion.accompany(store, of: self)
+        {
+            _ = companies.withLock { $0.updateValue(company, forKey: ObjectIdentifier(store)) }
+        }
     }
 
     private func add(_ tracker: RemoteChangeTracker, for store: SQLiteStore) {
@@ -82,12 +89,15 @@ extension PersistentStoreCoordinator {
         }
     }
 
-    func endFollowingRemoteChanges(of store: any PersistentStore) {
+    /// Ends what ``accompany(_:)`` has begun, and following changes.
+    func endAccompanying(_ store: any PersistentStore) {
         // Released after unlocking.
         let tracker = remoteChangeTrackers.withLock {
             $0.removeValue(forKey: ObjectIdentifier(store))
         }
         tracker?.cancel()
+        let company = companies.withLock { $0.removeValue(forKey: ObjectIdentifier(store)) }
+        company?.end()
     }
 
     /// A batch request has been executed: contexts do not know of it.
@@ -133,6 +143,23 @@ extension PersistentStoreCoordinator {
             name: Self.remoteChangeNotification, object: self, userInfo: information)
         remoteChangeBroadcast.send(change)
     }
+}
+
+// MARK: - Companions
+
+/// What a store's options attach to it, such as synchronization.
+package protocol StoreCompanion: Sendable {
+    /// Begins to accompany a store, which a coordinator has from now on.
+    ///
+    /// - Returns: What the coordinator retains until it has the store no longer; it must not retain the coordinator.
+    func accompany(_ store: SQLiteStore, of coordinator: PersistentStoreCoordinator)
+        -> (any StoreCompany)?
+}
+
+/// What accompanies a store of a coordinator.
+package protocol StoreCompany: AnyObject, Sendable {
+    /// Ends it, before the store is closed.
+    func end()
 }
 
 // MARK: - Tracking

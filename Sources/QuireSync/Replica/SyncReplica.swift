@@ -59,6 +59,12 @@ final class SyncReplica: Sendable {
         }
     }
 
+    /// Whether the replica has merged nothing of another peer.
+    func hasMetNobody() throws -> Bool {
+        guard let settings = try settings() else { return true }
+        return settings.seen.ranges.keys.allSatisfy { $0 == settings.peer }
+    }
+
     /// Makes the store a local one again. Its objects stay.
     func detach() throws {
         try store.saveInOneTransaction {

@@ -1,0 +1,188 @@
+import Foundation
+import Logging
+public import Quire
+public import QuireSQLite
+import QuireSystem
+
+/// Keeps a store the same as its replicas on other machines, in the background.
+///
+/// ```swift
+/// var description = PersistentStoreDescription(path: "Library.sqlite")
+/// description.syncOptions = SyncOptions(contentName: "Library", folder: "/home/ada/Sync")
+/// ```
+///
+/// The store is open at once, and stays what it is while the folder cannot be reached: there is no other local store to fall back
+/// to, and nothing to wait for. When the folder is there, the store joins the document of that name in it, or makes it. From then on
+/// what is saved is sent, and what others have sent is merged; contexts with ``ManagedObjectContext/automaticallyMergesChangesFromParent``
+/// merge it, and others by ``PersistentStoreCoordinator/didImportChangesNotification``.
+///
+/// Two machines that both make the document, because the files of neither have arrived at the other, end with the one that the
+/// carrier keeps: the other one's store joins it, and its objects are merged.
+public struct SyncOptions: Sendable {
+    /// The name of the shared document. Its files are in a folder `NAME.quiresync`.
+    public var contentName: String
+    /// The path of the folder that is carried between machines.
+    public var folder: String
+    /// The seconds after which files are looked for although no change of the folder was reported.
+    public var interval: Double = 30
+
+    /// Names a shared document.
+    public init(contentName: String, folder: String) {
+        self.contentName = contentName
+        self.folder = folder
+    }
+}
+
+extension SQLiteStoreOptions {
+    /// How the store is synchronized; `nil` if it is not. Setting it sets ``tracksHistory`` and ``postsRemoteChanges`` too.
+    ///
+    /// Stores in memory, and those that are opened read-only, are not synchronized.
+    public var syncOptions: SyncOptions? {
+        get { companion as? SyncOptions }
+        set {
+            companion = newValue
+            if newValue == nil { return }
+            tracksHistory = true
+            postsRemoteChanges = true
+        }
+    }
+}
+
+extension PersistentStoreDescription {
+    /// How a SQLite store is synchronized; see ``SQLiteStoreOptions/syncOptions``.
+    public var syncOptions: SyncOptions? {
+        get { sqliteOptions.syncOptions }
+        set { sqliteOptions.syncOptions = newValue }
+    }
+}
+
+extension PersistentStoreCoordinator {
+    /// The synchronization of the store that was added with ``SQLiteStoreOptions/syncOptions``: for its conflicts and its status.
+    /// `nil` without one, or while its folder has not been reached yet.
+    public var syncContainer: SyncContainer? {
+        companies.withLock { companies in
+            companies.values.lazy.compactMap { ($0 as? SyncSession)?.container }.first
+        }
+    }
+}
+
+extension SyncOptions: StoreCompanion {
+    package func accompany(
+        _ store: SQLiteStore, of coordinator: PersistentStoreCoordinator
+    ) -> (any StoreCompany)? {
+        if store.isReadOnly || store.isInMemory { return nil }
+        let session = SyncSession(self, store: store, coordinator: coordinator)
+        session.begin()
+        return session
+    }
+}
+
+/// Synchronizes a store of a coordinator until the coordinator has it no longer.
+///
+/// A round follows each save, each change of the folder, and ``SyncOptions/interval``.
+final class SyncSession: StoreCompany {
+    private let options: SyncOptions
+    private let store: SQLiteStore
+    private weak let coordinator: PersistentStoreCoordinator?
+    private let state = Lock(State())
+    private let signals: AsyncStream<Void>
+    private let signal: AsyncStream<Void>.Continuation
+    private static let logger = Logger(label: "quire.sync")
+
+    private struct State {
+        var tasks: [Task<Void, Never>] = []
+        var container: SyncContainer?
+        /// The last sentence that was logged, so that it is logged once.
+        var lastSentence = ""
+    }
+
+    init(_ options: SyncOptions, store: SQLiteStore, coordinator: PersistentStoreCoordinator) {
+        self.options = options
+        self.store = store
+        self.coordinator = coordinator
+        (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// The connection with the folder, once it has been reached.
+    var container: SyncContainer? { state.withLock { $0.container } }
+
+    func begin() {
+        guard let coordinator else { return }
+        let (saves, remoteChanges, signal) = (
+            coordinator.saves, coordinator.remoteChanges, signal
+        )
+        let interval = options.interval
+        let tasks = [
+            Task { for await _ in saves { signal.yield() } },
+            Task { for await _ in remoteChanges { signal.yield() } },
+            Task {
+                while !Task.isCancelled {
+                    signal.yield()
+                    // Cancelled: the loop ends.
+                    try? await Task.sleep(for: .seconds(interval))
+                }
+            },
+            Task { [weak self, signals] in
+                for await _ in signals { await self?.round() }
+            },
+        ]
+        state.withLock { $0.tasks += tasks }
+    }
+
+    func end() {
+        signal.finish()
+        let old = state.withLock { state in
+            defer { state = State() }
+            return state
+        }
+        for task in old.tasks { task.cancel() }
+    }
+
+    deinit { end() }
+
+    private func round() async {
+        do {
+            guard let container = try await connected() else { return }
+            try await container.synchronize()
+            log("using local storage: 0")
+        } catch is CancellationError {
+        } catch let error as QuireError
+            where error.code == .storeUnavailable || error.code == .notFound
+        {
+            log("using local storage: 1 (\(error.message))")
+        } catch {
+            log("“\(store.storePath)” cannot be synchronized: \(error)", level: .error)
+        }
+    }
+
+    private func log(_ sentence: String, level: Logger.Level = .info) {
+        let isNew = state.withLock { state in
+            defer { state.lastSentence = sentence }
+            return state.lastSentence != sentence
+        }
+        if isNew { Self.logger.log(level: level, "\(sentence)") }
+    }
+
+    /// The connection with the folder: it is made, and the store joined, at the first time that the folder is there.
+    private func connected() async throws -> SyncContainer? {
+        if let container { return container }
+        guard let coordinator else { return nil }
+        let parent = FileSystem.absolute(options.folder)
+        guard FileSystem.exists(parent) else {
+            throw QuireError(
+                .storeUnavailable, "There is no folder “\(parent)”.", subject: .init(file: parent))
+        }
+        let transport = try FolderTransport(
+            folder: FileSystem.path(parent, options.contentName + ".quiresync"), creates: true)
+        let container = try SyncContainer(
+            coordinator: coordinator, store: store, transport: transport)
+        try await container.joinOrCreate(named: options.contentName)
+        let (changes, signal) = (transport.changes, signal)
+        let task = Task { for await _ in changes { signal.yield() } }
+        state.withLock { state in
+            state.container = container
+            state.tasks.append(task)
+        }
+        return container
+    }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import Quire
+import QuireDocuments
+import QuireSystem
+import QuireTestSupport
+import Testing
+
+@testable import QuireSync
+
+/// Stores and documents whose options say that they are synchronized: they are, in the background, through a folder.
+@MainActor @Suite struct SyncOptionsTests {
+    private func coordinator(
+        at path: String, folder: String
+    ) throws -> PersistentStoreCoordinator {
+        let coordinator = try PersistentStoreCoordinator(managedObjectModel: SyncTests.model)
+        var description = PersistentStoreDescription(path: path)
+        description.syncOptions = SyncOptions(contentName: "Library", folder: folder)
+        try coordinator.addPersistentStore(description)
+        return coordinator
+    }
+
+    /// Waits until a context has authors with these names.
+    private func wait(
+        for names: [String], in context: ManagedObjectContext, _ changes: AsyncStream<Void>
+    ) async throws {
+        for await _ in changes {
+            let found = try context.fetch(FetchRequest("Author"))
+                .compactMap { $0["name", as: String.self] }
+            if found.sorted() == names { return }
+        }
+    }
+
+    /// An element now and whenever something was imported into a coordinator.
+    private func imports(_ coordinator: PersistentStoreCoordinator) -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream<Void>.makeStream(
+            bufferingPolicy: .bufferingNewest(1))
+        continuation.yield()
+        let observer = NotificationCenter.default.addObserver(
+            forName: PersistentStoreCoordinator.didImportChangesNotification,
+            object: coordinator, queue: nil
+        ) { _ in continuation.yield() }
+        nonisolated(unsafe) let token = observer
+        continuation.onTermination = { _ in NotificationCenter.default.removeObserver(token) }
+        return stream
+    }
+
+    @Test(.timeLimit(.minutes(2))) func twoStoresAreTheSameByThemselves() async throws {
+        let folder = try TemporaryFolder()
+        let shared = folder.path("shared")
+        try FileSystem.makeFolder(shared)
+        let first = try coordinator(at: folder.path("1.sqlite"), folder: shared)
+        let second = try coordinator(at: folder.path("2.sqlite"), folder: shared)
+        let contexts = [first, second].map {
+            ManagedObjectContext.mainQueue(coordinator: $0)
+        }
+        for context in contexts { context.automaticallyMergesChangesFromParent = true }
+        let changes = [first, second].map(imports)
+        for (number, context) in contexts.enumerated() {
+            try context.insertObject(entityName: "Author")["name"] = "Author \(number)"
+            try context.save()
+        }
+        for (context, changes) in zip(contexts, changes) {
+            try await wait(for: ["Author 0", "Author 1"], in: context, changes)
+        }
+        #expect(first.syncContainer != nil)
+        try first.close()
+        #expect(first.syncContainer == nil)
+        try second.close()
+    }
+
+    @Test(.timeLimit(.minutes(2))) func aStoreIsUsedWhileTheFolderIsMissing() async throws {
+        let folder = try TemporaryFolder()
+        let shared = folder.path("shared")
+        let first = try coordinator(at: folder.path("1.sqlite"), folder: shared)
+        let context = ManagedObjectContext.mainQueue(coordinator: first)
+        try context.insertObject(entityName: "Author")["name"] = "offline"
+        try context.save()
+        #expect(first.syncContainer == nil)
+        try FileSystem.makeFolder(shared)
+        // Another save, because the folder's coming is looked for every 30 seconds only.
+        try context.insertObject(entityName: "Author")["name"] = "online"
+        try context.save()
+        let second = try coordinator(at: folder.path("2.sqlite"), folder: shared)
+        let other = ManagedObjectContext.mainQueue(coordinator: second)
+        try await wait(for: ["offline", "online"], in: other, imports(second))
+        try first.close()
+        try second.close()
+    }
+
+    @Test(.timeLimit(.minutes(2))) func documentsAreSynchronizedWhileTheyAreOpen() async throws {
+        let folder = try TemporaryFolder()
+        let shared = folder.path("shared")
+        try FileSystem.makeFolder(shared)
+        var documents: [ManagedDocument] = []
+        for number in 1...2 {
+            let document = ManagedDocument(path: folder.path("\(number).quire"))
+            document.persistentStoreOptions.syncOptions = SyncOptions(
+                contentName: "Library", folder: shared)
+            try await document.create(model: SyncTests.model)
+            documents.append(document)
+        }
+        let changes = documents.map { imports($0.persistentStoreCoordinator) }
+        for (number, document) in documents.enumerated() {
+            try document.managedObjectContext.insertObject(entityName: "Author")["name"] =
+                "Author \(number)"
+            try await document.save()
+        }
+        for (document, changes) in zip(documents, changes) {
+            try await wait(
+                for: ["Author 0", "Author 1"], in: document.managedObjectContext, changes)
+            #expect(!document.hasUnsavedChanges)
+        }
+        for document in documents {
+            #expect(try await document.check() == [])
+            try await document.close()
+        }
+    }
+}
