@@ -174,7 +174,7 @@ public actor SyncContainer {
     private func performRound() async throws -> SyncResult {
         var result = SyncResult()
         try await capture()
-        try await send(&result)
+        // Before anything is sent: a copy of this replica may have used the next number.
         try await receive(&result)
         try await fetchMissing(&result)
         try await send(&result)
@@ -227,6 +227,11 @@ public actor SyncContainer {
         let folder = SyncSegment.folder
         let replica = replica
         let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
+        if try await onQueue({ try replica.takeAnotherIdentifierIfNeeded(seeing: listed) }) {
+            Self.logger.notice(
+                "Another replica has the same identifier as this one, because the store was copied or restored; this one has taken another."
+            )
+        }
         let names = try await onQueue { try replica.unknown(listed) }
             .sorted { ($0.sequence, $0.peer, $0.digest) < ($1.sequence, $1.peer, $1.digest) }
         guard let container = try await onQueue({ try replica.settings()?.container }) else {

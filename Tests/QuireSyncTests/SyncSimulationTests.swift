@@ -49,6 +49,7 @@ import Testing
         var random: SeededRandom
         var steps: [String] = []
         var edits = Edits()
+        private var backups: [Int: String] = [:]
 
         init(_ seed: SeededRandom) throws {
             random = seed
@@ -66,7 +67,7 @@ import Testing
         private mutating func step() async throws {
             let number = Int.random(in: 0..<sites.sites.count, using: &random)
             let site = sites.sites[number]
-            switch Int.random(in: 0..<20, using: &random) {
+            switch Int.random(in: 0..<22, using: &random) {
             case 0..<10:
                 // Merged changes of the last rounds are seen.
                 site.context.refreshAllObjects()
@@ -92,12 +93,30 @@ import Testing
                 steps.append("\(number): reopen, clock \(years) years off")
                 site.clockOffset = years * 31_557_600
                 try site.reopen()
+            case 19: try await copy(site)
             default:
-                guard sites.sites.count < 5, Int.random(in: 0..<3, using: &random) == 0 else {
-                    return
-                }
+                guard sites.sites.count < 5 else { return }
                 steps.append("another machine joins")
                 try await sites.addSite().sync.join()
+            }
+        }
+
+        /// Copies a store to another machine, or restores an older copy of one that has sent everything.
+        private mutating func copy(_ site: SyncSite) async throws {
+            if let backup = backups[site.machine] {
+                steps.append("\(site.machine): restore")
+                try await site.sync.synchronize()
+                try await edits.note(site.sync.conflicts())
+                try site.restore(backup)
+                backups[site.machine] = nil
+            } else if Bool.random(using: &random) || sites.sites.count > 4 {
+                steps.append("\(site.machine): back up")
+                let path = sites.temporary.path("\(site.machine).backup")
+                try site.copy(to: path)
+                backups[site.machine] = path
+            } else {
+                steps.append("\(site.machine): copy to another machine")
+                try sites.clone(site)
             }
         }
 

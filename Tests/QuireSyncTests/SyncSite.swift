@@ -183,6 +183,21 @@ final class SyncSite {
         (context, sync) = try Self.open(path, machine, folder, model, time, clockOffset)
     }
 
+    /// Copies the closed store, and opens it again.
+    func copy(to other: String) throws {
+        try context.persistentStoreCoordinator.close()
+        try FileManager.default.copyItem(atPath: path, toPath: other)
+        (context, sync) = try Self.open(path, machine, folder, model, time, clockOffset)
+    }
+
+    /// Puts an earlier copy in the store's place.
+    func restore(_ copy: String) throws {
+        try context.persistentStoreCoordinator.close()
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.moveItem(atPath: copy, toPath: path)
+        (context, sync) = try Self.open(path, machine, folder, model, time, clockOffset)
+    }
+
     var store: SQLiteStore {
         get throws {
             guard
@@ -284,6 +299,14 @@ struct SyncSites {
         sites.append(site)
         folder.carryAll()
         return site
+    }
+
+    /// Copies a machine's store to another machine.
+    mutating func clone(_ site: SyncSite) throws {
+        let machine = folder.addMachine()
+        let path = temporary.path("\(machine).sqlite")
+        try site.copy(to: path)
+        sites.append(try SyncSite(path, machine: machine, folder, model: model, clock: clock))
     }
 
     func close() throws { for site in sites { try site.close() } }

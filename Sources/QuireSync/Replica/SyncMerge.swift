@@ -20,6 +20,8 @@ final class SyncMerge {
 
     /// Merges a segment. Merging it again changes nothing.
     func merge(_ segment: SyncSegment, _ name: SyncSegmentName) throws {
+        // Another replica with the same identifier has written one of this number.
+        isForked = tables.settings.seen.contains(segment.peer, segment.sequence)
         for record in segment.records { try merge(record, of: segment) }
         try tables.note(segment, name)
     }
@@ -54,10 +56,16 @@ final class SyncMerge {
         touched.insert(record.id)
     }
 
+    private var isForked = false
+
     /// Whether neither of two values was made with knowledge of the other.
     private func isConcurrent(
         _ own: SyncEntry, _ entry: SyncEntry, in segment: SyncSegment
     ) throws -> Bool {
+        if isForked, entry.version.peer == segment.peer, entry.version.sequence == segment.sequence
+        {
+            return !segment.seen.contains(own.version) || own.version.peer == segment.peer
+        }
         if own.version.peer == entry.version.peer { return false }
         // What has been merged before is in the record already, or has lost to what is.
         if tables.settings.seen.contains(entry.version) { return false }

@@ -188,6 +188,17 @@ final class SyncReplica: Sendable {
         }
     }
 
+    /// Whether a file of this replica's peer is not its own, so that another replica has its identifier; then it takes another.
+    ///
+    /// - Returns: Whether it has.
+    func takeAnotherIdentifierIfNeeded(seeing names: [SyncSegmentName]) throws -> Bool {
+        guard let settings = try settings() else { return false }
+        let own = names.filter { $0.peer == settings.peer }
+        if try unknown(own).isEmpty { return false }
+        try transact { try $0.becomeAnotherPeer() }
+        return true
+    }
+
     // MARK: - Merging
 
     /// Which of the segments have not been merged.

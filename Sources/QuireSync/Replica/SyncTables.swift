@@ -320,6 +320,58 @@ final class SyncTables {
         settings.sequence = sequence
     }
 
+    /// The segments that have not been handed over, by number.
+    func outbox() throws -> [SyncSegment] {
+        let contents = try connection.withStatement(
+            "SELECT Z_NUMBER, Z_CONTENT FROM QUIRE_SYNC_OUTBOX ORDER BY Z_NUMBER"
+        ) { row in
+            var found: [(Int64, [UInt8])] = []
+            while try row.step() { found.append((row.integer(0), Array(row.data(1)))) }
+            return found
+        }
+        return try contents.map { number, bytes in
+            try SyncSegment(
+                bytes, name: SyncSegmentName(peer: settings.peer, sequence: number, encoded: bytes))
+        }
+    }
+
+    /// Makes this replica another peer: another one has its identifier, because the store was copied, or an older copy has been
+    /// restored.
+    ///
+    /// Changes that have not been handed over become changes of the new peer; those that have stay the old one's.
+    func becomeAnotherPeer() throws {
+        let unsent = try outbox()
+        try connection.execute("DELETE FROM QUIRE_SYNC_OUTBOX")
+        for segment in unsent {
+            settings.seen.remove(segment.peer, segment.sequence)
+            try connection.withStatement(
+                "DELETE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ?"
+            ) {
+                try $0.bind(segment.peer.bytes, at: 1)
+                try $0.bind(segment.sequence, at: 2)
+                try $0.run()
+            }
+        }
+        settings.peer = SyncIdentifier()
+        settings.sequence = 0
+        for segment in unsent {
+            var records: [SyncRecord] = []
+            for record in segment.records {
+                guard var object = try object(record.id) else { continue }
+                var renamed = SyncRecord(id: record.id, entity: record.entity)
+                for (key, entry) in record.entries {
+                    let version = SyncVersion(
+                        time: entry.version.time, peer: settings.peer, sequence: nextSequence)
+                    renamed.set(key, entry.value, version)
+                    if object.record[key] == entry { object.record.set(key, entry.value, version) }
+                }
+                try put(object)
+                records.append(renamed)
+            }
+            try addToOutbox(records)
+        }
+    }
+
     /// The number of the segment that changes made in this transaction will be in.
     var nextSequence: Int64 { settings.sequence + 1 }
 

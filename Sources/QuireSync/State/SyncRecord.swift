@@ -147,6 +147,10 @@ struct SyncVector: Hashable, Sendable {
         ranges[peer, default: RangeSet()].insert(contentsOf: range)
     }
 
+    mutating func remove(_ peer: SyncIdentifier, _ sequence: Int64) {
+        ranges[peer]?.remove(contentsOf: sequence..<(sequence + 1))
+    }
+
     func encode(to writer: inout SyncByteWriter) {
         writer.unsigned(UInt64(ranges.count))
         for (peer, set) in ranges.sorted(by: { $0.key < $1.key }) {
