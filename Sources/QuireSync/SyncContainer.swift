@@ -47,7 +47,7 @@ public actor SyncContainer {
 
     init(
         coordinator: PersistentStoreCoordinator, transport: any SyncTransport,
-        clock: @escaping @Sendable () -> Date
+        segmentsBeforeSnapshot: Int = 64, clock: @escaping @Sendable () -> Date
     ) throws {
         let stores = coordinator.persistentStores.compactMap { $0 as? SQLiteStore }
         guard stores.count == 1, let store = stores.first else {
@@ -57,13 +57,16 @@ public actor SyncContainer {
             )
         }
         try self.init(
-            coordinator: coordinator, store: store, transport: transport, clock: clock)
+            coordinator: coordinator, store: store, transport: transport,
+            segmentsBeforeSnapshot: segmentsBeforeSnapshot, clock: clock)
     }
 
     init(
         coordinator: PersistentStoreCoordinator, store: SQLiteStore,
-        transport: any SyncTransport, clock: @escaping @Sendable () -> Date = { Date() }
+        transport: any SyncTransport, segmentsBeforeSnapshot: Int = 64,
+        clock: @escaping @Sendable () -> Date = { Date() }
     ) throws {
+        self.segmentsBeforeSnapshot = segmentsBeforeSnapshot
         self.coordinator = coordinator
         self.transport = transport
         self.clock = clock
@@ -175,9 +178,10 @@ public actor SyncContainer {
         var result = SyncResult()
         try await capture()
         // Before anything is sent: a copy of this replica may have used the next number.
-        try await receive(&result)
+        let merged = try await receive(&result)
         try await fetchMissing(&result)
         try await send(&result)
+        try await compact(merged)
         return result
     }
 
@@ -223,7 +227,10 @@ public actor SyncContainer {
     private static let batchRecords = 2_000
     private static let batchBytes = 64 << 20
 
-    private func receive(_ result: inout SyncResult) async throws {
+    /// Merges what has arrived.
+    ///
+    /// - Returns: The segments and files of snapshots in the folder that have been merged.
+    private func receive(_ result: inout SyncResult) async throws -> [SyncSegmentName] {
         let folder = SyncSegment.folder
         let replica = replica
         let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
@@ -237,6 +244,7 @@ public actor SyncContainer {
         guard let container = try await onQueue({ try replica.settings()?.container }) else {
             throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
         }
+        let snapshots = try await receiveSnapshots(of: container, &result)
         var batch: [(SyncSegment, SyncSegmentName)] = []
         var blobs: [Data: Data] = [:]
         for name in names {
@@ -254,6 +262,99 @@ public actor SyncContainer {
             }
         }
         if !batch.isEmpty { try await merge(batch, blobs, &result) }
+        let unknown = Set(try await onQueue { try replica.unknown(listed) })
+        return snapshots + listed.filter { !unknown.contains($0) }
+    }
+
+    // MARK: - Snapshots
+
+    /// Merges snapshots of which all files are there.
+    ///
+    /// - Returns: The files in the folder that have been merged.
+    private func receiveSnapshots(
+        of container: SyncIdentifier, _ result: inout SyncResult
+    ) async throws -> [SyncSegmentName] {
+        let folder = SyncSnapshotPart.folder
+        let replica = replica
+        let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
+        var unknown = Set(try await onQueue { try replica.unknownSnapshotFiles(listed) })
+        let merged = listed.filter { !unknown.contains($0) }
+        let groups = Dictionary(grouping: listed.filter { $0.part != nil }, by: \.sequence)
+        var received: [SyncSegmentName] = []
+        for (_, names) in groups.sorted(by: { $0.key < $1.key }) {
+            let indexes = Set(names.compactMap { $0.part?.index })
+            guard names.contains(where: unknown.contains), indexes.count == names[0].part?.count
+            else { continue }
+            var isWhole = true
+            for name in names where unknown.contains(name) {
+                try Task.checkCancellation()
+                guard let file = await read(name, of: container, in: folder, &result) else {
+                    isWhole = false
+                    continue
+                }
+                if try await onQueue({ try replica.settings()?.seen.contains(file.seen) ?? false })
+                {
+                    try await onQueue { try replica.noteSnapshotFiles(names) }
+                    received += names
+                    break
+                }
+                var blobs: [Data: Data] = [:]
+                try await fetchBlobs(of: file.records.flatMap(\.blobs), into: &blobs, &result)
+                unknown.remove(name)
+                let isLast = isWhole && !names.contains(where: unknown.contains)
+                let date = clock()
+                let changes = try await onQueue { [blobs] in
+                    try replica.merge(
+                        snapshot: file, name, isLast: isLast, blobs: blobs, at: date)
+                }
+                didChange(changes, &result)
+                received.append(name)
+            }
+        }
+        return merged + received
+    }
+
+    /// The number of segments above which a snapshot takes their place.
+    private let segmentsBeforeSnapshot: Int
+
+    /// Writes a snapshot and removes the files that it stands for, if there are many.
+    ///
+    /// Of several peers the first one does it at the limit, the next at twice the limit, and so on.
+    ///
+    /// - Parameter merged: The files in the folder that have been merged.
+    private func compact(_ merged: [SyncSegmentName]) async throws {
+        let replica = replica
+        let segments = merged.filter { $0.part == nil }
+        guard segments.count > segmentsBeforeSnapshot,
+            let settings = try await onQueue({ try replica.settings() }), settings.scan == nil
+        else { return }
+        let rank = Set(segments.map(\.peer)).count { $0 < settings.peer }
+        guard segments.count > segmentsBeforeSnapshot * (1 + rank) else { return }
+        guard let snapshot = try await onQueue({ try replica.beginSnapshot() }) else { return }
+        var (last, names): (Data, [SyncSegmentName]) = (Data(), [])
+        for index in 0..<snapshot.partCount {
+            try Task.checkCancellation()
+            let (name, bytes, end) = try await onQueue { [last] in
+                var end = last
+                let (name, bytes) = try replica.snapshotFile(index, of: snapshot, after: &end)
+                return (name, bytes, end)
+            }
+            last = end
+            guard let file = SyncSnapshotPart.folder.entry(name.fileName) else { return }
+            try await transport.create(file, bytes)
+            names.append(name)
+        }
+        let written = names
+        try await onQueue { try replica.noteSnapshotFiles(written) }
+        // The snapshot has all of these, and is there.
+        var covered = segments.filter { snapshot.seen.contains($0.peer, $0.sequence) }
+            .map { SyncSegment.folder.entry($0.fileName) }
+        // An older snapshot has segments that may be known only when all of its files are.
+        for files in Dictionary(grouping: merged.filter { $0.part != nil }, by: \.sequence).values
+        where Set(files.compactMap { $0.part?.index }).count == files[0].part?.count {
+            covered += files.map { SyncSnapshotPart.folder.entry($0.fileName) }
+        }
+        for file in covered.compactMap(\.self) { try await transport.remove(file) }
     }
 
     private func read(

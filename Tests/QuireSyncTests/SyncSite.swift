@@ -11,6 +11,8 @@ final class CarriedFolder: Sendable {
         var files: [[String: Data]]
         /// The number of calls until one fails; `nil` for none.
         var callsUntilFailure: Int?
+        /// Files that a machine has removed, which carriers remove from the others.
+        var removed: Set<String> = []
         /// Files that are not listed yet, although they are there.
         var unlisted: [Set<String>]
     }
@@ -49,6 +51,7 @@ final class CarriedFolder: Sendable {
                     all[path] = data
                 }
             }
+            for path in state.removed { all[path] = nil }
             for index in state.files.indices {
                 state.files[index] = all
                 state.unlisted[index] = []
@@ -62,9 +65,13 @@ final class CarriedFolder: Sendable {
             let from = Int.random(in: 0..<state.files.count, using: &random)
             let to = Int.random(in: 0..<state.files.count, using: &random)
             state.unlisted[to] = []
+            for path in state.removed.sorted() where Bool.random(using: &random) {
+                state.files[to][path] = nil
+            }
             for (path, data) in state.files[from].sorted(by: { $0.key < $1.key }) {
                 let known = state.files[to][path]
-                guard known?.count ?? -1 < data.count, Int.random(in: 0..<3, using: &random) > 0
+                guard !state.removed.contains(path), known?.count ?? -1 < data.count,
+                    Int.random(in: 0..<3, using: &random) > 0
                 else { continue }
                 switch Int.random(in: 0..<6, using: &random) {
                 case 0:
@@ -79,13 +86,21 @@ final class CarriedFolder: Sendable {
     }
 
     fileprivate func access<Result>(
-        _ machine: Int, _ body: (inout [String: Data], Set<String>) -> Result
+        _ machine: Int, _ body: (inout [String: Data], Set<String>) -> Result,
+        changing change: (path: String, isRemoved: Bool)? = nil
     ) throws -> Result {
         try state.withLock { state in
             if let calls = state.callsUntilFailure {
                 state.callsUntilFailure = calls > 0 ? calls - 1 : nil
                 if calls == 0 {
                     throw QuireError(.storeUnavailable, "The folder cannot be reached.")
+                }
+            }
+            if let change {
+                if change.isRemoved {
+                    state.removed.insert(change.path)
+                } else {
+                    state.removed.remove(change.path)
                 }
             }
             return body(&state.files[machine], state.unlisted[machine])
@@ -110,15 +125,18 @@ struct CarriedTransport: SyncTransport {
     }
 
     func create(_ file: SyncFileName, _ contents: Data) async throws -> Bool {
-        try folder.access(machine) { files, _ in
-            if files[file.path] != nil { return false }
-            files[file.path] = contents
-            return true
-        }
+        try folder.access(
+            machine,
+            { files, _ in
+                if files[file.path] != nil { return false }
+                files[file.path] = contents
+                return true
+            }, changing: (file.path, false))
     }
 
     func remove(_ file: SyncFileName) async throws {
-        try folder.access(machine) { files, _ in files[file.path] = nil }
+        try folder.access(
+            machine, { files, _ in files[file.path] = nil }, changing: (file.path, true))
     }
 
     var changes: AsyncStream<Void> { AsyncStream { $0.finish() } }
@@ -133,6 +151,8 @@ final class SyncSite {
     let model: ManagedObjectModel
     /// Seconds that the machine's clock is ahead.
     var clockOffset: Double = 0
+    /// So few that snapshots are written.
+    private static let segmentsBeforeSnapshot = 6
     private(set) var context: ManagedObjectContext
     private(set) var sync: SyncContainer
     private let time: SiteClock
@@ -173,6 +193,7 @@ final class SyncSite {
         let sync = try SyncContainer(
             coordinator: coordinator,
             transport: CarriedTransport(folder: folder, machine: machine),
+            segmentsBeforeSnapshot: Self.segmentsBeforeSnapshot,
             clock: { clock.tick(offset) })
         return (context, sync)
     }

@@ -79,13 +79,20 @@ final class SQLiteHistoryWriter {
     ///
     /// - Parameter slots: The changed slots; `nil` if they are not known.
     func recordUpdate(
-        of id: ManagedObjectID, slots: SlotMask?, toMany: some Sequence<Int> = [Int]()
+        of id: ManagedObjectID, slots: SlotMask?, toMany: some Collection<Int> = [Int]()
     ) throws {
-        let bytes = slots.flatMap {
-            columns(of: id.entityNumber).bytes(slots: $0, toMany: toMany)
+        guard let slots else { return try record(.update, id, nil) }
+        // Objects that follow each other have often changed in the same properties.
+        if toMany.isEmpty, lastUpdate.entity == id.entityNumber, lastUpdate.slots == slots {
+            return try record(.update, id, lastUpdate.bytes)
         }
+        let bytes = columns(of: id.entityNumber).bytes(slots: slots, toMany: toMany)
+            .map { Data($0) }
+        if toMany.isEmpty { lastUpdate = (id.entityNumber, slots, bytes) }
         try record(.update, id, bytes)
     }
+
+    private var lastUpdate: (entity: Int, slots: SlotMask, bytes: Data?) = (0, SlotMask(), nil)
 
     private func columns(of entityNumber: Int) -> SQLiteHistoryColumns {
         if let known = writer.history.columns[entityNumber] { return known }
@@ -96,27 +103,53 @@ final class SQLiteHistoryWriter {
     }
 
     private func record(
-        _ kind: PersistentHistoryChange.Kind, _ id: ManagedObjectID, _ columns: [UInt8]?
+        _ kind: PersistentHistoryChange.Kind, _ id: ManagedObjectID, _ columns: Data?
     ) throws {
         let transaction = try beginIfNeeded()
         lastChange += 1
         recorded?.insert(id.bits)
-        try connection.withStatement(
-            "INSERT INTO ACHANGE (Z_PK, Z_ENT, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID, ZCOLUMNS) VALUES (?, 16001, ?, ?, ?, ?, ?)"
-        ) { statement in
-            try statement.bind(lastChange, at: 1)
-            try statement.bind(Int64(kind.rawValue), at: 2)
-            try statement.bind(
-                Int64(store.schema.entity(number: id.entityNumber).storeNumber), at: 3)
-            try statement.bind(id.primaryKey, at: 4)
-            try statement.bind(transaction, at: 5)
+        let statement = try insertion(transaction)
+        try statement.bind(lastChange, at: 1)
+        try statement.bind(Int64(kind.rawValue), at: 2)
+        if lastEntity.number != id.entityNumber {
+            lastEntity = (
+                id.entityNumber,
+                Int64(store.schema.entity(number: id.entityNumber).storeNumber)
+            )
+        }
+        try statement.bind(lastEntity.storeNumber, at: 3)
+        try statement.bind(id.primaryKey, at: 4)
+        if columns != boundColumns {
             if let columns {
-                try statement.bind(Data(columns), at: 6)
+                try statement.bind(columns, at: 6)
             } else {
                 try statement.bindNull(at: 6)
             }
-            try statement.run()
+            boundColumns = columns
         }
+        try statement.run()
+    }
+
+    /// The statement that inserts a change, with the transaction bound. It is used for each changed object, so it is looked up
+    /// once.
+    private func insertion(_ transaction: Int64) throws -> SQLiteStatement {
+        if let insertion { return insertion }
+        let statement = try connection.keptStatement(
+            "INSERT INTO ACHANGE (Z_PK, Z_ENT, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID, ZCOLUMNS) VALUES (?, 16001, ?, ?, ?, ?, ?)"
+        )
+        statement.isInUse = true
+        try statement.bind(transaction, at: 5)
+        insertion = statement
+        return statement
+    }
+
+    private var insertion: SQLiteStatement?
+    private var lastEntity: (number: Int, storeNumber: Int64) = (0, 0)
+    private var boundColumns: Data?
+
+    deinit {
+        insertion?.reset()
+        insertion?.isInUse = false
     }
 
     /// Records the deletion of rows of an entity, without sub-entities, that satisfy a condition and exist, with the values that

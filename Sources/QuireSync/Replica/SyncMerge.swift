@@ -18,12 +18,21 @@ final class SyncMerge {
         self.date = date
     }
 
+    /// Has the rows of objects computed again.
+    func touch(_ ids: Set<SyncIdentifier>) { touched.formUnion(ids) }
+
     /// Merges a segment. Merging it again changes nothing.
     func merge(_ segment: SyncSegment, _ name: SyncSegmentName) throws {
         // Another replica with the same identifier has written one of this number.
         isForked = tables.settings.seen.contains(segment.peer, segment.sequence)
         for record in segment.records { try merge(record, of: segment) }
         try tables.note(segment, name)
+    }
+
+    /// Merges a part of a snapshot. What the snapshot as a whole has is known when all of its parts are merged.
+    func merge(snapshot segment: SyncSegment) throws {
+        for record in segment.records { try merge(record, of: segment) }
+        tables.settings.clock.observe(segment.time)
     }
 
     private func merge(_ record: SyncRecord, of segment: SyncSegment) throws {

@@ -78,26 +78,34 @@ final class SyncReplica: Sendable {
     func modelXML() -> Data { store.layout.model.modelXML() }
 
     func status() throws -> SyncStatus? {
-        try store.read { connection in
-            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
-            else { return nil }
-            let tables = SyncTables(store, connection, model, settings)
+        try reading(nil) { tables in
             return SyncStatus(
-                container: settings.container, peer: settings.peer,
+                container: tables.settings.container, peer: tables.settings.peer,
                 outgoingCount: Int(
-                    try connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0),
-                isPreparing: settings.scan != nil,
-                mergedCounts: settings.seen.ranges.mapValues {
+                    try tables.connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0),
+                isPreparing: tables.settings.scan != nil,
+                mergedCounts: tables.settings.seen.ranges.mapValues {
                     $0.ranges.reduce(0) { $0 + $1.count }
                 }, conflictCount: try tables.conflicts().count,
                 missingFileCount: try tables.missing().count)
         }
     }
 
+    var modelDigest: String { model.digest }
+
     // MARK: - Transactions
 
+    /// Runs a closure with the tables, for reading; gives a value if the store is not synchronized.
+    func reading<Result>(_ other: Result, _ body: (SyncTables) throws -> Result) throws -> Result {
+        try store.read { connection in
+            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+            else { return other }
+            return try body(SyncTables(store, connection, model, settings))
+        }
+    }
+
     /// Runs a step in a transaction.
-    private func transact<Result>(_ body: (SyncTables) throws -> Result) throws -> Result {
+    func transact<Result>(_ body: (SyncTables) throws -> Result) throws -> Result {
         try store.saveInOneTransaction {
             try store.withTransaction { connection in
                 guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
@@ -168,10 +176,7 @@ final class SyncReplica: Sendable {
     /// The external data of a record, if the store still has it.
     func externalData(_ blob: SyncBlob, of record: SyncRecord) throws -> Data? {
         guard let entity = model.entity(named: record.entity) else { return nil }
-        return try store.read { connection in
-            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
-            else { return nil }
-            let tables = SyncTables(store, connection, model, settings)
+        return try reading(nil) { tables in
             guard let objectID = try tables.object(record.id)?.objectID,
                 let row = try store.row(for: objectID)
             else { return nil }
@@ -203,10 +208,7 @@ final class SyncReplica: Sendable {
 
     /// Which of the segments have not been merged.
     func unknown(_ names: [SyncSegmentName]) throws -> [SyncSegmentName] {
-        try store.read { connection in
-            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
-            else { return [] }
-            let tables = SyncTables(store, connection, model, settings)
+        try reading([]) { tables in
             return try names.filter { try !tables.hasSegment($0) }
         }
     }
@@ -224,16 +226,28 @@ final class SyncReplica: Sendable {
     func merge(
         _ segments: [(SyncSegment, SyncSegmentName)], blobs: [Data: Data], at date: Date
     ) throws -> Merged {
+        try mergingAfterCapture(blobs: blobs, at: date) { tables, merge in
+            for (segment, name) in segments where try !tables.hasSegment(name) {
+                try merge.merge(segment, name)
+            }
+            return segments.count
+        }
+    }
+
+    /// Captures local changes and merges something, in one transaction.
+    ///
+    /// - Parameter body: Gives the number of merged files.
+    func mergingAfterCapture(
+        blobs: [Data: Data], at date: Date, _ body: (SyncTables, SyncMerge) throws -> Int
+    ) throws -> Merged {
         while try !capture(at: date).isComplete {}
         return try transact { tables in
             // What was saved since.
             _ = try SyncCapture(tables, date: date).run()
             let merge = SyncMerge(tables, date: date)
-            for (segment, name) in segments where try !tables.hasSegment(name) {
-                try merge.merge(segment, name)
-            }
+            let count = try body(tables, merge)
             return try finish(
-                tables, merge.touched, blobs, conflictCount: merge.conflictCount, segments.count)
+                tables, merge.touched, blobs, conflictCount: merge.conflictCount, count)
         }
     }
 
@@ -249,26 +263,14 @@ final class SyncReplica: Sendable {
 
     /// The digests of files that objects wait for.
     func missingBlobs() throws -> [Data: [SyncIdentifier]] {
-        try store.read { connection in
-            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
-            else { return [:] }
-            return try SyncTables(store, connection, model, settings).missing()
-        }
+        try reading([:]) { try $0.missing() }
     }
 
     /// Writes the values of objects whose files have arrived.
     func show(_ ids: Set<SyncIdentifier>, blobs: [Data: Data], at date: Date) throws -> Merged {
-        try merge([], showing: ids, blobs: blobs, at: date)
-    }
-
-    private func merge(
-        _ segments: [SyncSegment], showing ids: Set<SyncIdentifier>, blobs: [Data: Data],
-        at date: Date
-    ) throws -> Merged {
-        while try !capture(at: date).isComplete {}
-        return try transact { tables in
-            _ = try SyncCapture(tables, date: date).run()
-            return try finish(tables, ids, blobs)
+        try mergingAfterCapture(blobs: blobs, at: date) { _, merge in
+            merge.touch(ids)
+            return 0
         }
     }
 
@@ -276,10 +278,7 @@ final class SyncReplica: Sendable {
 
     /// The values that have lost against others.
     func conflicts() throws -> [SyncConflict] {
-        try store.read { connection in
-            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
-            else { return [] }
-            let tables = SyncTables(store, connection, model, settings)
+        try reading([]) { tables in
             return try tables.conflicts().compactMap { found in
                 let object = try tables.object(found.id)
                 let kept = object?.record[found.key]
@@ -306,25 +305,22 @@ final class SyncReplica: Sendable {
     ///
     /// - Throws: `QuireError` with code `notFound` if there is no such conflict any more.
     func choose(_ number: Int64, at date: Date) throws -> Merged {
-        while try !capture(at: date).isComplete {}
-        return try transact { tables in
-            _ = try SyncCapture(tables, date: date).run()
+        try mergingAfterCapture(blobs: [:], at: date) { tables, merge in
             guard let conflict = try tables.conflicts().first(where: { $0.number == number }),
                 var object = try tables.object(conflict.id)
             else { throw noConflict(number) }
             let version = tables.nextVersion(at: date)
             var change = SyncRecord(id: conflict.id, entity: object.record.entity)
             if !object.record.isAlive {
-                let count = SyncValue.integer(object.record.existenceCount + 1)
-                object.record.set(.existence, count, version)
-                change.set(.existence, count, version)
+                change.set(.existence, .integer(object.record.existenceCount + 1), version)
             }
-            object.record.set(conflict.key, conflict.lost.value, version)
             change.set(conflict.key, conflict.lost.value, version)
+            object.record.merge(change)
             try tables.put(object)
             try tables.removeConflicts(of: conflict.id, conflict.key)
             try tables.addToOutbox([change])
-            return try finish(tables, [conflict.id], [:])
+            merge.touch([conflict.id])
+            return 0
         }
     }
 
@@ -348,11 +344,8 @@ final class SyncReplica: Sendable {
 
     /// All records as text, in one order: two replicas that have merged the same segments have the same.
     func stateDescription() throws -> String {
-        try store.read { connection in
-            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
-            else { return "" }
-            let tables = SyncTables(store, connection, model, settings)
-            let ids = try connection.withStatement(
+        try reading("") { tables in
+            let ids = try tables.connection.withStatement(
                 "SELECT Z_ID FROM QUIRE_SYNC_OBJECT ORDER BY Z_ID"
             ) { row in
                 var found: [SyncIdentifier] = []

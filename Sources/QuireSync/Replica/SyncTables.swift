@@ -12,6 +12,7 @@ internal import QuireSQLite
 /// | `QUIRE_SYNC_REFERENCE` | each reference from one object to another |
 /// | `QUIRE_SYNC_UNIQUE` | each unique value of an object that exists |
 /// | `QUIRE_SYNC_SEGMENT` | each segment that has been merged or written |
+/// | `QUIRE_SYNC_SNAPSHOT` | each file of a snapshot that has been merged or written |
 /// | `QUIRE_SYNC_OUTBOX` | each segment that has not been handed to the transport, as bytes |
 /// | `QUIRE_SYNC_CONFLICT` | each value that has lost against one made without knowledge of it |
 /// | `QUIRE_SYNC_MISSING` | each file of external data that an object waits for |
@@ -47,6 +48,7 @@ final class SyncTables {
     static let names = [
         "QUIRE_SYNC", "QUIRE_SYNC_OBJECT", "QUIRE_SYNC_REFERENCE", "QUIRE_SYNC_UNIQUE",
         "QUIRE_SYNC_SEGMENT", "QUIRE_SYNC_OUTBOX", "QUIRE_SYNC_CONFLICT", "QUIRE_SYNC_MISSING",
+        "QUIRE_SYNC_SNAPSHOT",
     ]
 
     static func create(in connection: SQLiteConnection) throws {
@@ -61,6 +63,7 @@ final class SyncTables {
             PRIMARY KEY (Z_PEER, Z_NUMBER, Z_DIGEST)) WITHOUT ROWID;
             CREATE TABLE QUIRE_SYNC_OUTBOX (Z_NUMBER INTEGER PRIMARY KEY, Z_CONTENT BLOB);
             CREATE TABLE QUIRE_SYNC_CONFLICT (Z_NUMBER INTEGER PRIMARY KEY, Z_ID BLOB, Z_KEY BLOB, Z_LOST BLOB, Z_TIME FLOAT);
+            CREATE TABLE QUIRE_SYNC_SNAPSHOT (Z_NAME VARCHAR PRIMARY KEY) WITHOUT ROWID;
             CREATE TABLE QUIRE_SYNC_MISSING (Z_DIGEST BLOB, Z_ID BLOB, PRIMARY KEY (Z_DIGEST, Z_ID)) WITHOUT ROWID;
             CREATE UNIQUE INDEX QUIRE_SYNC_CONFLICT_LOST ON QUIRE_SYNC_CONFLICT (Z_ID, Z_KEY, Z_LOST)
             """)
@@ -280,6 +283,20 @@ final class SyncTables {
         }
         settings.seen.insert(name.peer, name.sequence)
         settings.clock.observe(segment.time)
+    }
+
+    func hasSnapshotFile(_ name: SyncSegmentName) throws -> Bool {
+        try connection.withStatement("SELECT 1 FROM QUIRE_SYNC_SNAPSHOT WHERE Z_NAME = ?") {
+            try $0.bind(name.fileName, at: 1)
+            return try $0.step()
+        }
+    }
+
+    func noteSnapshotFile(_ name: SyncSegmentName) throws {
+        try connection.withStatement("INSERT OR IGNORE INTO QUIRE_SYNC_SNAPSHOT VALUES (?)") {
+            try $0.bind(name.fileName, at: 1)
+            try $0.run()
+        }
     }
 
     /// What the author of a version had merged; empty if its segment is not known.

@@ -147,6 +147,15 @@ struct SyncVector: Hashable, Sendable {
         ranges[peer, default: RangeSet()].insert(contentsOf: range)
     }
 
+    /// Whether it has all segments of another vector.
+    func contains(_ other: SyncVector) -> Bool {
+        other.ranges.allSatisfy { peer, set in ranges[peer]?.isSuperset(of: set) ?? set.isEmpty }
+    }
+
+    mutating func formUnion(_ other: SyncVector) {
+        for (peer, set) in other.ranges { ranges[peer, default: RangeSet()].formUnion(set) }
+    }
+
     mutating func remove(_ peer: SyncIdentifier, _ sequence: Int64) {
         ranges[peer]?.remove(contentsOf: sequence..<(sequence + 1))
     }

@@ -5,9 +5,9 @@ internal import Quire
 /// A file of changes: what one peer has changed since its last segment.
 ///
 /// ```text
-/// "QUIRESYN" version kind            10 bytes
+/// "QUIRESYN" version kind            10 bytes; the kind is 1, or 2 for a part of a snapshot
 /// container peer                     16 bytes each
-/// sequence time                      numbers
+/// sequence time                      numbers; the part and the number of parts follow for a snapshot
 /// model                              text: a digest, for messages
 /// vector                             what the peer had merged when it wrote the file
 /// names peers                        tables that the records refer to
@@ -25,6 +25,8 @@ struct SyncSegment: Sendable, Equatable {
     let model: String
     let seen: SyncVector
     let records: [SyncRecord]
+    /// The part of a snapshot, from 0, and the number of parts; `nil` for a segment.
+    let part: SyncSnapshotPart?
 
     /// The maximum size of a file.
     static let maximumSize = 64 << 20
@@ -32,18 +34,20 @@ struct SyncSegment: Sendable, Equatable {
     private static let version: UInt8 = 1
     static let folder = SyncFileName(unchecked: "log")
 
-    var version: SyncVersion { SyncVersion(time: time, peer: peer, sequence: sequence) }
-
     /// The file that carries it.
     func encoded() -> [UInt8] {
         var writer = SyncByteWriter()
         writer.raw(Self.magic)
         writer.byte(Self.version)
-        writer.byte(1)
+        writer.byte(part == nil ? 1 : 2)
         writer.identifier(container)
         writer.identifier(peer)
         writer.unsigned(UInt64(sequence))
         writer.unsigned(time)
+        if let part {
+            writer.unsigned(UInt64(part.index))
+            writer.unsigned(UInt64(part.count))
+        }
         writer.text(model)
         seen.encode(to: &writer)
         writer.raw(SyncRecordBlock.encode(records))
@@ -66,7 +70,7 @@ struct SyncSegment: Sendable, Equatable {
             throw reader.damage("it is no segment")
         }
         let version = try reader.byte()
-        guard version == Self.version, try reader.byte() == 1 else {
+        guard version == Self.version, try reader.byte() == (name.part == nil ? 1 : 2) else {
             throw QuireError(
                 .unsupported,
                 "“\(file)” was written by a later version of this program (format \(version)); it is read after an update.",
@@ -80,7 +84,16 @@ struct SyncSegment: Sendable, Equatable {
             throw reader.damage("its number or time is out of range")
         }
         sequence = Int64(number)
-        guard peer == name.peer, sequence == name.sequence else {
+        if name.part != nil {
+            let (index, count) = (try reader.unsigned(), try reader.unsigned())
+            guard index < count, count <= UInt64(SyncSnapshotPart.maximumCount) else {
+                throw reader.damage("its part is out of range")
+            }
+            part = SyncSnapshotPart(index: Int(index), count: Int(count))
+        } else {
+            part = nil
+        }
+        guard peer == name.peer, sequence == name.sequence, part == name.part else {
             throw reader.damage("its content is that of another file")
         }
         model = try reader.text()
@@ -91,8 +104,9 @@ struct SyncSegment: Sendable, Equatable {
 
     init(
         container: SyncIdentifier, peer: SyncIdentifier, sequence: Int64, time: UInt64,
-        model: String, seen: SyncVector, records: [SyncRecord]
+        model: String, seen: SyncVector, records: [SyncRecord], part: SyncSnapshotPart? = nil
     ) {
+        self.part = part
         self.container = container
         self.peer = peer
         self.sequence = sequence
@@ -103,31 +117,53 @@ struct SyncSegment: Sendable, Equatable {
     }
 }
 
-/// The name of a segment's file: `PEER-SEQUENCE-DIGEST.seg`.
+/// One of the files that a snapshot is made of.
+struct SyncSnapshotPart: Hashable, Sendable {
+    let index: Int
+    let count: Int
+
+    static let maximumCount = 100_000
+    /// The folder of snapshots.
+    static let folder = SyncFileName(unchecked: "base")
+}
+
+/// The name of a segment's file, `PEER-SEQUENCE-DIGEST.seg`, or of a part of a snapshot, `PEER-SEQUENCE-PART.COUNT-DIGEST.snap`.
 struct SyncSegmentName: Hashable, Sendable {
     let peer: SyncIdentifier
     let sequence: Int64
     /// 16 hexadecimal digits: the beginning of the file's digest.
     let digest: String
+    var part: SyncSnapshotPart?
 
-    init(peer: SyncIdentifier, sequence: Int64, encoded bytes: [UInt8]) {
+    init(
+        peer: SyncIdentifier, sequence: Int64, part: SyncSnapshotPart? = nil,
+        encoded bytes: [UInt8]
+    ) {
         self.peer = peer
         self.sequence = sequence
+        self.part = part
         digest = Self.digestText(bytes.suffix(32))
     }
 
-    /// `nil` if the name is not that of a segment.
+    /// `nil` if the name is not that of such a file.
     init?(_ fileName: String) {
         let parts = fileName.split(separator: "-", omittingEmptySubsequences: false)
-        guard parts.count == 3, parts[0].utf8.count == 32, let peer = SyncIdentifier(parts[0]),
-            parts[1].utf8.count >= 10, let sequence = Int64(parts[1]), sequence >= 1,
-            sequence < 1 << 61, parts[2].hasSuffix(".seg"), parts[2].utf8.count == 20,
-            parts[2].dropLast(4).allSatisfy({ $0.isHexDigit && !$0.isUppercase })
+        guard parts.count >= 3, let peer = SyncIdentifier(parts[0]),
+            let sequence = Int64(parts[1]), sequence >= 1, sequence < 1 << 61,
+            let digest = parts[parts.count - 1].split(separator: ".").first
         else { return nil }
         self.peer = peer
         self.sequence = sequence
-        digest = String(parts[2].dropLast(4))
-        guard self.fileName == fileName else { return nil }
+        self.digest = String(digest)
+        if parts.count == 4 {
+            let numbers = parts[2].split(separator: ".").map { Int($0) }
+            guard numbers.count == 2, let index = numbers[0], let count = numbers[1],
+                index >= 0, index < count, count <= SyncSnapshotPart.maximumCount
+            else { return nil }
+            part = SyncSnapshotPart(index: index, count: count)
+        }
+        // In its one form.
+        guard digest.utf8.count == 16, self.fileName == fileName else { return nil }
     }
 
     static func digestText(_ digest: some Sequence<UInt8>) -> String {
@@ -137,7 +173,9 @@ struct SyncSegmentName: Hashable, Sendable {
     var fileName: String {
         let number = String(sequence)
         let padding = String(repeating: "0", count: max(0, 10 - number.count))
-        return "\(peer)-\(padding)\(number)-\(digest).seg"
+        let start = "\(peer)-\(padding)\(number)-"
+        guard let part else { return "\(start)\(digest).seg" }
+        return "\(start)\(part.index).\(part.count)-\(digest).snap"
     }
 }
 
