@@ -307,6 +307,7 @@ let package = Package(
             name: "ClientTests",
             dependencies: [
                 "Quire", "QuireDocuments", "QuireMacros", "QuireRescue", "QuireStoreConformance",
+                "QuireSync",
             ],
             packageAccess: false,
             swiftSettings: warningsAreErrors ? [.treatAllWarnings(as: .error)] : []),

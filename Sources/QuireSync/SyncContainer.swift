@@ -261,7 +261,8 @@ public actor SyncContainer {
                 (batch, blobs) = ([], [:])
             }
         }
-        if !batch.isEmpty { try await merge(batch, blobs, &result) }
+        let isUpgraded = try await onQueue { try replica.hasOtherModel() }
+        if !batch.isEmpty || isUpgraded { try await merge(batch, blobs, &result) }
         let unknown = Set(try await onQueue { try replica.unknown(listed) })
         return snapshots + listed.filter { !unknown.contains($0) }
     }

@@ -148,7 +148,7 @@ final class SyncSite {
     let path: String
     let machine: Int
     let folder: CarriedFolder
-    let model: ManagedObjectModel
+    private(set) var model: ManagedObjectModel
     /// Seconds that the machine's clock is ahead.
     var clockOffset: Double = 0
     /// So few that snapshots are written.
@@ -187,6 +187,7 @@ final class SyncSite {
         let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
         var description = PersistentStoreDescription(path: path)
         description.tracksHistory = true
+        description.migration = StoreMigrationOptions()
         try coordinator.addPersistentStore(description)
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         context.automaticallyMergesChangesFromParent = true
@@ -198,8 +199,9 @@ final class SyncSite {
         return (context, sync)
     }
 
-    /// Closes the store and opens it again, as another run of the program.
-    func reopen() throws {
+    /// Closes the store and opens it again, as another run of the program, or of a newer one.
+    func reopen(model newer: ManagedObjectModel? = nil) throws {
+        model = newer ?? model
         try context.persistentStoreCoordinator.close()
         (context, sync) = try Self.open(path, machine, folder, model, time, clockOffset)
     }
@@ -279,7 +281,7 @@ struct SyncSites {
     let folder: CarriedFolder
     var sites: [SyncSite] = []
     let temporary: TemporaryFolder
-    let model: ManagedObjectModel
+    private(set) var model: ManagedObjectModel
     let clock = SyncSite.SiteClock()
 
     init(_ count: Int, model: ManagedObjectModel) throws {
@@ -292,6 +294,13 @@ struct SyncSites {
                     temporary.path("\(machine).sqlite"), machine: machine, folder, model: model,
                     clock: clock))
         }
+    }
+
+    /// The same machines; those that come later have another model.
+    func with(model: ManagedObjectModel) -> SyncSites {
+        var other = self
+        other.model = model
+        return other
     }
 
     /// Makes the document on the first machine, and joins it on the others.

@@ -250,4 +250,70 @@ import Testing
         #expect(try second.objects("Author").count == 3)
         try sites.close()
     }
+
+    @Test func whatAnOlderProgramDoesNotKnowIsThereAfterItsUpdate() async throws {
+        let old = ManagedObjectModel { Entity("Author") { Attribute("name", .string) } }
+        let new = ManagedObjectModel {
+            Entity("Author") {
+                Attribute("name", .string)
+                Attribute("born", .integer16)
+                ToMany("awards", "Award", inverse: "author")
+            }
+            Entity("Award") {
+                Attribute("title", .string)
+                ToOne("author", "Author", inverse: "awards")
+            }
+        }
+        var sites = try SyncSites(2, model: old)
+        let author = try sites.sites[1].context.insertObject(entityName: "Author")
+        author["name"] = "Heaney"
+        try sites.sites[1].context.save()
+        try await sites.begin()
+        try sites.sites[0].reopen(model: new)
+        let known = try #require(try sites.sites[0].objects("Author").first)
+        known["born"] = Int16(1939)
+        let award = try sites.sites[0].context.insertObject(entityName: "Award")
+        award["title"] = "Nobel Prize"
+        award["author"] = known
+        try sites.sites[0].context.save()
+        try await sites.exchange()
+        author["name"] = "Seamus Heaney"
+        try sites.sites[1].context.save()
+        try await sites.exchange()
+        #expect(known["name", as: String.self] == "Seamus Heaney")
+        #expect(known["born", as: Int16.self] == 1939)
+
+        try sites.sites[1].reopen(model: new)
+        let same = try #require(try sites.sites[1].objects("Author").first)
+        same["name"] = "S. Heaney"
+        try sites.sites[1].context.save()
+        try await sites.exchange()
+        try await expectSame(sites)
+        sites.sites[1].context.refreshAllObjects()
+        #expect(same["born", as: Int16.self] == 1939)
+        #expect(same["awards", as: Set<ManagedObject>.self].count == 1)
+        #expect(known["name", as: String.self] == "S. Heaney")
+        // A machine that has the newer program from the beginning.
+        sites = sites.with(model: new)
+        try await sites.addSite().sync.join()
+        try await sites.exchange()
+        try await expectSame(sites)
+        try sites.close()
+    }
+
+    /// More objects than one segment takes, in one save.
+    @Test func aLargeSaveIsSeveralSegments() async throws {
+        let sites = try SyncSites(2, model: Self.model)
+        try await sites.begin()
+        let (first, second) = (sites.sites[0], sites.sites[1])
+        for number in 0..<4_500 {
+            try first.context.insertObject(entityName: "Author")["name"] = "Author \(number)"
+        }
+        try first.context.save()
+        #expect(try await first.sync.synchronize().sentCount == 3)
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(try second.objects("Author").count == 4_500)
+        try sites.close()
+    }
 }

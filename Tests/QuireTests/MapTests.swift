@@ -42,7 +42,7 @@ import Testing
 
     @Test func everyModuleOfTheLibraryHasAPage() throws {
         let pages = try Self.map().matches(of: /\]\((\w+\/README\.md)\)/)
-        #expect(pages.count == 11)
+        #expect(pages.count == 12)
         for page in pages {
             let file = Self.sources.appendingPathComponent(String(page.1))
             let text = try String(contentsOf: file, encoding: .utf8)

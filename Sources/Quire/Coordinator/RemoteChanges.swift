@@ -75,9 +75,8 @@ extension PersistentStoreCoordinator {
         if store.options.postsRemoteChanges {
             add(RemoteChangeTracker(store, of: self, nil), for: store)
         }
-        if let companion = store.options.companion as? any StoreCompanion,
-            let company = companion.accompany(store, of: self)
-        {
+        guard let companion = store.options.companion else { return }
+        if let company = (companion as? any StoreCompanion)?.accompany(store, of: self) {
             _ = companies.withLock { $0.updateValue(company, forKey: ObjectIdentifier(store)) }
         }
     }

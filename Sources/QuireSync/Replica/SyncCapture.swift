@@ -19,12 +19,22 @@ final class SyncCapture {
     private var changed: [SyncIdentifier: SyncRecord] = [:]
     private var order: [SyncIdentifier] = []
     private var version: SyncVersion?
+    /// About the number of bytes of the changed values.
+    private var size = 0
+    private var count = 0
+
+    /// The number of objects, and of bytes, after which a segment ends.
+    private static let segmentSize = (objects: 2_000, bytes: 8 << 20)
 
     /// The number of rows that one transaction goes through.
     static let scanSize = 2_000
 
-    init(_ tables: SyncTables, date: Date) {
+    /// The properties that rows show, if there are others.
+    private let known: Set<String>?
+
+    init(_ tables: SyncTables, date: Date) throws {
         self.tables = tables
+        known = try tables.propertiesOfOtherModel()
         model = tables.model
         values = SyncValues(tables, tables.model)
         self.date = date
@@ -44,13 +54,17 @@ final class SyncCapture {
         }
         tables.settings.captured = last
         if tables.settings.scan != nil { try scan() }
-        try finish()
-        return (order.count, tables.settings.scan == nil)
+        try finishSegment()
+        return (count, tables.settings.scan == nil)
     }
 
-    private func finish() throws {
+    /// Ends a segment with the changes found so far.
+    private func finishSegment() throws {
         let records = order.compactMap { changed[$0] }
-        if !records.isEmpty { try tables.addToOutbox(records) }
+        if records.isEmpty { return }
+        try tables.addToOutbox(records)
+        count += records.count
+        (changed, order, version, size) = ([:], [], nil, 0)
     }
 
     /// The version of all changes of this segment: they are one save, or some that followed each other.
@@ -111,6 +125,9 @@ final class SyncCapture {
     // MARK: - One object
 
     private func capture(_ objectID: ManagedObjectID, row: ObjectSnapshot?) throws {
+        if order.count >= Self.segmentSize.objects || size >= Self.segmentSize.bytes {
+            try finishSegment()
+        }
         guard let row else {
             if let object = try tables.object(at: objectID) { try captureDeletion(object) }
             return
@@ -170,7 +187,7 @@ final class SyncCapture {
         of object: SyncTables.Object, _ row: ObjectSnapshot, _ entity: SyncModel.Entity
     ) throws {
         var object = object
-        for slot in entity.slots {
+        for slot in entity.slots where isKnown(slot.name, entity) {
             let current = try row.valueWithoutLoading(at: slot.index)
             let expected = try values.value(of: slot, object.record, entity.entity)
             if try expected.isSame(as: current) { continue }
@@ -188,7 +205,7 @@ final class SyncCapture {
             }
             set(.property(slot.name), value, of: &object.record)
         }
-        for relationship in entity.memberships {
+        for relationship in entity.memberships where isKnown(relationship.name, entity) {
             let current = try members(of: relationship, row)
             let expected = try values.members(of: relationship, object.record)
             for id in current.subtracting(expected) {
@@ -198,10 +215,15 @@ final class SyncCapture {
                 set(.member(relationship.name, id), .boolean(false), of: &object.record)
             }
         }
-        for relationship in entity.orders {
+        for relationship in entity.orders where isKnown(relationship.name, entity) {
             try captureOrder(of: relationship, row, &object.record)
         }
         if changed[object.record.id] != nil { try tables.put(object) }
+    }
+
+    /// Whether rows show what records have of a property: not until all rows have been written again with a newer model.
+    private func isKnown(_ property: String, _ entity: SyncModel.Entity) -> Bool {
+        known?.contains(SyncModel.name(of: property, entity.entity, model.layout)) ?? true
     }
 
     private func members(
@@ -288,5 +310,6 @@ final class SyncCapture {
             order.append(record.id)
         }
         changed[record.id]?.set(key, value, version)
+        size += value.size
     }
 }

@@ -51,6 +51,24 @@ final class SyncModel: Sendable {
         digest = SyncSegmentName.digestText(hash.finalize())
     }
 
+    /// The names of all properties, each with the entity that declares it.
+    var propertyNames: Set<String> {
+        var names: Set<String> = []
+        for entity in entities.compactMap(\.self) {
+            let relationships = entity.memberships + entity.orders
+            for name in entity.slots.map(\.name) + relationships.map(\.name) {
+                names.insert(Self.name(of: name, entity.entity, layout))
+            }
+        }
+        return names
+    }
+
+    static func name(
+        of property: String, _ entity: ResolvedEntity, _ layout: ResolvedModel
+    ) -> String {
+        "\(entity.name).\(property)"
+    }
+
     subscript(entity: ResolvedEntity) -> Entity? { entities[entity.number - 1] }
 
     func entity(named name: String) -> Entity? {

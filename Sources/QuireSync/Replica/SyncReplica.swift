@@ -55,6 +55,7 @@ final class SyncReplica: Sendable {
                 settings.scan = .init(entity: "", key: 0)
                 settings.captured = try store.lastHistoryTransactionNumber() ?? 0
                 try settings.write(to: connection)
+                try SyncTables(store, connection, model, settings).noteModel()
             }
         }
     }
@@ -245,6 +246,11 @@ final class SyncReplica: Sendable {
             // What was saved since.
             _ = try SyncCapture(tables, date: date).run()
             let merge = SyncMerge(tables, date: date)
+            if try tables.propertiesOfOtherModel() != nil {
+                // Records have values of properties that rows show only now.
+                merge.touch(Set(try tables.allIdentifiers()))
+                try tables.noteModel()
+            }
             let count = try body(tables, merge)
             return try finish(
                 tables, merge.touched, blobs, conflictCount: merge.conflictCount, count)
@@ -259,6 +265,11 @@ final class SyncReplica: Sendable {
         // Its own save is no change of this replica.
         tables.settings.captured = try store.lastHistoryTransactionNumber() ?? 0
         return Merged(changes: changes, conflictCount: conflictCount, count: count)
+    }
+
+    /// Whether rows were written with another model than the store's.
+    func hasOtherModel() throws -> Bool {
+        try reading(false) { try $0.propertiesOfOtherModel() != nil }
     }
 
     /// The digests of files that objects wait for.
@@ -345,13 +356,7 @@ final class SyncReplica: Sendable {
     /// All records as text, in one order: two replicas that have merged the same segments have the same.
     func stateDescription() throws -> String {
         try reading("") { tables in
-            let ids = try tables.connection.withStatement(
-                "SELECT Z_ID FROM QUIRE_SYNC_OBJECT ORDER BY Z_ID"
-            ) { row in
-                var found: [SyncIdentifier] = []
-                while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
-                return found
-            }
+            let ids = try tables.allIdentifiers()
             return try ids.map { id in
                 let record = try tables.object(id)?.record
                 let entries = (record?.entries ?? [:]).sorted { $0.key < $1.key }

@@ -398,6 +398,34 @@ final class SyncTables {
             time: settings.clock.next(at: date), peer: settings.peer, sequence: nextSequence)
     }
 
+    // MARK: - The model
+
+    /// The properties of the model that rows were written with, if it was another one; `nil` if it was this one.
+    func propertiesOfOtherModel() throws -> Set<String>? {
+        let text = try connection.withStatement(
+            "SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'properties'"
+        ) { try $0.step() ? $0.text(0) : "" }
+        let known = Set(text.split(separator: "\n").map(String.init))
+        return known == model.propertyNames ? nil : known
+    }
+
+    /// Records that rows have been written with this model.
+    func noteModel() throws {
+        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('properties', ?)") {
+            try $0.bind(model.propertyNames.sorted().joined(separator: "\n"), at: 1)
+            try $0.run()
+        }
+    }
+
+    /// All objects, deleted ones too.
+    func allIdentifiers() throws -> [SyncIdentifier] {
+        try connection.withStatement("SELECT Z_ID FROM QUIRE_SYNC_OBJECT ORDER BY Z_ID") { row in
+            var found: [SyncIdentifier] = []
+            while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
+            return found
+        }
+    }
+
     // MARK: - Settings
 
     /// Writes the settings, as the last step of a transaction.

@@ -17,47 +17,40 @@ final class SyncVisibility {
         self.model = model
     }
 
-    /// Whether an object has a row.
+    /// Whether an object has a row: itself and all that it requires, directly or through others, exist.
+    ///
+    /// So objects that require each other have rows if nothing else is missing.
     func isVisible(_ id: SyncIdentifier) throws -> Bool {
-        var path: [SyncIdentifier] = []
-        return try isVisible(id, &path).isVisible
+        if let result = known[id] { return result }
+        var required: Set<SyncIdentifier> = [id]
+        var pending = [id]
+        while let next = pending.popLast() {
+            if known[next] == true { continue }
+            guard known[next] == nil, let targets = try requirements(of: next) else {
+                known[next] = false
+                known[id] = false
+                return false
+            }
+            for target in targets where required.insert(target).inserted { pending.append(target) }
+        }
+        // What these require is among them.
+        for member in required { known[member] = true }
+        return true
     }
 
-    /// Whether an object has a row.
-    ///
-    /// Objects that require each other have rows if nothing else is missing: one that is being looked at is taken to have one.
-    ///
-    /// - Returns: `isFinal` is false if it depends on an object of the path.
-    private func isVisible(
-        _ id: SyncIdentifier, _ path: inout [SyncIdentifier]
-    ) throws -> (isVisible: Bool, isFinal: Bool) {
-        if let result = known[id] { return (result, true) }
-        if path.contains(id) { return (true, false) }
+    /// The objects that an object's required relationships refer to; `nil` if it has no row by itself.
+    private func requirements(of id: SyncIdentifier) throws -> [SyncIdentifier]? {
         guard let object = try tables.object(id), object.record.isAlive,
             let entity = model.entity(named: object.record.entity), try survivor(of: id) == id
-        else {
-            known[id] = false
-            return (false, true)
-        }
-        var isFinal = true
-        // Deeper than any chain of owners that is meant.
-        guard path.count < 200 else { return (false, false) }
-        path.append(id)
-        defer { path.removeLast() }
+        else { return nil }
+        var targets: [SyncIdentifier] = []
         for slot in entity.requiredSlots {
             guard case .reference(let target)? = object.record[.property(slot.name)]?.value else {
-                known[id] = false
-                return (false, true)
+                return nil
             }
-            let result = try isVisible(survivor(of: target), &path)
-            guard result.isVisible else {
-                known[id] = false
-                return (false, true)
-            }
-            isFinal = isFinal && result.isFinal
+            targets.append(try survivor(of: target))
         }
-        if isFinal || path.count == 1 { known[id] = true }
-        return (true, isFinal)
+        return targets
     }
 
     /// The object that stands for an object: itself, or the one that has its unique values.

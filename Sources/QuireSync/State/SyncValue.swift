@@ -99,6 +99,17 @@ extension SyncValue {
     }
 }
 
+extension SyncValue {
+    /// About the number of bytes that it takes in a file.
+    var size: Int {
+        switch self {
+        case .string(let text), .uri(let text), .decimal(let text): text.utf8.count
+        case .binary(let data), .unknown(_, let data): data.count
+        default: 16
+        }
+    }
+}
+
 // MARK: - Bytes
 
 extension SyncValue {
