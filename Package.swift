@@ -235,8 +235,7 @@ let package = Package(
         .target(
             name: "QuireSync",
             dependencies: [
-                "QuireDocuments", "Quire", "QuireSQLite", "QuireStore", "QuireModel",
-                "QuireSystem",
+                "Quire", "QuireSQLite", "QuireStore", "QuireQuery", "QuireModel", "QuireSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -19,6 +19,8 @@ final class SyncCapture {
     private var changed: [SyncIdentifier: SyncRecord] = [:]
     private var order: [SyncIdentifier] = []
     private var version: SyncVersion?
+    /// The time of the transaction of the history whose changes are captured.
+    private var time: Date { didSet { if time != oldValue { version = nil } } }
     /// About the number of bytes of the changed values.
     private var size = 0
     private var count = 0
@@ -38,6 +40,7 @@ final class SyncCapture {
         model = tables.model
         values = SyncValues(tables, tables.model)
         self.date = date
+        time = date
     }
 
     /// Captures what there is. If all rows must be gone through, a part of them.
@@ -67,10 +70,10 @@ final class SyncCapture {
         (changed, order, version, size) = ([:], [], nil, 0)
     }
 
-    /// The version of all changes of this segment: they are one save, or some that followed each other.
+    /// The version of the changes of one transaction of the history.
     private func currentVersion() -> SyncVersion {
         if let version { return version }
-        let new = tables.nextVersion(at: date)
+        let new = tables.nextVersion(at: time)
         version = new
         return new
     }
@@ -81,13 +84,19 @@ final class SyncCapture {
         let token = PersistentHistoryToken(
             transactionNumbers: [store.identity.uuid: tables.settings.captured])
         let transactions = try store.execute(.fetchHistory(after: token)).transactions
-        var found: Set<ManagedObjectID> = []
-        var ids: [ManagedObjectID] = []
-        for change in transactions.lazy.flatMap(\.changes)
-        where found.insert(change.objectID).inserted {
-            ids.append(change.objectID)
+        // An object's changes are as old as its last one: what was found is its present row.
+        var last: [ManagedObjectID: Int] = [:]
+        for (index, transaction) in transactions.enumerated() {
+            for change in transaction.changes { last[change.objectID] = index }
         }
-        for id in ids { try capture(id, row: store.row(for: id)) }
+        for (index, transaction) in transactions.enumerated() {
+            // Not later than now, whatever another program's clock was.
+            time = min(transaction.date, date)
+            for change in transaction.changes
+            where last.removeValue(forKey: change.objectID, ifEqualTo: index) {
+                try capture(change.objectID, row: store.row(for: change.objectID))
+            }
+        }
     }
 
     // MARK: - All rows
@@ -187,7 +196,7 @@ final class SyncCapture {
         of object: SyncTables.Object, _ row: ObjectSnapshot, _ entity: SyncModel.Entity
     ) throws {
         var object = object
-        for slot in entity.slots where isKnown(slot.name, entity) {
+        for slot in entity.slots where isShown(slot.name, object.record, entity) {
             let current = try row.valueWithoutLoading(at: slot.index)
             let expected = try values.value(of: slot, object.record, entity.entity)
             if try expected.isSame(as: current) { continue }
@@ -205,7 +214,8 @@ final class SyncCapture {
             }
             set(.property(slot.name), value, of: &object.record)
         }
-        for relationship in entity.memberships where isKnown(relationship.name, entity) {
+        for relationship in entity.memberships
+        where isShown(relationship.name, object.record, entity) {
             let current = try members(of: relationship, row)
             let expected = try values.members(of: relationship, object.record)
             for id in current.subtracting(expected) {
@@ -215,15 +225,20 @@ final class SyncCapture {
                 set(.member(relationship.name, id), .boolean(false), of: &object.record)
             }
         }
-        for relationship in entity.orders where isKnown(relationship.name, entity) {
+        for relationship in entity.orders where isShown(relationship.name, object.record, entity) {
             try captureOrder(of: relationship, row, &object.record)
         }
         if changed[object.record.id] != nil { try tables.put(object) }
     }
 
-    /// Whether rows show what records have of a property: not until all rows have been written again with a newer model.
-    private func isKnown(_ property: String, _ entity: SyncModel.Entity) -> Bool {
-        known?.contains(SyncModel.name(of: property, entity.entity, model.layout)) ?? true
+    /// Whether a row shows what its record has of a property: after an update of the program not until all rows have been written
+    /// again, if the record has something of it.
+    private func isShown(
+        _ name: String, _ record: SyncRecord, _ entity: SyncModel.Entity
+    ) -> Bool {
+        guard let known else { return true }
+        return known.contains(SyncModel.name(of: name, entity.entity))
+            || !record.entries.keys.contains { $0.propertyName == name }
     }
 
     private func members(
@@ -311,5 +326,16 @@ final class SyncCapture {
         }
         changed[record.id]?.set(key, value, version)
         size += value.size
+    }
+}
+
+extension [ManagedObjectID: Int] {
+    /// Removes a value if it is equal to another.
+    fileprivate mutating func removeValue(
+        forKey key: ManagedObjectID, ifEqualTo value: Int
+    ) -> Bool {
+        guard self[key] == value else { return false }
+        self[key] = nil
+        return true
     }
 }

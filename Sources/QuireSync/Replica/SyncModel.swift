@@ -51,21 +51,19 @@ final class SyncModel: Sendable {
         digest = SyncSegmentName.digestText(hash.finalize())
     }
 
-    /// The names of all properties, each with the entity that declares it.
+    /// The names of all properties, each with its entity's.
     var propertyNames: Set<String> {
         var names: Set<String> = []
         for entity in entities.compactMap(\.self) {
             let relationships = entity.memberships + entity.orders
             for name in entity.slots.map(\.name) + relationships.map(\.name) {
-                names.insert(Self.name(of: name, entity.entity, layout))
+                names.insert(Self.name(of: name, entity.entity))
             }
         }
         return names
     }
 
-    static func name(
-        of property: String, _ entity: ResolvedEntity, _ layout: ResolvedModel
-    ) -> String {
+    static func name(of property: String, _ entity: ResolvedEntity) -> String {
         "\(entity.name).\(property)"
     }
 

@@ -408,3 +408,21 @@ extension ManagedObjectContext {
             ?? persistentStoreCoordinator.storeForNewObjects(of: object.resolvedEntity)
     }
 }
+
+// MARK: - Imported changes
+
+extension PersistentStoreCoordinator {
+    /// Posted on any thread after synchronization has imported changes into a store. Its object is the coordinator, its `userInfo`
+    /// has the identifiers of the changed objects: hand it to ``ManagedObjectContext/mergeChanges(fromContextDidSave:)`` on the
+    /// context's queue, or send its `objectIDChanges` there. Contexts that merge automatically need neither.
+    public static let didImportChangesNotification = Notification.Name(
+        "NSPersistentStoreDidImportUbiquitousContentChangesNotification")
+
+    /// Tells contexts of rows that synchronization has written, and posts ``didImportChangesNotification``.
+    package func didImport(_ changes: ObjectIDChanges) {
+        tellContexts(of: changes)
+        NotificationCenter.default.post(
+            name: Self.didImportChangesNotification, object: self,
+            userInfo: [ManagedObjectContext.NotificationKey.objectIDs.rawValue: changes])
+    }
+}
