@@ -158,6 +158,7 @@ extension PropertySyntax {
             }
         }
         add("renamingIdentifier")
+        if kind == .attribute { add("userInfo") }
         if !options.isEmpty { parts.append("options: [\(options.joined(separator: ", "))]") }
         return ".\(function)(\(parts.joined(separator: ", ")))"
     }

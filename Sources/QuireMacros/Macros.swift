@@ -62,11 +62,13 @@ public macro Entity(
 ///   - regex: A regular expression that a text must match as a whole.
 ///   - derived: The expression that the attribute is derived from, such as `books.@count` or `author.name`; see
 ///     `AttributeDescription.derivationExpression`. The store keeps it up to date, and it cannot be set.
+///   - userInfo: The attribute's user info, such as `["syncPolicy": "counter"]`.
 @attached(accessor, names: named(init), named(get), named(set))
 public macro Attribute(
     _ options: AttributeOptions..., key: String? = nil, renamingIdentifier: String? = nil,
     default: Any? = nil, minimum: Any? = nil, maximum: Any? = nil,
-    length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil
+    length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil,
+    userInfo: [String: PropertyListValue] = [:]
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "AttributeMacro")
 
 /// Makes a structure a composite: the type of attributes with several elements, which stores keep one by one.

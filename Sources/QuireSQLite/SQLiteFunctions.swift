@@ -348,7 +348,7 @@ package enum SQLiteDecimal {
     }
 
     /// The decimal value of a floating-point number; `nil` if it is infinite, too large or too small.
-    static func decimal(_ value: Double) -> Decimal? {
+    package static func decimal(_ value: Double) -> Decimal? {
         guard value.isFinite else { return nil }
         // Most have few digits. With at most 15 the scaled number is exact, and dividing it rounds correctly.
         var scale = 1.0

@@ -20,7 +20,7 @@ import QuireSystem
 /// The store is a local one and is used as such, with or without the folder: being offline is the normal state. What is saved
 /// becomes a file in the folder at the next ``synchronize()``; files of others become changes of the store, which contexts merge.
 /// Properties are merged one by one. Of two values that were set without knowledge of each other the later one stays, and the other
-/// is listed in ``conflicts()``.
+/// is listed in ``conflicts()``; a ``SyncPolicy`` of the attribute can merge them otherwise.
 ///
 /// The store must be a SQLite store that tracks its history. Changes are found in the history, so also those of other programs are
 /// sent, whether or not they know of synchronization.
@@ -37,18 +37,27 @@ public actor SyncContainer {
 
     /// Connects a coordinator's SQLite store with a transport. The coordinator is not retained.
     ///
+    /// - Parameters:
+    ///   - coordinator: A coordinator with one SQLite store.
+    ///   - transport: The shared folder.
+    ///   - policies: How attributes are merged, by the names of entity and attribute; for sub-entities, too. They override those that
+    ///     the model declares.
+    ///   - resolvers: Policies of one's own, by the names of entity and attribute.
     /// - Throws: `QuireError` with code `unsupported` if the coordinator has not exactly one SQLite store, or its store was made by
-    ///   Core Data; `readOnly`.
+    ///   Core Data; `readOnly`; `invalidModel` if a policy is unknown or does not fit its attribute; `unknownEntity` or `unknownKey`
+    ///   if the model has not what a policy is given for.
     public init(
-        coordinator: PersistentStoreCoordinator, transport: any SyncTransport
+        coordinator: PersistentStoreCoordinator, transport: any SyncTransport,
+        policies: [String: [String: SyncPolicy]] = [:],
+        resolvers: [String: [String: SyncResolver]] = [:]
     ) throws {
-        try self.init(coordinator: coordinator, transport: transport, clock: { Date() })
+        try self.init(
+            coordinator: coordinator, store: Self.store(of: coordinator), transport: transport,
+            policies: policies, resolvers: resolvers)
     }
 
-    init(
-        coordinator: PersistentStoreCoordinator, transport: any SyncTransport,
-        segmentsBeforeSnapshot: Int = 64, clock: @escaping @Sendable () -> Date
-    ) throws {
+    /// The store of a coordinator that can be synchronized.
+    static func store(of coordinator: PersistentStoreCoordinator) throws -> SQLiteStore {
         let stores = coordinator.persistentStores.compactMap { $0 as? SQLiteStore }
         guard stores.count == 1, let store = stores.first else {
             throw QuireError(
@@ -56,21 +65,21 @@ public actor SyncContainer {
                 "Synchronization takes a coordinator with one SQLite store; this one has \(stores.count)."
             )
         }
-        try self.init(
-            coordinator: coordinator, store: store, transport: transport,
-            segmentsBeforeSnapshot: segmentsBeforeSnapshot, clock: clock)
+        return store
     }
 
     init(
         coordinator: PersistentStoreCoordinator, store: SQLiteStore,
         transport: any SyncTransport, segmentsBeforeSnapshot: Int = 64,
+        policies: [String: [String: SyncPolicy]] = [:],
+        resolvers: [String: [String: SyncResolver]] = [:],
         clock: @escaping @Sendable () -> Date = { Date() }
     ) throws {
         self.segmentsBeforeSnapshot = segmentsBeforeSnapshot
         self.coordinator = coordinator
         self.transport = transport
         self.clock = clock
-        replica = try SyncReplica(store)
+        replica = try SyncReplica(store, policies: policies, resolvers: resolvers)
     }
 
     // MARK: - Beginning and ending
@@ -176,7 +185,7 @@ public actor SyncContainer {
 
     private func performRound() async throws -> SyncResult {
         var result = SyncResult()
-        try await capture()
+        try await capture(&result)
         // Before anything is sent: a copy of this replica may have used the next number.
         let merged = try await receive(&result)
         try await fetchMissing(&result)
@@ -185,10 +194,14 @@ public actor SyncContainer {
         return result
     }
 
-    private func capture() async throws {
+    private func capture(_ result: inout SyncResult) async throws {
         let (replica, date) = (replica, clock())
-        while try await !onQueue({ try replica.capture(at: date).isComplete }) {
+        var isComplete = false
+        while !isComplete {
             try Task.checkCancellation()
+            let captured = try await onQueue { try replica.capture(at: date) }
+            isComplete = captured.isComplete
+            didChange(SyncReplica.Merged(changes: captured.changes), &result)
         }
     }
 
@@ -440,9 +453,7 @@ public actor SyncContainer {
         result.receivedCount += merged.count
         result.conflictCount += merged.conflictCount
         if merged.changes.isEmpty { return }
-        result.changes.inserted += merged.changes.inserted
-        result.changes.updated += merged.changes.updated
-        result.changes.deleted += merged.changes.deleted
+        result.changes.append(merged.changes)
         coordinator?.didImport(merged.changes)
     }
 

@@ -26,6 +26,11 @@ public struct SyncOptions: Sendable {
     /// The seconds after which files are looked for although no change of the folder was reported.
     public var interval: Double = 30
 
+    /// How attributes are merged, by the names of entity and attribute; they override those that the model declares.
+    public var policies: [String: [String: SyncPolicy]] = [:]
+    /// Policies of one's own, by the names of entity and attribute.
+    public var resolvers: [String: [String: SyncResolver]] = [:]
+
     /// Names a shared document.
     public init(contentName: String, folder: String) {
         self.contentName = contentName
@@ -175,7 +180,8 @@ final class SyncSession: StoreCompany {
         let transport = try FolderTransport(
             folder: FileSystem.path(parent, options.contentName + ".quiresync"), creates: true)
         let container = try SyncContainer(
-            coordinator: coordinator, store: store, transport: transport)
+            coordinator: coordinator, store: store, transport: transport,
+            policies: options.policies, resolvers: options.resolvers)
         try await container.joinOrCreate(named: options.contentName)
         let (changes, signal) = (transport.changes, signal)
         let task = Task { for await _ in changes { signal.yield() } }

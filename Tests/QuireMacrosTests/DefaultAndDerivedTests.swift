@@ -7,8 +7,8 @@ import Testing
 private enum Size: String { case small, large }
 
 @Entity private final class Shelf: ManagedObject {
-    @Attribute var name: String = "unnamed"
-    @Attribute var size: Size = .small
+    @Attribute(userInfo: ["place": "hall"]) var name: String = "unnamed"
+    @Attribute(userInfo: ["rank": 1]) var size: Size = .small
     @Attribute var width: Double = -1.5
     @Attribute var limit: Int? = 40
     @Attribute var note: String? = nil
@@ -50,6 +50,14 @@ private enum Size: String { case small, large }
     init() throws {
         stack = try TestStack(ManagedObjectModel(classes: [Shelf.self]))
         context = stack.mainContext()
+    }
+
+    @Test func attributesHaveTheirUserInfo() throws {
+        let model = try ManagedObjectModel(classes: [Shelf.self])
+        let attributes = try #require(model.entity(named: "Shelf")).attributesByName
+        #expect(attributes["name"]?.userInfo == ["place": "hall"])
+        #expect(attributes["size"]?.userInfo == ["rank": 1])
+        #expect(attributes["width"]?.userInfo == [:])
     }
 
     @Test func initialValuesAreTheModelsDefaultValues() throws {

@@ -156,6 +156,7 @@ final class SyncSite {
     private(set) var context: ManagedObjectContext
     private(set) var sync: SyncContainer
     private let time: SiteClock
+    private let resolvers: [String: [String: SyncResolver]]
 
     /// The time, in steps that a test makes.
     final class SiteClock: Sendable {
@@ -170,19 +171,20 @@ final class SyncSite {
 
     init(
         _ path: String, machine: Int, _ folder: CarriedFolder, model: ManagedObjectModel,
-        clock: SiteClock
+        clock: SiteClock, resolvers: [String: [String: SyncResolver]] = [:]
     ) throws {
         self.path = path
         self.machine = machine
         self.folder = folder
         self.model = model
         time = clock
-        (context, sync) = try Self.open(path, machine, folder, model, clock, 0)
+        self.resolvers = resolvers
+        (context, sync) = try Self.open(path, machine, folder, model, clock, 0, resolvers)
     }
 
     private static func open(
         _ path: String, _ machine: Int, _ folder: CarriedFolder, _ model: ManagedObjectModel,
-        _ clock: SiteClock, _ offset: Double
+        _ clock: SiteClock, _ offset: Double, _ resolvers: [String: [String: SyncResolver]]
     ) throws -> (ManagedObjectContext, SyncContainer) {
         let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
         var description = PersistentStoreDescription(path: path)
@@ -192,25 +194,27 @@ final class SyncSite {
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         context.automaticallyMergesChangesFromParent = true
         let sync = try SyncContainer(
-            coordinator: coordinator,
+            coordinator: coordinator, store: SyncContainer.store(of: coordinator),
             transport: CarriedTransport(folder: folder, machine: machine),
             segmentsBeforeSnapshot: Self.segmentsBeforeSnapshot,
-            clock: { clock.tick(offset) })
+            resolvers: resolvers, clock: { clock.tick(offset) })
         return (context, sync)
     }
 
-    /// Closes the store and opens it again, as another run of the program, or of a newer one.
-    func reopen(model newer: ManagedObjectModel? = nil) throws {
-        model = newer ?? model
+    /// Closes the store and opens it again, as another run of the program, or of another version.
+    func reopen(model: ManagedObjectModel? = nil) throws {
+        if let model { self.model = model }
         try context.persistentStoreCoordinator.close()
-        (context, sync) = try Self.open(path, machine, folder, model, time, clockOffset)
+        (context, sync) = try Self.open(
+            path, machine, folder, self.model, time, clockOffset, resolvers)
     }
 
     /// Copies the closed store, and opens it again.
     func copy(to other: String) throws {
         try context.persistentStoreCoordinator.close()
         try FileManager.default.copyItem(atPath: path, toPath: other)
-        (context, sync) = try Self.open(path, machine, folder, model, time, clockOffset)
+        (context, sync) = try Self.open(
+            path, machine, folder, model, time, clockOffset, resolvers)
     }
 
     /// Puts an earlier copy in the store's place.
@@ -218,7 +222,8 @@ final class SyncSite {
         try context.persistentStoreCoordinator.close()
         try FileManager.default.removeItem(atPath: path)
         try FileManager.default.moveItem(atPath: copy, toPath: path)
-        (context, sync) = try Self.open(path, machine, folder, model, time, clockOffset)
+        (context, sync) = try Self.open(
+            path, machine, folder, model, time, clockOffset, resolvers)
     }
 
     var store: SQLiteStore {
@@ -284,7 +289,9 @@ struct SyncSites {
     private(set) var model: ManagedObjectModel
     let clock = SyncSite.SiteClock()
 
-    init(_ count: Int, model: ManagedObjectModel) throws {
+    init(
+        _ count: Int, model: ManagedObjectModel, resolvers: [String: [String: SyncResolver]] = [:]
+    ) throws {
         temporary = try TemporaryFolder()
         folder = CarriedFolder(machines: count)
         self.model = model
@@ -292,7 +299,7 @@ struct SyncSites {
             sites.append(
                 try SyncSite(
                     temporary.path("\(machine).sqlite"), machine: machine, folder, model: model,
-                    clock: clock))
+                    clock: clock, resolvers: resolvers))
         }
     }
 
@@ -321,11 +328,11 @@ struct SyncSites {
         }
     }
 
-    mutating func addSite() throws -> SyncSite {
+    mutating func addSite(model: ManagedObjectModel? = nil) throws -> SyncSite {
         let machine = folder.addMachine()
         let site = try SyncSite(
-            temporary.path("\(machine).sqlite"), machine: machine, folder, model: model,
-            clock: clock)
+            temporary.path("\(machine).sqlite"), machine: machine, folder,
+            model: model ?? self.model, clock: clock)
         sites.append(site)
         folder.carryAll()
         return site

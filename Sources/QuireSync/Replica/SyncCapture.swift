@@ -27,6 +27,8 @@ final class SyncCapture {
 
     /// The number of objects, and of bytes, after which a segment ends.
     private static let segmentSize = (objects: 2_000, bytes: 8 << 20)
+    /// The objects whose rows are to have other values than they have, as null of what is counted, which is 0.
+    private(set) var differing: Set<SyncIdentifier> = []
 
     /// The number of rows that one transaction goes through.
     static let scanSize = 2_000
@@ -168,10 +170,12 @@ final class SyncCapture {
     ) throws -> SyncTables.Object {
         var entries: [SyncKey: SyncEntry] = [:]
         let version = currentVersion()
+        var values: [(slot: ResolvedEntity.Slot, value: SyncValue)] = []
         for slot in entity.slots where slot.relationshipIndex == nil {
             let value = try SyncValue(row.valueWithoutLoading(at: slot.index))
             if value == .null, slot.attribute?.defaultValue.isNull ?? true { continue }
             entries[.property(slot.name)] = SyncEntry(value: value, version: version)
+            values.append((slot, value))
         }
         var id =
             entity.identifier(of: entries, in: tables.settings.container, layout: model.layout)
@@ -185,8 +189,14 @@ final class SyncCapture {
         if !object.record.isAlive {
             set(.existence, .integer(object.record.existenceCount + 1), of: &object.record)
         }
-        for (key, entry) in entries where object.record[key]?.value != entry.value {
-            set(key, entry.value, of: &object.record)
+        let peer = tables.settings.peer
+        for (slot, value) in values {
+            let new = entity.firstEntries(
+                for: value, of: slot, in: old ?? SyncRecord(id: id, entity: row.entity.name),
+                by: peer)
+            for (key, value) in new where object.record[key]?.value != value {
+                set(key, value, of: &object.record)
+            }
         }
         try tables.put(object)
         return object
@@ -205,14 +215,17 @@ final class SyncCapture {
             {
                 continue
             }
-            let value: SyncValue
             if case .objectID(let target) = current {
                 guard let id = try identifier(of: target) else { continue }
-                value = .reference(id)
-            } else {
-                value = try SyncValue(current)
+                set(.property(slot.name), .reference(id), of: &object.record)
+                continue
             }
-            set(.property(slot.name), value, of: &object.record)
+            let new = entity.entries(
+                for: try SyncValue(current), of: slot, in: object.record, by: tables.settings.peer)
+            for (key, value) in new { set(key, value, of: &object.record) }
+            guard slot.attribute?.type.isNumber ?? false else { continue }
+            let captured = try values.value(of: slot, object.record, entity.entity)
+            if try !captured.isSame(as: current) { differing.insert(object.record.id) }
         }
         for relationship in entity.memberships
         where isShown(relationship.name, object.record, entity) {

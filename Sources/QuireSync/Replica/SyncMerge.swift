@@ -8,6 +8,7 @@ internal import QuireStore
 final class SyncMerge {
     private let tables: SyncTables
     private let date: Date
+    private let policies: SyncPolicyMerge
     /// The objects whose records have changed.
     private(set) var touched: Set<SyncIdentifier> = []
     /// The number of values that have lost.
@@ -16,10 +17,14 @@ final class SyncMerge {
     init(_ tables: SyncTables, date: Date) {
         self.tables = tables
         self.date = date
+        policies = SyncPolicyMerge(tables, date: date)
     }
 
     /// Has the rows of objects computed again.
     func touch(_ ids: Set<SyncIdentifier>) { touched.formUnion(ids) }
+
+    /// Makes the changes that policies have made a segment of this replica.
+    func finish() throws { try policies.finish() }
 
     /// Merges a segment. Merging it again changes nothing.
     func merge(_ segment: SyncSegment, _ name: SyncSegmentName) throws {
@@ -39,13 +44,18 @@ final class SyncMerge {
         let old = try tables.object(record.id)
         var object = old ?? .init(record: SyncRecord(id: record.id, entity: record.entity))
         var isChanged = old == nil
+        var decided: [(key: SyncKey, value: SyncValue)] = []
         for (key, entry) in record.entries {
             tables.settings.clock.observe(entry.version.time)
             let own = object.record[key]
             if let own, own != entry, own.value != entry.value,
                 try isConcurrent(own, entry, in: segment)
             {
-                try noteConflict(of: key, own, entry, record.id)
+                switch try policies.decide(key, old?.record ?? record, record, of: segment) {
+                case .conflict: try noteConflict(of: key, own, entry, record.id)
+                case .keep: break
+                case .change(let values): decided += values
+                }
             }
             if object.record.merge(key, entry) {
                 isChanged = true
@@ -54,6 +64,10 @@ final class SyncMerge {
                     try tables.removeConflicts(of: record.id, key)
                 }
             }
+        }
+        if !decided.isEmpty {
+            policies.apply(decided, to: &object.record)
+            isChanged = true
         }
         if let old, isChanged { try noteLossByDeletion(old.record, object.record, segment) }
         if record.entity < object.record.entity {
@@ -85,9 +99,9 @@ final class SyncMerge {
     private func noteConflict(
         of key: SyncKey, _ own: SyncEntry, _ entry: SyncEntry, _ id: SyncIdentifier
     ) throws {
-        // Where an object goes in an order, and who deleted it twice, is nothing to choose between.
+        // Where an object goes in an order, and who deleted it twice, is nothing to choose between; nor is what others count.
         switch key {
-        case .existence, .position: return
+        case .existence, .position, .counter, .base: return
         case .property, .member: break
         }
         let lost = SyncRecord.isGreater(entry, than: own, for: key) ? own : entry
@@ -102,9 +116,11 @@ final class SyncMerge {
         guard !new.isAlive, let deletion = new[.existence] else { return }
         let isOurs = old[.existence] == deletion
         for (key, entry) in new.entries where entry != deletion {
-            guard case .property = key, entry.version.peer != deletion.version.peer else {
-                continue
+            switch key {
+            case .property, .counter: break
+            case .existence, .member, .position, .base: continue
             }
+            if entry.version.peer == deletion.version.peer { continue }
             let isUnknown: Bool
             if isOurs {
                 // The change comes with this segment.

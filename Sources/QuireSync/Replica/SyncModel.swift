@@ -28,6 +28,9 @@ final class SyncModel: Sendable {
         let orders: [ResolvedEntity.Relationship]
         /// The names of attributes that identify an object on all machines; empty if a random number does.
         let identity: [String]
+        /// The policies of attributes that are not merged by the last writer.
+        let policies: [String: SyncPolicy]
+        let resolvers: [String: SyncResolver]
     }
 
     let layout: ResolvedModel
@@ -38,11 +41,11 @@ final class SyncModel: Sendable {
     /// The key of an entity's user info with the names of the attributes that identify its objects, separated by commas.
     static let identityKey = "syncIdentity"
 
-    init(_ layout: ResolvedModel) {
+    init(_ layout: ResolvedModel, _ policies: SyncPolicies = SyncPolicies()) {
         self.layout = layout
         entities = layout.entities.map { entity in
             guard !entity.isAbstract, entity.description.isSyncable else { return nil }
-            return Self.entity(entity, in: layout)
+            return Self.entity(entity, policies, in: layout)
         }
         var hash = SHA256()
         for (name, version) in layout.model.entityVersionHashes().sorted(by: { $0.key < $1.key }) {
@@ -73,7 +76,15 @@ final class SyncModel: Sendable {
         layout.entity(named: name).flatMap { self[$0] }
     }
 
-    private static func entity(_ entity: ResolvedEntity, in layout: ResolvedModel) -> Entity {
+    /// The names of the attributes that identify an entity's objects on all machines.
+    static func identity(of entity: ResolvedEntity) -> [String] {
+        guard case .string(let names)? = entity.description.userInfo[identityKey] else { return [] }
+        return names.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }
+    }
+
+    private static func entity(
+        _ entity: ResolvedEntity, _ policies: SyncPolicies, in layout: ResolvedModel
+    ) -> Entity {
         var (slots, mirrored): ([ResolvedEntity.Slot], [ResolvedEntity.Slot]) = ([], [])
         for slot in entity.slots where slot.isStored && !slot.isDerived {
             guard let index = slot.relationshipIndex else {
@@ -93,12 +104,6 @@ final class SyncModel: Sendable {
         let toMany = entity.relationships.filter {
             $0.isToMany && isSynchronized($0, in: layout)
         }
-        var identity: [String] = []
-        if case .string(let names)? = entity.description.userInfo[identityKey] {
-            identity = names.split(separator: ",").map {
-                $0.trimmingCharacters(in: .whitespaces)
-            }
-        }
         return Entity(
             entity: entity, slots: slots, mirroredSlots: mirrored,
             requiredSlots: slots.filter {
@@ -109,7 +114,8 @@ final class SyncModel: Sendable {
                 guard let inverse = layout.inverse(of: $0) else { return true }
                 return inverse.isToMany && isLess($0, inverse, in: layout)
             },
-            orders: toMany.filter(\.isOrdered), identity: identity)
+            orders: toMany.filter(\.isOrdered), identity: identity(of: entity),
+            policies: policies[entity], resolvers: policies.resolvers(of: entity))
     }
 
     private static func isSynchronized(

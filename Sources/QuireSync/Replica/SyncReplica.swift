@@ -17,8 +17,11 @@ final class SyncReplica: Sendable {
     let store: SQLiteStore
     private let model: SyncModel
 
-    /// - Throws: `QuireError` with code `unsupported` if the store cannot be synchronized.
-    init(_ store: SQLiteStore) throws {
+    /// - Throws: `QuireError` with code `unsupported` if the store cannot be synchronized; see ``SyncPolicies``.
+    init(
+        _ store: SQLiteStore, policies: [String: [String: SyncPolicy]] = [:],
+        resolvers: [String: [String: SyncResolver]] = [:]
+    ) throws {
         guard !store.isReadOnly else { throw QuireError.readOnly(store.storePath) }
         guard store.carriesModel else {
             throw QuireError(
@@ -27,7 +30,8 @@ final class SyncReplica: Sendable {
                 subject: .init(file: store.storePath))
         }
         self.store = store
-        model = SyncModel(store.layout)
+        model = SyncModel(
+            store.layout, try SyncPolicies(store.layout, declared: policies, resolvers: resolvers))
     }
 
     /// The settings of the replica; `nil` if the store is not synchronized.
@@ -125,10 +129,16 @@ final class SyncReplica: Sendable {
 
     /// Captures a part of what has been changed locally.
     ///
-    /// - Returns: The number of changed objects, and whether nothing is left.
-    func capture(at date: Date) throws -> (count: Int, isComplete: Bool) {
-        if try isUpToDate() { return (0, true) }
-        return try transact { try SyncCapture($0, date: date).run() }
+    /// - Returns: Whether nothing is left, and the objects whose rows are other ones because a policy does not accept their values.
+    func capture(at date: Date) throws -> (isComplete: Bool, changes: ObjectIDChanges) {
+        if try isUpToDate() { return (true, ObjectIDChanges()) }
+        return try transact { tables in
+            let capture = try SyncCapture(tables, date: date)
+            let isComplete = try capture.run().isComplete
+            // Rows that have not been gone through yet may be connected with them.
+            if !isComplete || capture.differing.isEmpty { return (isComplete, ObjectIDChanges()) }
+            return (true, try writeRows(of: capture.differing, tables))
+        }
     }
 
     /// Whether nothing has been saved since the last transaction: found without writing.
@@ -235,36 +245,45 @@ final class SyncReplica: Sendable {
         }
     }
 
-    /// Captures local changes and merges something, in one transaction.
+    /// Captures what was saved, merges something, and writes the rows that follow, in one transaction.
     ///
     /// - Parameter body: Gives the number of merged files.
     func mergingAfterCapture(
         blobs: [Data: Data], at date: Date, _ body: (SyncTables, SyncMerge) throws -> Int
     ) throws -> Merged {
-        while try !capture(at: date).isComplete {}
+        var merged = Merged()
+        var isComplete = false
+        while !isComplete {
+            let (isLast, changes) = try capture(at: date)
+            merged.changes.append(changes)
+            isComplete = isLast
+        }
         return try transact { tables in
             // What was saved since.
-            _ = try SyncCapture(tables, date: date).run()
+            let capture = try SyncCapture(tables, date: date)
+            _ = try capture.run()
             let merge = SyncMerge(tables, date: date)
             if try tables.propertiesOfOtherModel() != nil {
                 // Records have values of properties that rows show only now.
                 merge.touch(Set(try tables.allIdentifiers()))
                 try tables.noteModel()
             }
-            let count = try body(tables, merge)
-            return try finish(
-                tables, merge.touched, blobs, conflictCount: merge.conflictCount, count)
+            merged.count = try body(tables, merge)
+            try merge.finish()
+            merged.conflictCount = merge.conflictCount
+            let ids = merge.touched.union(capture.differing)
+            merged.changes.append(try writeRows(of: ids, tables, blobs))
+            return merged
         }
     }
 
-    private func finish(
-        _ tables: SyncTables, _ touched: Set<SyncIdentifier>, _ blobs: [Data: Data],
-        conflictCount: Int = 0, _ count: Int = 0
-    ) throws -> Merged {
-        let changes = try SyncMaterialization(tables, blobs: blobs).run(touched)
+    private func writeRows(
+        of ids: Set<SyncIdentifier>, _ tables: SyncTables, _ blobs: [Data: Data] = [:]
+    ) throws -> ObjectIDChanges {
+        let changes = try SyncMaterialization(tables, blobs: blobs).run(ids)
         // Its own save is no change of this replica.
         tables.settings.captured = try store.lastHistoryTransactionNumber() ?? 0
-        return Merged(changes: changes, conflictCount: conflictCount, count: count)
+        return changes
     }
 
     /// Whether rows were written with another model than the store's.
@@ -292,20 +311,32 @@ final class SyncReplica: Sendable {
         try reading([]) { tables in
             return try tables.conflicts().compactMap { found in
                 let object = try tables.object(found.id)
-                let kept = object?.record[found.key]
+                var lost = object?.record
+                lost?.set(found.key, found.lost.value, found.lost.version)
                 return SyncConflict(
                     number: found.number, objectID: object?.objectID,
                     entityName: object?.record.entity ?? "",
                     propertyName: found.key.propertyName ?? "",
                     kind: object?.record.isAlive ?? false ? .value : .deletion,
-                    lost: try described(found.lost.value, tables),
-                    kept: try kept.map { try described($0.value, tables) } ?? .null,
+                    lost: try lost.map { try described(found.key, of: $0, tables) } ?? .null,
+                    kept: try object.map { try described(found.key, of: $0.record, tables) }
+                        ?? .null,
                     date: SyncClock.date(of: found.lost.version.time))
             }
         }
     }
 
-    private func described(_ value: SyncValue, _ tables: SyncTables) throws -> AttributeValue {
+    /// A value that a record has, or would have; of a counter, the sum.
+    private func described(
+        _ key: SyncKey, of record: SyncRecord, _ tables: SyncTables
+    ) throws -> AttributeValue {
+        guard let value = record[key]?.value else { return .null }
+        if let slot = model.entity(named: record.entity)?.slots
+            .first(where: { $0.name == key.propertyName }),
+            let counter = SyncCounter(slot, of: record), counter.isCounted
+        {
+            return counter.value
+        }
         if case .reference(let id) = value {
             return try tables.object(id)?.objectID.map { .objectID($0) } ?? .null
         }
@@ -325,7 +356,9 @@ final class SyncReplica: Sendable {
             if !object.record.isAlive {
                 change.set(.existence, .integer(object.record.existenceCount + 1), version)
             }
-            change.set(conflict.key, conflict.lost.value, version)
+            // What a peer has counted is still in the record, and is for that peer to change.
+            let isCounted = if case .counter = conflict.key { true } else { false }
+            if !isCounted { change.set(conflict.key, conflict.lost.value, version) }
             object.record.merge(change)
             try tables.put(object)
             try tables.removeConflicts(of: conflict.id, conflict.key)
@@ -367,5 +400,14 @@ final class SyncReplica: Sendable {
                     .joined(separator: "\n")
             }.joined(separator: "\n")
         }
+    }
+}
+
+extension ObjectIDChanges {
+    /// Adds changes that were made afterwards.
+    mutating func append(_ later: ObjectIDChanges) {
+        inserted += later.inserted
+        updated += later.updated
+        deleted += later.deleted
     }
 }

@@ -56,16 +56,24 @@ final class SyncValues {
                 try target.flatMap { try tables.object($0)?.objectID }.map { .objectID($0) }
                     ?? .null)
         }
+        if let counter = SyncCounter(slot, of: record), counter.isCounted {
+            return .value(coerced(counter.value, for: slot, entity))
+        }
         guard let entry = record[.property(slot.name)] else {
             return .value(slot.attribute?.defaultValue ?? .null)
         }
         if case .blob(let blob) = entry.value { return .blob(blob) }
-        guard let value = entry.value.attributeValue else { return .value(.null) }
+        return .value(coerced(entry.value.attributeValue ?? .null, for: slot, entity))
+    }
+
+    private func coerced(
+        _ value: AttributeValue, for slot: ResolvedEntity.Slot, _ entity: ResolvedEntity
+    ) -> AttributeValue {
         do {
-            return .value(try slot.coerce(value, in: entity))
+            return try slot.coerce(value, in: entity)
         } catch {
             // Another model gives the attribute another type. The entry stays as it is, for replicas that have that model.
-            return .value(.null)
+            return .null
         }
     }
 

@@ -56,6 +56,9 @@ struct SyncByteReader {
 
     var remaining: Int { bytes.endIndex - position }
 
+    /// The next byte, without reading it.
+    var next: UInt8? { remaining > 0 ? bytes[position] : nil }
+
     func damage(_ what: String) -> QuireError {
         QuireError(
             .invalidFormat, "“\(file)” is damaged: \(what).", subject: .init(file: file))

@@ -21,11 +21,17 @@ enum SyncKey: Hashable, Comparable, Sendable {
     case member(String, SyncIdentifier)
     /// The place of an object in an ordered relationship.
     case position(String, SyncIdentifier)
+    /// What a peer has added to a number that peers count together; see ``SyncCounter``.
+    case counter(String, SyncIdentifier)
+    /// The value that the value of an attribute was made from, if the entries' versions are the same.
+    case base(String)
 
     var propertyName: String? {
         switch self {
         case .existence: nil
-        case .property(let name), .member(let name, _), .position(let name, _): name
+        case .property(let name), .member(let name, _), .position(let name, _),
+            .counter(let name, _), .base(let name):
+            name
         }
     }
 }
@@ -97,8 +103,8 @@ struct SyncRecord: Hashable, Sendable {
             return count > ownCount
         }
         if entry.version != own.version { return entry.version > own.version }
-        return entry.value != own.value
-            && own.value.encoded.lexicographicallyPrecedes(entry.value.encoded)
+        // Not by comparing the values: texts with different bytes may be equal.
+        return own.value.encoded.lexicographicallyPrecedes(entry.value.encoded)
     }
 }
 

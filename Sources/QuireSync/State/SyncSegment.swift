@@ -183,7 +183,7 @@ struct SyncSegmentName: Hashable, Sendable {
 
 /// Records as bytes: tables of names and peers, then the records, which refer to these.
 enum SyncRecordBlock {
-    private enum Kind: UInt8 { case existence, property, member, position }
+    private enum Kind: UInt8 { case existence, property, member, position, counter, base }
 
     static func encode(_ records: [SyncRecord]) -> [UInt8] {
         var names: [String: UInt64] = [:]
@@ -223,6 +223,13 @@ enum SyncRecordBlock {
                     body.byte(Kind.position.rawValue)
                     body.unsigned(number(of: name))
                     body.identifier(id)
+                case .counter(let name, let peer):
+                    body.byte(Kind.counter.rawValue)
+                    body.unsigned(number(of: name))
+                    body.unsigned(number(of: peer))
+                case .base(let name):
+                    body.byte(Kind.base.rawValue)
+                    body.unsigned(number(of: name))
                 }
                 body.unsigned(entry.version.time)
                 body.unsigned(number(of: entry.version.peer))
@@ -264,6 +271,8 @@ enum SyncRecordBlock {
                 case .property: key = .property(try element(names))
                 case .member: key = .member(try element(names), try reader.identifier())
                 case .position: key = .position(try element(names), try reader.identifier())
+                case .counter: key = .counter(try element(names), try element(peers))
+                case .base: key = .base(try element(names))
                 case nil: throw reader.damage("an entry is of an unknown kind")
                 }
                 let time = try reader.unsigned()

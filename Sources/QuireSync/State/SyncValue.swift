@@ -20,6 +20,8 @@ enum SyncValue: Hashable, Sendable {
     case uuid(UUID)
     case uri(String)
     case reference(SyncIdentifier)
+    /// A value that another one was made from, and its version.
+    indirect case ancestor(SyncValue, SyncVersion)
     /// Of a later version of the format; passed on as it is.
     case unknown(tag: UInt8, Data)
 }
@@ -94,7 +96,7 @@ extension SyncValue {
         case .binary(let data): .binary(data)
         case .uuid(let uuid): .uuid(uuid)
         case .uri(let text): URL(string: text).map { .uri($0) }
-        case .blob, .reference, .unknown: nil
+        case .blob, .reference, .ancestor, .unknown: nil
         }
     }
 }
@@ -127,6 +129,7 @@ extension SyncValue {
         case .uuid: 9
         case .uri: 10
         case .reference: 11
+        case .ancestor: 12
         case .unknown(let tag, _): tag
         }
     }
@@ -148,6 +151,11 @@ extension SyncValue {
             payload.unsigned(UInt64(blob.size))
         case .uuid(let uuid): withUnsafeBytes(of: uuid.uuid) { payload.raw($0) }
         case .reference(let id): payload.raw(id.bytes)
+        case .ancestor(let value, let version):
+            payload.unsigned(version.time)
+            payload.identifier(version.peer)
+            payload.unsigned(UInt64(version.sequence))
+            value.encode(to: &payload)
         }
         writer.unsigned(UInt64(payload.bytes.count))
         writer.raw(payload.bytes)
@@ -179,6 +187,17 @@ extension SyncValue {
         case 11:
             guard payload.count == 16 else { throw inner.damage("a reference has not 16 bytes") }
             self = .reference(SyncIdentifier(bytes: payload))
+        case 12:
+            let (time, peer) = (try inner.unsigned(), try inner.identifier())
+            let sequence = try inner.unsigned()
+            guard time <= SyncClock.maximum, sequence < 1 << 61 else {
+                throw inner.damage("a version is out of range")
+            }
+            // No value in a value in a value: the depth is that of the call stack.
+            guard inner.next != 12 else { throw inner.damage("an ancestor has an ancestor") }
+            self = .ancestor(
+                try SyncValue(from: &inner),
+                SyncVersion(time: time, peer: peer, sequence: Int64(sequence)))
         default: self = .unknown(tag: tag, Data(payload))
         }
     }

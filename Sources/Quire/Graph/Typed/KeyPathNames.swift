@@ -99,13 +99,14 @@ extension EntityDeclaration.Property {
         _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
         default defaultValue: Value? = nil, minimum: Value? = nil, maximum: Value? = nil,
         length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil,
-        renamingIdentifier: String? = nil, options: AttributeOptions = []
+        renamingIdentifier: String? = nil, userInfo: [String: PropertyListValue] = [:],
+        options: AttributeOptions = []
     ) -> Self {
         let composite = (Value.self as? any CompositeRepresentable.Type)?.compositeDeclaration
         return declare(
             name, key: key, types: Value.attributeTypes, isOptional: isOptional,
             defaultValue: composite == nil ? defaultValue?.attributeValue : nil, derived: derived,
-            renamingIdentifier, options, composite: composite,
+            renamingIdentifier, userInfo, options, composite: composite,
             zero: Value.isNumberOrBoolean ? Value.missingValue.attributeValue : nil
         ) { attribute in
             attribute.minimum = minimum?.attributeValue ?? .null
@@ -127,12 +128,13 @@ extension EntityDeclaration.Property {
     public static func attribute<Value: RawRepresentable>(
         _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
         default defaultValue: Value? = nil, derived: String? = nil,
-        renamingIdentifier: String? = nil, options: AttributeOptions = []
+        renamingIdentifier: String? = nil, userInfo: [String: PropertyListValue] = [:],
+        options: AttributeOptions = []
     ) -> Self where Value.RawValue: AttributeRepresentable {
         declare(
             name, key: key, types: Value.RawValue.attributeTypes, isOptional: isOptional,
             defaultValue: defaultValue?.rawValue.attributeValue, derived: derived,
-            renamingIdentifier, options)
+            renamingIdentifier, userInfo, options)
     }
 
     /// Explains that a property has a type that no attribute can have.
@@ -142,7 +144,8 @@ extension EntityDeclaration.Property {
         _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
         default defaultValue: Value? = nil, minimum: Value? = nil, maximum: Value? = nil,
         length: (any RangeExpression<Int>)? = nil, regex: String? = nil, derived: String? = nil,
-        renamingIdentifier: String? = nil, options: AttributeOptions = []
+        renamingIdentifier: String? = nil, userInfo: [String: PropertyListValue] = [:],
+        options: AttributeOptions = []
     ) -> Self {
         preconditionFailure("Never called: it is unavailable.")
     }
@@ -150,7 +153,8 @@ extension EntityDeclaration.Property {
     private static func declare(
         _ name: String, key: String?, types: [AttributeType], isOptional: Bool,
         defaultValue: AttributeValue?, derived: String?, _ renamingIdentifier: String?,
-        _ options: AttributeOptions, composite: CompositeDeclaration? = nil,
+        _ userInfo: [String: PropertyListValue], _ options: AttributeOptions,
+        composite: CompositeDeclaration? = nil,
         zero: AttributeValue? = nil,
         _ adjust: (inout AttributeDescription) -> Void = { _ in }
     ) -> Self {
@@ -162,6 +166,7 @@ extension EntityDeclaration.Property {
         attribute.defaultValue = defaultValue ?? .null
         attribute.compositeName = composite?.name
         attribute.renamingIdentifier = renamingIdentifier
+        attribute.userInfo = userInfo
         attribute.isTransient = options.contains(.transient)
         attribute.allowsExternalBinaryDataStorage = options.contains(.externalStorage)
         attribute.allowsCloudEncryption = options.contains(.allowsCloudEncryption)
