@@ -10,11 +10,12 @@ SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help demo test example docs torture test-threads test-optimized bench guard samples format lint
+.PHONY: help demo demo-sync test example docs torture test-threads test-optimized bench guard samples format lint
 
 help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
 	@echo "make demo STORE=path MODEL=path    and look into a Core Data store of yours"
+	@echo "make demo-sync    synchronize two documents through a folder, with a conflict"
 	@echo "make test     run all tests"
 	@echo "make test FILTER=pattern    run those whose name it matches"
 	@echo "make example  build the package Examples/Notes, which depends on this one, and check what it prints"
@@ -39,6 +40,11 @@ demo:
 	@.ci/install-packages $(BUILD_PACKAGES)
 	$(PLAIN) --product quire
 	@STORE="$(STORE)" MODEL="$(MODEL)" SampleDocs/demo.sh "$$($(PLAIN) --show-bin-path)/quire"
+
+demo-sync:
+	@.ci/install-packages $(BUILD_PACKAGES)
+	$(PLAIN) --product quire
+	@SampleDocs/demo-sync.sh "$$($(PLAIN) --show-bin-path)/quire"
 
 test:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)

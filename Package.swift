@@ -262,8 +262,8 @@ let package = Package(
         .executableTarget(
             name: "QuireCommand",
             dependencies: [
-                "QuireDocuments", "QuireRescue", "Quire", "QuireAtomicStores", "QuireSQLite",
-                "QuireStore",
+                "QuireSync", "QuireDocuments", "QuireRescue", "Quire", "QuireAtomicStores",
+                "QuireSQLite", "QuireStore",
                 .product(
                     name: "ArgumentParser", package: "swift-argument-parser",
                     condition: forCommand),

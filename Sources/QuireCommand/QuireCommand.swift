@@ -36,7 +36,7 @@ struct QuireCommand: AsyncParsableCommand {
                     MigrateCommand.self,
                     OpenCommand.self, StatusCommand.self, LibraryCommand.self, ContentCommand.self,
                     VersionsCommand.self, ProtectCommand.self, KeysCommand.self,
-                    UnlockCommand.self, LockCommand.self,
+                    UnlockCommand.self, LockCommand.self, SyncCommand.self,
                     SaveAsCommand.self, DuplicateCommand.self, RevertCommand.self,
                 ]),
             CommandGroup(

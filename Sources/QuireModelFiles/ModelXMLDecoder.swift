@@ -10,6 +10,15 @@ struct ModelXMLDecoder {
     let source: ModelXMLSource
     /// Messages about oddities of the file.
     var remarks: [String]
+    /// Whether entities, and properties, without the attribute “syncable” are synchronized: where no other one has it. Xcode has
+    /// not written it for properties since version 10.
+    private var syncsEntities = false
+    private var syncsProperties = false
+
+    init(source: ModelXMLSource, remarks: [String]) {
+        self.source = source
+        self.remarks = remarks
+    }
 
     mutating func model(from root: ModelXMLElement) throws -> ManagedObjectModel {
         guard root.name == "model" else {
@@ -18,6 +27,11 @@ struct ModelXMLDecoder {
                 line: root.line)
         }
         checkVocabulary(of: root)
+        let entities = root.children.filter { $0.name == "entity" }
+        syncsEntities = !entities.contains { $0.attribute("syncable") != nil }
+        syncsProperties = !entities.contains {
+            $0.children.contains { $0.attribute("syncable") != nil }
+        }
         var model = ManagedObjectModel()
         model.versionIdentifiers =
             (root.attribute("userDefinedModelVersionIdentifier") ?? "")
@@ -100,7 +114,7 @@ struct ModelXMLDecoder {
         entity.renamingIdentifier =
             element.attribute("elementID") ?? element.attribute("renamingIdentifier")
         entity.versionHashModifier = element.attribute("versionHashModifier")
-        entity.isSyncable = boolean("syncable", of: element)
+        entity.isSyncable = boolean("syncable", of: element, absent: syncsEntities)
         entity.codeGenerationType = element.attribute("codeGenerationType")
         entity.coreSpotlightDisplayNameExpression =
             element.attribute("coreSpotlightDisplayNameExpression")
@@ -148,7 +162,7 @@ struct ModelXMLDecoder {
         remark(misunderstood: request.takeSettings(from: &entries, named: nil), on: element)
         var fetched = FetchedPropertyDescription(name: name, fetchRequest: request)
         fetched.isOptional = boolean("optional", of: element)
-        fetched.isSyncable = boolean("syncable", of: element)
+        fetched.isSyncable = boolean("syncable", of: element, absent: syncsProperties)
         fetched.userInfo = entries
         return fetched
     }
@@ -286,7 +300,7 @@ extension ModelXMLDecoder {
             boolean("preserveAfterDeletion", of: element)
         attribute.isIndexedBySpotlight = boolean("spotlightIndexingEnabled", of: element)
         attribute.isIndexed = boolean("indexed", of: element)
-        attribute.isSyncable = boolean("syncable", of: element)
+        attribute.isSyncable = boolean("syncable", of: element, absent: syncsProperties)
         attribute.isStoredInTruthFile = boolean("storedInTruthFile", of: element)
         attribute.derivationExpression = unlessEmpty("derivationExpression", of: element)
         if boolean("derived", of: element), attribute.derivationExpression == nil {
@@ -389,7 +403,7 @@ extension ModelXMLDecoder {
         }
         relationship.isIndexed = boolean("indexed", of: element)
         relationship.isIndexedBySpotlight = boolean("spotlightIndexingEnabled", of: element)
-        relationship.isSyncable = boolean("syncable", of: element)
+        relationship.isSyncable = boolean("syncable", of: element, absent: syncsProperties)
         relationship.renamingIdentifier =
             element.attribute("elementID") ?? element.attribute("renamingIdentifier")
         relationship.versionHashModifier = element.attribute("versionHashModifier")

@@ -48,7 +48,7 @@ struct ModelXMLEncoder {
         result.set("parentEntity", entity.superentityName)
         result.set("elementID", entity.renamingIdentifier)
         result.set("versionHashModifier", entity.versionHashModifier)
-        result.set("syncable", entity.isSyncable)
+        result.set("syncable", entity.isSyncable ? "YES" : "NO")
         result.set("codeGenerationType", entity.codeGenerationType)
         result.set("coreSpotlightDisplayNameExpression", entity.coreSpotlightDisplayNameExpression)
         for property in entity.properties {
@@ -103,7 +103,7 @@ struct ModelXMLEncoder {
         result.set("indexed", attribute.isIndexed)
         result.set("elementID", attribute.renamingIdentifier)
         result.set("versionHashModifier", attribute.versionHashModifier)
-        result.set("syncable", attribute.isSyncable)
+        result.set("syncable", attribute.isSyncable ? "YES" : "NO")
         result.add(
             userInfo: attribute.userInfo.modelXMLEntries.merging(
                 attribute.validationPredicates.userInfoEntries, uniquingKeysWith: { $1 }))
@@ -133,7 +133,7 @@ struct ModelXMLEncoder {
         result.set("spotlightIndexingEnabled", relationship.isIndexedBySpotlight)
         result.set("elementID", relationship.renamingIdentifier)
         result.set("versionHashModifier", relationship.versionHashModifier)
-        result.set("syncable", relationship.isSyncable)
+        result.set("syncable", relationship.isSyncable ? "YES" : "NO")
         result.add(userInfo: relationship.userInfo.modelXMLEntries)
         return result
     }
@@ -142,7 +142,7 @@ struct ModelXMLEncoder {
         var result = element("fetchedProperty")
         result.set("name", fetched.name)
         result.set("optional", fetched.isOptional)
-        result.set("syncable", fetched.isSyncable)
+        result.set("syncable", fetched.isSyncable ? "YES" : "NO")
         result.children.append(element(fetched.fetchRequest))
         result.add(
             userInfo: fetched.userInfo.modelXMLEntries.merging(

@@ -67,6 +67,8 @@ public struct SyncStatus: Sendable {
     public let peer: SyncIdentifier
     /// The number of files that wait to be handed to the transport.
     public let outgoingCount: Int
+    /// Whether something has been saved that is not in those files yet, because there was no round since.
+    public let hasNewChanges: Bool
     /// Whether objects of the store are still to be looked at for the first time.
     public let isPreparing: Bool
     /// The number of files that have been merged or written, by peer.

@@ -22,8 +22,9 @@ import QuireSystem
 /// Properties are merged one by one. Of two values that were set without knowledge of each other the later one stays, and the other
 /// is listed in ``conflicts()``; a ``SyncPolicy`` of the attribute can merge them otherwise.
 ///
-/// The store must be a SQLite store that tracks its history. Changes are found in the history, so also those of other programs are
-/// sent, whether or not they know of synchronization.
+/// The store must be a SQLite store; it tracks its history from then on. Changes are found in the history, so also those of other
+/// programs are sent, whether or not they know of synchronization. A store that is open for reading only can be asked for its status
+/// and its conflicts; all else throws `readOnly`.
 ///
 /// All methods may be called from any task; rounds follow each other.
 public actor SyncContainer {
@@ -44,8 +45,8 @@ public actor SyncContainer {
     ///     the model declares.
     ///   - resolvers: Policies of one's own, by the names of entity and attribute.
     /// - Throws: `QuireError` with code `unsupported` if the coordinator has not exactly one SQLite store, or its store was made by
-    ///   Core Data; `readOnly`; `invalidModel` if a policy is unknown or does not fit its attribute; `unknownEntity` or `unknownKey`
-    ///   if the model has not what a policy is given for.
+    ///   Core Data; `invalidModel` if a policy is unknown or does not fit its attribute; `unknownEntity` or `unknownKey` if the model has
+    ///   not what a policy is given for.
     public init(
         coordinator: PersistentStoreCoordinator, transport: any SyncTransport,
         policies: [String: [String: SyncPolicy]] = [:],
@@ -86,11 +87,15 @@ public actor SyncContainer {
 
     /// Makes the shared document in the transport's folder, of which the store is the first replica.
     ///
-    /// - Throws: `QuireError` with code `invalidState` if there is one already; use ``join()``.
+    /// - Throws: `QuireError` with code `invalidState` if there is one already, which can be joined, or if the store is a replica of
+    ///   another one.
     public func create(named name: String) async throws {
+        let replica = replica
+        if try await onQueue({ try replica.settings() }) != nil { throw replica.alreadyAttached() }
         let new = SyncContainerDescription(
-            format: 1, container: SyncIdentifier().description, name: name)
-        var isNew = try await description() == nil
+            format: 1, container: SyncIdentifier().description, name: name,
+            model: replica.modelDigest)
+        var isNew = try await Self.description(in: transport) == nil
         if isNew {
             isNew = try await transport.create(Self.descriptionFile, new.encoded())
         }
@@ -106,12 +111,7 @@ public actor SyncContainer {
     /// - Throws: `QuireError` with code `notFound` if there is none (yet), `invalidState` if the store is a replica of another one,
     ///   `unsupported` if the document was made by a later version.
     public func join() async throws {
-        guard let description = try await description() else {
-            throw QuireError(
-                .notFound,
-                "There is no shared document in the folder. If another machine has made one, it has not arrived yet; otherwise create one."
-            )
-        }
+        let description = try await Self.existingDescription(in: transport)
         let replica = replica
         let container = try description.identifier()
         try await onQueue { try replica.attach(to: container) }
@@ -123,7 +123,9 @@ public actor SyncContainer {
     /// A store whose document has been replaced by that of another machine, and that has met no other peer, joins that one.
     func joinOrCreate(named name: String) async throws {
         do {
-            if try await description() == nil { return try await create(named: name) }
+            if try await Self.description(in: transport) == nil {
+                return try await create(named: name)
+            }
         } catch let error as QuireError where error.code == .invalidState {
             // Another machine's has come just now.
         }
@@ -146,18 +148,79 @@ public actor SyncContainer {
 
     private static let descriptionFile = SyncFileName(unchecked: "container.json")
 
-    private func description() async throws -> SyncContainerDescription? {
-        try await transport.contents(of: Self.descriptionFile, maximumSize: 1 << 16).map {
+    private static func description(
+        in transport: any SyncTransport
+    ) async throws -> SyncContainerDescription? {
+        try await transport.contents(of: descriptionFile, maximumSize: 1 << 16).map {
             try SyncContainerDescription($0)
         }
+    }
+
+    private static func existingDescription(
+        in transport: any SyncTransport
+    ) async throws -> SyncContainerDescription {
+        if let description = try await description(in: transport) { return description }
+        throw QuireError(
+            .notFound,
+            "There is no shared document in the folder. If another machine has made one, it has not arrived yet; otherwise create one."
+        )
+    }
+
+    /// A text that the program keeps with the replica, to find its folder again; `nil` if it has set none, or the store is not a
+    /// replica.
+    public func transportDescription() async throws -> String? {
+        let replica = replica
+        return try await onQueue { try replica.transportDescription() }
+    }
+
+    /// Keeps a text with the replica, such as the path of its folder; see ``transportDescription()``. It is not sent.
+    ///
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica.
+    public func setTransportDescription(_ text: String) async throws {
+        let replica = replica
+        try await onQueue { try replica.setTransportDescription(text) }
+    }
+
+    // MARK: - Model
+
+    /// The maximum size of a file with a model.
+    private static let maximumModelSize = 4 << 20
+
+    private static func modelFile(_ digest: String) -> SyncFileName? {
+        SyncFileName(unchecked: "model").entry("\(digest).xml")
     }
 
     /// Hands the model over, for programs that make a new replica.
     private func sendModel() async throws {
         let replica = replica
-        let (name, xml) = try await onQueue { (replica.modelFileName, replica.modelXML()) }
-        guard let file = SyncFileName(unchecked: "model").entry(name) else { return }
-        try await transport.create(file, xml)
+        guard let file = Self.modelFile(replica.modelDigest) else { return }
+        try await transport.create(file, try await onQueue { replica.modelXML() })
+    }
+
+    /// The model of the shared document in a transport's folder, as its creator had it, for making a new store that joins it.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if there is no shared document, or its model has not arrived yet; `invalidFormat`
+    ///   if a file is damaged, or has not arrived whole; `unsupported` if it was made by a later version.
+    public static func model(in transport: any SyncTransport) async throws -> ManagedObjectModel {
+        let digest = try await existingDescription(in: transport).model
+        guard let file = modelFile(digest) else {
+            throw QuireError(
+                .invalidFormat, "“\(descriptionFile)” names no valid model.",
+                subject: .init(file: descriptionFile.path, value: digest))
+        }
+        guard let xml = try await transport.contents(of: file, maximumSize: maximumModelSize) else {
+            throw QuireError(
+                .notFound,
+                "The model of the shared document has not arrived in the folder yet; try again later.",
+                subject: .init(file: file.path))
+        }
+        let model = try ManagedObjectModel(modelXML: xml, name: file.path)
+        guard try SyncModel(model.layout()).digest == digest else {
+            throw QuireError(
+                .invalidFormat, "“\(file)” is another model than its name says.",
+                subject: .init(file: file.path))
+        }
+        return model
     }
 
     // MARK: - Rounds
@@ -166,8 +229,9 @@ public actor SyncContainer {
     ///
     /// A file that is damaged or has not arrived whole is passed over, and is tried again the next time.
     ///
-    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `storeUnavailable` if the folder cannot be
-    ///   reached, when everything that was saved stays to be sent; `outOfSpace`; errors of the store.
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica, or another shared document is in the folder;
+    ///   `storeUnavailable` if the folder cannot be reached, or nothing is in it, when everything that was saved stays to be sent;
+    ///   `outOfSpace`; errors of the store.
     @discardableResult
     public func synchronize() async throws -> SyncResult {
         let previous = round
@@ -186,6 +250,7 @@ public actor SyncContainer {
     private func performRound() async throws -> SyncResult {
         var result = SyncResult()
         try await capture(&result)
+        try await checkContainer(&result)
         // Before anything is sent: a copy of this replica may have used the next number.
         let merged = try await receive(&result)
         try await fetchMissing(&result)
@@ -202,6 +267,33 @@ public actor SyncContainer {
             let captured = try await onQueue { try replica.capture(at: date) }
             isComplete = captured.isComplete
             didChange(SyncReplica.Merged(changes: captured.changes), &result)
+        }
+    }
+
+    /// Checks that the shared document is in the folder. In the place of a disk that is not mounted there is an empty one, and what is
+    /// sent there gets nowhere.
+    private func checkContainer(_ result: inout SyncResult) async throws {
+        let replica = replica
+        guard let container = try await onQueue({ try replica.settings()?.container }) else {
+            throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
+        }
+        let found: SyncIdentifier?
+        do {
+            found = try await Self.description(in: transport)?.identifier()
+        } catch let error as QuireError where error.code == .invalidFormat {
+            // It is not an empty folder; its other files say themselves to what document they belong.
+            return note(error, Self.descriptionFile, &result)
+        }
+        guard let found else {
+            throw QuireError(
+                .storeUnavailable,
+                "The shared document is not in the folder: its disk or network may not be connected. What was saved stays to be sent."
+            )
+        }
+        guard found == container else {
+            throw QuireError(
+                .invalidState,
+                "Another shared document is in the folder than the one that the store belongs to.")
         }
     }
 
@@ -509,11 +601,14 @@ private struct SyncContainerDescription: Codable {
     let format: Int
     let container: String
     let name: String
+    /// The digest of the creator's model.
+    let model: String
 
-    init(format: Int, container: String, name: String) {
+    init(format: Int, container: String, name: String, model: String) {
         self.format = format
         self.container = container
         self.name = name
+        self.model = model
     }
 
     init(_ data: Data) throws {

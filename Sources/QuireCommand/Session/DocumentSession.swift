@@ -108,10 +108,11 @@ final class DocumentSession {
     ///   - isInteractive: Whether it is for a session, which restores what the last one could not save, and in which
     ///     changes stay unsaved until they are saved explicitly. Otherwise the caller saves all changes of a verb.
     ///   - waiting: How long to wait for others who have it open for writing.
+    ///   - reportsWaiting: Whether that is reported on standard error.
     /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `locked`, …
     static func open(
         _ path: String, modelPath: String?, access: Access, isInteractive: Bool = false,
-        waiting: WaitOption? = nil
+        waiting: WaitOption? = nil, reportsWaiting: Bool = true
     ) async throws -> DocumentSession {
         let model = try modelPath.map { try ManagedObjectModel(contentsOf: $0) }
         switch try DocumentPath.kind(of: path) {
@@ -122,7 +123,7 @@ final class DocumentSession {
                 // Only explicit saves; see autosave(after:).
                 document.autosavePolicy = .never
                 document.keepsDrafts = isInteractive
-                document.lockWait = waiting?.lockWait(for: path)
+                document.lockWait = waiting?.lockWait(for: path, isReported: reportsWaiting)
                 try await document.open(model: model)
                 let session = DocumentSession(
                     path: path, kind: .package, backing: .document(document),
@@ -144,7 +145,8 @@ final class DocumentSession {
         case .store:
             let store = try StoreFile(at: path).open(
                 model: model, isReadOnly: access != .write,
-                lockWait: waiting?.fileLockWait(for: path), postsRemoteChanges: access == .follow)
+                lockWait: waiting?.fileLockWait(for: path, isReported: reportsWaiting),
+                postsRemoteChanges: access == .follow)
             let coordinator = PersistentStoreCoordinator(store: store)
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
             if access == .write { context.undoManager = UndoManager() }

@@ -123,15 +123,17 @@ struct WaitOption: ParsableArguments {
     var timeout: Duration { .milliseconds(Int64(seconds * 1000)) }
 
     /// The wait for a package, reported on standard error.
-    func lockWait(for path: String) -> LockWait {
-        LockWait(timeout: timeout) { owner in
+    func lockWait(for path: String, isReported: Bool = true) -> LockWait {
+        if !isReported { return LockWait(timeout: timeout) }
+        return LockWait(timeout: timeout) { owner in
             report("“\(path)” is open for writing\(owner.phrase)")
         }
     }
 
     /// The wait for a bare store, reported on standard error.
-    func fileLockWait(for path: String) -> FileLockWait {
-        FileLockWait(timeout: timeout) { holder in
+    func fileLockWait(for path: String, isReported: Bool = true) -> FileLockWait {
+        if !isReported { return FileLockWait(timeout: timeout) { _ in } }
+        return FileLockWait(timeout: timeout) { holder in
             report("“\(path)” is locked\(holder?.phrase ?? " by another process")")
         }
     }

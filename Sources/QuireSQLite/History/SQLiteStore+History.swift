@@ -27,6 +27,17 @@ extension SQLiteStore {
         }
     }
 
+    /// Makes the store keep a history from now on, whoever saves, in the transaction that ``saveInOneTransaction(_:)`` has begun on
+    /// this thread.
+    package func beginHistory() throws {
+        try withWriter(joining: true) { writer in
+            if try SQLiteHistoryTables(writer.connection) != nil { return }
+            var tables = try SQLiteHistoryTables(creatingIn: writer.connection)
+            try tables.addTombstones(for: layout, writer.connection)
+            writer.history = SQLiteHistoryCache()
+        }
+    }
+
     private func readHistory(
         _ range: SQLiteHistoryRange, _ selection: PersistentHistorySelection,
         of request: PersistentHistoryChangeRequest

@@ -29,6 +29,8 @@ final class SyncCapture {
     private static let segmentSize = (objects: 2_000, bytes: 8 << 20)
     /// The objects whose rows are to have other values than they have, as null of what is counted, which is 0.
     private(set) var differing: Set<SyncIdentifier> = []
+    /// The number of objects that have got a new identifier.
+    private var newCount: UInt64 = 0
 
     /// The number of rows that one transaction goes through.
     static let scanSize = 2_000
@@ -78,6 +80,11 @@ final class SyncCapture {
         let new = tables.nextVersion(at: time)
         version = new
         return new
+    }
+
+    private func newIdentifier() -> SyncIdentifier {
+        newCount += 1
+        return SyncIdentifier(at: currentVersion().time, index: newCount)
     }
 
     // MARK: - History
@@ -179,9 +186,9 @@ final class SyncCapture {
         }
         var id =
             entity.identifier(of: entries, in: tables.settings.container, layout: model.layout)
-            ?? SyncIdentifier(at: date)
+            ?? newIdentifier()
         // A second object of one identity in the store is another object.
-        if try tables.object(id)?.objectID != nil { id = SyncIdentifier(at: date) }
+        if try tables.object(id)?.objectID != nil { id = newIdentifier() }
         // One that others have, or that was deleted.
         let old = try tables.object(id)?.record
         var object = SyncTables.Object(

@@ -22,7 +22,6 @@ final class SyncReplica: Sendable {
         _ store: SQLiteStore, policies: [String: [String: SyncPolicy]] = [:],
         resolvers: [String: [String: SyncResolver]] = [:]
     ) throws {
-        guard !store.isReadOnly else { throw QuireError.readOnly(store.storePath) }
         guard store.carriesModel else {
             throw QuireError(
                 .unsupported,
@@ -41,19 +40,17 @@ final class SyncReplica: Sendable {
 
     /// Makes the store a replica of a shared document.
     ///
-    /// - Throws: `QuireError` with code `invalidState` if it is one of another document, `unsupported` if it keeps no history.
+    /// The store keeps a history from then on, in which the changes of all programs are found.
+    ///
+    /// - Throws: `QuireError` with code `invalidState` if it is one of another document.
     func attach(to container: SyncIdentifier) throws {
         try store.saveInOneTransaction {
             try store.withTransaction { connection in
                 if let settings = try SyncSettings.read(from: connection, path: store.storePath) {
-                    guard settings.container == container else {
-                        throw QuireError(
-                            .invalidState,
-                            "“\(store.storePath)” is synchronized with another document; leave that first.",
-                            subject: .init(file: store.storePath))
-                    }
+                    guard settings.container == container else { throw alreadyAttached() }
                     return
                 }
+                try store.beginHistory()
                 try SyncTables.create(in: connection)
                 var settings = SyncSettings(container: container, peer: SyncIdentifier())
                 settings.scan = .init(entity: "", key: 0)
@@ -70,6 +67,13 @@ final class SyncReplica: Sendable {
         return settings.seen.ranges.keys.allSatisfy { $0 == settings.peer }
     }
 
+    func alreadyAttached() -> QuireError {
+        QuireError(
+            .invalidState,
+            "“\(store.storePath)” is synchronized with another shared document; leave that first.",
+            subject: .init(file: store.storePath))
+    }
+
     /// Makes the store a local one again. Its objects stay.
     func detach() throws {
         try store.saveInOneTransaction {
@@ -77,8 +81,8 @@ final class SyncReplica: Sendable {
         }
     }
 
-    /// The name of the file with the store's model, by its digest.
-    var modelFileName: String { "\(model.digest).xml" }
+    /// The digest of the store's model.
+    var modelDigest: String { model.digest }
 
     func modelXML() -> Data { store.layout.model.modelXML() }
 
@@ -88,6 +92,8 @@ final class SyncReplica: Sendable {
                 container: tables.settings.container, peer: tables.settings.peer,
                 outgoingCount: Int(
                     try tables.connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0),
+                hasNewChanges: try tables.settings.captured
+                    != store.lastHistoryTransactionNumber() ?? 0,
                 isPreparing: tables.settings.scan != nil,
                 mergedCounts: tables.settings.seen.ranges.mapValues {
                     $0.ranges.reduce(0) { $0 + $1.count }
@@ -96,11 +102,32 @@ final class SyncReplica: Sendable {
         }
     }
 
-    var modelDigest: String { model.digest }
+    // MARK: - Transport
+
+    /// The text that the program keeps with the replica.
+    func transportDescription() throws -> String? {
+        try reading(nil) { tables in
+            try tables.connection.withStatement(
+                "SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'transport'"
+            ) { try $0.step() ? String(decoding: $0.data(0), as: UTF8.self) : nil }
+        }
+    }
+
+    func setTransportDescription(_ text: String) throws {
+        if try transportDescription() == text { return }
+        try transact { tables in
+            try tables.connection.withStatement(
+                "INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('transport', ?)"
+            ) {
+                try $0.bind(Data(text.utf8), at: 1)
+                try $0.run()
+            }
+        }
+    }
 
     // MARK: - Transactions
 
-    /// Runs a closure with the tables, for reading; gives a value if the store is not synchronized.
+    /// Runs a closure with the tables, for reading; gives another value if the store is not synchronized.
     func reading<Result>(_ other: Result, _ body: (SyncTables) throws -> Result) throws -> Result {
         try store.read { connection in
             guard let settings = try SyncSettings.read(from: connection, path: store.storePath)

@@ -18,6 +18,20 @@ public struct SyncIdentifier: Hashable, Comparable, Sendable, CustomStringConver
         low = 0x8000_0000_0000_0000 | UInt64.random(in: 0...0x3FFF_FFFF_FFFF_FFFF)
     }
 
+    /// A new identifier of an object, greater than those of objects that were captured before it: so replicas give rows to the objects
+    /// of a new document in the order of the original.
+    ///
+    /// - Parameters:
+    ///   - time: The clock's time of the segment that the object comes with.
+    ///   - index: The number of the object among the new ones of the segment.
+    init(at time: UInt64, index: UInt64) {
+        // Segments of the same millisecond follow each other.
+        let number = (time & 0xFFFF) &* 2048 &+ index
+        let milliseconds = ((time >> 16) &+ number >> 12) & 0xFFFF_FFFF_FFFF
+        high = milliseconds << 16 | 0x7000 | number & 0xFFF
+        low = 0x8000_0000_0000_0000 | UInt64.random(in: 0...0x3FFF_FFFF_FFFF_FFFF)
+    }
+
     /// The identifier of an object that is known by a value of its own, so that two machines that insert it have one object.
     init(ofObjectNamed name: [UInt8], entity: String, in container: SyncIdentifier) {
         var hash = SHA256()

@@ -152,6 +152,30 @@ import Testing
                 """)
     }
 
+    /// As by Xcode since version 10, and before.
+    @Test func propertiesThatDoNotSaySoAreSynchronizedUnlessOthersSay() throws {
+        func syncable(_ properties: String) throws -> [Bool] {
+            let xml = """
+                <model><entity name="A" syncable="YES">\(properties)</entity></model>
+                """
+            let model = try ManagedObjectModel(modelXML: Data(xml.utf8), name: "m")
+            return model.entities[0].attributes.map(\.isSyncable)
+        }
+        let plain = #"<attribute name="a" attributeType="String"/>"#
+        let marked = #"<attribute name="b" attributeType="String" syncable="YES"/>"#
+        let excluded = #"<attribute name="b" attributeType="String" syncable="NO"/>"#
+        #expect(try syncable(plain) == [true])
+        #expect(try syncable(plain + marked) == [false, true])
+        #expect(try syncable(plain + excluded) == [false, false])
+    }
+
+    @Test func thatNothingIsSynchronizedIsKept() throws {
+        let model = ManagedObjectModel {
+            Entity("A") { Attribute("a", .string).syncable(false) }
+        }
+        #expect(try ManagedObjectModel(modelXML: model.modelXML(), name: "m") == model)
+    }
+
     @Test func characterThatXMLCannotHoldIsReplaced() throws {
         let model = ManagedObjectModel { Entity("A").userInfo(["k": "a\u{0}b\u{1}c\u{FFFF}"]) }
         let read = try ManagedObjectModel(modelXML: model.modelXML(), name: "m")

@@ -409,7 +409,7 @@ extension ManagedObjectContext {
     }
 }
 
-// MARK: - Imported changes
+// MARK: - Synchronization
 
 extension PersistentStoreCoordinator {
     /// Posted on any thread after synchronization has imported changes into a store. Its object is the coordinator, its `userInfo`

@@ -1,0 +1,88 @@
+import Quire
+import QuireSync
+
+extension SyncResult {
+    /// Whether nothing was sent or merged.
+    var isEmpty: Bool {
+        sentCount == 0 && receivedCount == 0 && changes.isEmpty && conflictCount == 0
+    }
+
+    /// The members of the JSON object.
+    var members: [String: JSONValue] {
+        func number(_ count: Int) -> JSONValue { .integer(Int64(count)) }
+        return [
+            "sent": number(sentCount), "received": number(receivedCount),
+            "inserted": number(changes.inserted.count), "updated": number(changes.updated.count),
+            "deleted": number(changes.deleted.count), "conflicts": number(conflictCount),
+            "missingFiles": number(missingFileCount),
+            "problems": .array(
+                problems.map {
+                    .object(["file": .string($0.fileName), "message": .string($0.error.message)])
+                }),
+        ]
+    }
+
+    /// What was done, as the end of a sentence: “sent 1 file, received 2 files: 3 objects inserted; 1 conflict”.
+    var text: String {
+        if isEmpty, missingFileCount == 0, problems.isEmpty {
+            return "nothing to send, and nothing to receive"
+        }
+        var text =
+            "sent \(Count.of(sentCount, "file")), received \(Count.of(receivedCount, "file"))"
+        var counts: [String] = []
+        for (ids, participle) in [
+            (changes.inserted, "inserted"), (changes.updated, "changed"),
+            (changes.deleted, "deleted"),
+        ] where !ids.isEmpty {
+            let count = counts.isEmpty ? Count.of(ids.count, "object") : "\(ids.count)"
+            counts.append("\(count) \(participle)")
+        }
+        if !counts.isEmpty { text += ": " + counts.joined(separator: ", ") }
+        if conflictCount > 0 { text += "; " + Count.of(conflictCount, "conflict") }
+        if missingFileCount > 0 {
+            text += "; \(Count.of(missingFileCount, "file")) of large values not there yet"
+        }
+        if !problems.isEmpty { text += "; \(Count.of(problems.count, "file")) not merged" }
+        return text
+    }
+
+    /// The text as a sentence.
+    var sentence: String { text.prefix(1).uppercased() + text.dropFirst() + "." }
+}
+
+extension SyncProblem {
+    /// The problem as a sentence, with the name of the file.
+    var sentence: String {
+        error.message.contains(fileName)
+            || error.message.contains(fileName.split(separator: "/").last ?? "")
+            ? error.message : "“\(fileName)”: \(error.message)"
+    }
+}
+
+extension SyncConflict {
+    /// The object's name.
+    var objectName: String { objectID?.shortDescription ?? "\(entityName) (deleted)" }
+
+    var json: JSONValue {
+        .object([
+            "number": .integer(number), "id": JSONValue(objectID?.uriRepresentation),
+            "entity": .string(entityName), "property": .string(propertyName),
+            "kind": .string(kind.rawValue), "lost": PrintedValue(lost).json,
+            "kept": PrintedValue(kept).json, "date": PrintedDate.json(date),
+        ])
+    }
+
+    /// The cells of a table's row.
+    var cells: [String] {
+        let kept = kind == .deletion ? "(deleted)" : PrintedValue(kept).text
+        return [
+            String(number), objectName, propertyName, PrintedValue(lost).text, kept,
+            PrintedDate.text(date),
+        ]
+    }
+
+    static let columns: [(name: String, alignment: TextTable.Alignment)] = [
+        ("number", .right), ("object", .left), ("property", .left), ("lost", .left),
+        ("kept", .left), ("set", .left),
+    ]
+}

@@ -1,0 +1,220 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+import QuireSQLite
+import QuireSync
+
+/// `quire sync run PATH`
+struct SyncRunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Sends what has been saved, and merges what others have sent.",
+        discussion: """
+            Files that are damaged, or have not arrived whole, are said on standard error and tried again the next time; the \
+            others are merged. While the shared folder is not there the command ends with exit code 1, and what is saved \
+            stays to be sent. FOLDER is needed only if it is elsewhere than it was before.
+
+            EXAMPLES:
+              quire sync run Library.quire
+              quire sync run Library.quire /media/ada/Stick/Library
+              quire sync run Library.quire --json
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("The shared folder, if it has moved.", valueName: "FOLDER"))
+    var folder: String?
+
+    @Flag(help: "Go on until Ctrl-C, as quire sync watch does.")
+    var watch = false
+
+    @OptionGroup var options: SyncOptions
+
+    @MainActor
+    func run() async throws {
+        try options.unlock.unlock(path)
+        if let folder { try FolderTransport.checkApart(folder, document: path) }
+        if watch {
+            return try await SyncWatch(path: path, folder: folder, options: options).run()
+        }
+        let output = Output(json: options.json, reportsChanges: true)
+        let result = try await DocumentSession.use(path, .write, options) { document in
+            let transport = try FolderTransport.existing(await document.sharedFolder(folder))
+            let sync = try document.replica(transport)
+            let result = try await document.synchronize(sync)
+            try await sync.setTransportDescription(transport.path)
+            return result
+        }
+        result.reportProblems()
+        if options.json {
+            try output.print(.object(result.members), levels: 1)
+        } else {
+            try output.print(result.sentence)
+        }
+        try output.flush()
+    }
+}
+
+/// `quire sync watch PATH`
+struct SyncWatchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "watch",
+        abstract: "Goes on synchronizing a document as it is saved and as files arrive.",
+        discussion: """
+            Prints a line whenever something was sent or merged, until Ctrl-C, SIGTERM or SIGHUP, which end it with exit code \
+            0. The document is open for writing only while changes are sent and merged, so that other programs can save to it; \
+            while one of them has it open, synchronizing waits. If the shared folder is not there, that is said once on standard \
+            error, and synchronizing goes on when it is back.
+
+            EXAMPLES:
+              quire sync watch Library.quire
+              quire sync watch Library.quire --json | jq --unbuffered .inserted
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("The shared folder, if it has moved.", valueName: "FOLDER"))
+    var folder: String?
+
+    @OptionGroup var options: SyncOptions
+
+    @MainActor
+    func run() async throws {
+        try options.unlock.unlock(path)
+        if let folder { try FolderTransport.checkApart(folder, document: path) }
+        try await SyncWatch(path: path, folder: folder, options: options).run()
+    }
+}
+
+/// Synchronizes a document again and again: when files may have arrived, when the store was saved, and from time to time.
+@MainActor
+private final class SyncWatch {
+    private let path: String
+    private let folder: String?
+    private let options: SyncOptions
+    private let output: Output
+    private var transport: FolderTransport?
+    /// The sentence about why the last round failed; `nil` if it succeeded.
+    private var failure: String?
+    /// The names of the files that could not be merged in the last round.
+    private var damaged: Set<String> = []
+    private let events = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    private var tasks: [Task<Void, Never>] = []
+
+    /// The time between rounds if nothing is noticed.
+    private static let interval = Duration.seconds(30)
+    /// The time until the next round after one that failed.
+    private static let retryInterval = Duration.seconds(2)
+    /// The errors that may pass by themselves.
+    private static let passingErrors: Set<QuireError.Code> = [
+        .storeUnavailable, .locked, .outOfSpace, .inputOutput,
+    ]
+
+    init(path: String, folder: String?, options: SyncOptions) {
+        self.path = path
+        self.folder = folder
+        self.options = options
+        output = Output(json: options.json)
+    }
+
+    /// Goes on until a signal ends it.
+    func run() async throws {
+        let document = try await DocumentSession.open(path, modelPath: nil, access: .follow)
+        let watching = Task { @MainActor in try await watch(document) }
+        Interruption.cancel(watching)
+        do {
+            try await watching.value
+        } catch {
+            // The first failure is reported.
+            document.closeKeepingDraft()
+            throw error
+        }
+        try await document.close()
+    }
+
+    private func watch(_ document: DocumentSession) async throws {
+        let folder = try await document.sharedFolder(folder)
+        guard let store = document.store as? SQLiteStore else { return }
+        defer { for task in tasks { task.cancel() } }
+        // Before the first round, so that nothing is missed.
+        follow(document.coordinator.remoteChanges)
+        Output.report("Watching “\(path)” and “\(folder)”.")
+        var timer: Task<Void, Never>?
+        events.continuation.yield()
+        for await _ in events.stream {
+            timer?.cancel()
+            if store.fileReplacement != nil {
+                throw QuireError(
+                    .storeReplaced,
+                    "Another program has replaced or removed “\(path)”; synchronize it again.",
+                    subject: .init(file: path))
+            }
+            do {
+                try await synchronize(folder)
+            } catch  where Task.isCancelled {
+                // A signal has ended it.
+                break
+            }
+            timer = Task { [events, failure] in
+                try? await Task.sleep(for: failure == nil ? Self.interval : Self.retryInterval)
+                if !Task.isCancelled { events.continuation.yield() }
+            }
+        }
+        timer?.cancel()
+    }
+
+    /// Has a round follow each element of a sequence.
+    private func follow<Element: Sendable>(_ changes: AsyncStream<Element>) {
+        tasks.append(
+            Task { [events] in
+                for await _ in changes { events.continuation.yield() }
+            })
+    }
+
+    private func synchronize(_ folder: String) async throws {
+        let result: SyncResult
+        do {
+            if transport == nil {
+                let opened = try FolderTransport.existing(folder)
+                follow(opened.changes)
+                transport = opened
+            }
+            guard let transport else { return }
+            result = try await DocumentSession.use(path, .write, options, reportsWaiting: false) {
+                document in
+                let sync = try document.replica(transport)
+                let result = try await document.synchronize(sync)
+                try await sync.setTransportDescription(transport.path)
+                return result
+            }
+        } catch let error as QuireError where Self.passingErrors.contains(error.code) {
+            let sentence =
+                error.code == .storeUnavailable
+                ? "\(error.message) Using local storage." : error.message
+            if failure != sentence { Output.report(sentence) }
+            failure = sentence
+            return
+        }
+        if failure != nil { Output.report("Synchronizing “\(path)” goes on.") }
+        failure = nil
+        try print(result)
+    }
+
+    private func print(_ result: SyncResult) throws {
+        let new = result.problems.filter { !damaged.contains($0.fileName) }
+        damaged = Set(result.problems.map(\.fileName))
+        for problem in new { Output.report(problem.sentence) }
+        if result.isEmpty, new.isEmpty { return }
+        if options.json {
+            var members = result.members
+            members["date"] = PrintedDate.json(Date())
+            try output.print(.object(members), levels: 0)
+        } else if !result.isEmpty {
+            try output.print("\(PrintedDate.text(Date()))  \(result.text)")
+        }
+        try output.flush()
+    }
+}

@@ -1,0 +1,144 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+import QuireSQLite
+import QuireSync
+
+/// The arguments that every verb of `quire sync` has.
+struct SyncOptions: ParsableArguments {
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var wait: WaitOption
+}
+
+extension DocumentSession {
+    /// Opens a document, runs a body with it, saves and closes it.
+    ///
+    /// - Parameter reportsWaiting: Whether waiting for who has it open is said.
+    static func use<Result>(
+        _ path: String, _ access: Access, _ options: SyncOptions, reportsWaiting: Bool = true,
+        _ body: @MainActor (DocumentSession) async throws -> Result
+    ) async throws -> Result {
+        let document = try await open(
+            path, modelPath: nil, access: access, waiting: options.wait,
+            reportsWaiting: reportsWaiting)
+        let result: Result
+        do {
+            result = try await body(document)
+            if access == .write { try await document.save() }
+        } catch {
+            // The first failure is reported.
+            try? await document.closeDiscardingChanges()
+            throw error
+        }
+        try await document.close()
+        return result
+    }
+
+    /// The replica in the document's store.
+    ///
+    /// - Throws: `QuireError` with code `unsupported` if its store cannot be synchronized.
+    func replica(_ transport: any SyncTransport = UnreachableTransport()) throws -> SyncContainer {
+        guard store is SQLiteStore else {
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is written as a whole whenever it is saved, and cannot be synchronized; convert it to SQLite.",
+                subject: .init(file: path))
+        }
+        return try SyncContainer(coordinator: coordinator, transport: transport)
+    }
+
+    /// The status of the replica.
+    ///
+    /// - Throws: `QuireError` with code `invalidState` if the document is not one.
+    func syncStatus() async throws -> SyncStatus {
+        if let status = try await replica().status() { return status }
+        throw QuireError(
+            .invalidState,
+            "“\(path)” is not synchronized; begin with quire sync init, or quire sync join.",
+            subject: .init(file: path))
+    }
+
+    /// The path of the shared folder that was given, or else of the one that the replica remembers.
+    func sharedFolder(_ given: String?) async throws -> String {
+        _ = try await syncStatus()
+        if let given { return FolderTransport.place(of: given) }
+        if let known = try await replica().transportDescription() { return known }
+        throw QuireError(
+            .invalidState, "It is not known where the shared folder of “\(path)” is; name it.",
+            subject: .init(file: path))
+    }
+
+    /// Sends and merges changes.
+    func synchronize(_ sync: SyncContainer) async throws -> SyncResult {
+        let result = try await sync.synchronize()
+        if !result.isEmpty { didSaveApart() }
+        return result
+    }
+}
+
+extension FolderTransport {
+    /// The path of a folder from the root, without going up again, as it is remembered. The folder need not exist.
+    static func place(of path: String) -> String {
+        let path = FileSystem.absolute(path)
+        guard path.split(separator: "/").contains(where: { $0 == ".." || $0 == "." }) else {
+            return path
+        }
+        func resolved(_ path: String) -> String? {
+            guard let real = realpath(path, nil) else { return nil }
+            defer { free(real) }
+            return String(cString: real)
+        }
+        return resolved(path)
+            ?? resolved(FileSystem.folder(of: path)).map {
+                FileSystem.path($0, FileSystem.name(of: path))
+            } ?? path
+    }
+
+    /// Opens the folder of a document that is synchronized already.
+    ///
+    /// - Throws: `QuireError` with code `storeUnavailable` if it is not there.
+    static func existing(_ path: String) throws -> FolderTransport {
+        do {
+            return try FolderTransport(folder: path)
+        } catch let error as QuireError where error.code == .notFound {
+            throw QuireError(
+                .storeUnavailable,
+                "The shared folder “\(path)” is not there; connect its disk or network again. What is saved meanwhile stays to be sent.",
+                subject: .init(file: path), underlying: error)
+        }
+    }
+
+    /// Checks that neither of a document and a shared folder is inside the other: what carries the folder must not carry an open
+    /// document.
+    ///
+    /// - Throws: `QuireError` with code `invalidValue`.
+    static func checkApart(_ folder: String, document path: String) throws {
+        try DocumentPackage.checkOutside(folder)
+        func resolved(_ path: String) -> String {
+            URL(fileURLWithPath: FileSystem.absolute(path)).resolvingSymlinksInPath().path
+        }
+        let (inner, outer) = (resolved(path), resolved(folder))
+        guard (inner + "/").hasPrefix(outer + "/") else { return }
+        throw QuireError(
+            .invalidValue,
+            "“\(path)” is in the shared folder; documents are kept outside of it, which only has what they send.",
+            subject: .init(file: path))
+    }
+}
+
+/// The transport of a replica that is only looked at.
+struct UnreachableTransport: SyncTransport {
+    private var error: QuireError {
+        QuireError(.storeUnavailable, "The shared folder has not been opened.")
+    }
+
+    func fileNames(in folder: SyncFileName) async throws -> [String] { throw error }
+    func contents(of file: SyncFileName, maximumSize: Int) async throws -> Data? { throw error }
+    func create(_ file: SyncFileName, _ contents: Data) async throws -> Bool { throw error }
+    func remove(_ file: SyncFileName) async throws { throw error }
+    var changes: AsyncStream<Void> { AsyncStream { $0.finish() } }
+}
