@@ -58,7 +58,10 @@ import Testing
     }
 
     private func expectNoConflicts(_ sites: SyncSites) async throws {
-        for site in sites.sites { #expect(try await site.sync.conflicts().isEmpty) }
+        for site in sites.sites {
+            let conflicts = try await site.sync.conflicts()
+            #expect(conflicts.isEmpty, "\(site.machine): \(conflicts)")
+        }
     }
 
     // MARK: - Counters

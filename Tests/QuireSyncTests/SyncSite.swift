@@ -18,7 +18,11 @@ final class CarriedFolder: Sendable {
     }
     private let state: Lock<State>
 
-    init(machines: Int) {
+    /// The number of segments above which the machines write snapshots.
+    let segmentsBeforeSnapshot: Int
+
+    init(machines: Int, segmentsBeforeSnapshot: Int = 64) {
+        self.segmentsBeforeSnapshot = segmentsBeforeSnapshot
         state = Lock(
             State(
                 files: [[String: Data]](repeating: [:], count: machines),
@@ -151,8 +155,6 @@ final class SyncSite {
     private(set) var model: ManagedObjectModel
     /// Seconds that the machine's clock is ahead.
     var clockOffset: Double = 0
-    /// So few that snapshots are written.
-    private static let segmentsBeforeSnapshot = 6
     private(set) var context: ManagedObjectContext
     private(set) var sync: SyncContainer
     private let time: SiteClock
@@ -196,7 +198,7 @@ final class SyncSite {
         let sync = try SyncContainer(
             coordinator: coordinator, store: SyncContainer.store(of: coordinator),
             transport: CarriedTransport(folder: folder, machine: machine),
-            segmentsBeforeSnapshot: Self.segmentsBeforeSnapshot,
+            segmentsBeforeSnapshot: folder.segmentsBeforeSnapshot,
             resolvers: resolvers, clock: { clock.tick(offset) })
         return (context, sync)
     }
@@ -290,10 +292,11 @@ struct SyncSites {
     let clock = SyncSite.SiteClock()
 
     init(
-        _ count: Int, model: ManagedObjectModel, resolvers: [String: [String: SyncResolver]] = [:]
+        _ count: Int, model: ManagedObjectModel,
+        resolvers: [String: [String: SyncResolver]] = [:], segmentsBeforeSnapshot: Int = 64
     ) throws {
         temporary = try TemporaryFolder()
-        folder = CarriedFolder(machines: count)
+        folder = CarriedFolder(machines: count, segmentsBeforeSnapshot: segmentsBeforeSnapshot)
         self.model = model
         for machine in 0..<count {
             sites.append(
@@ -320,6 +323,7 @@ struct SyncSites {
 
     /// Synchronizes and carries until nothing is sent any more.
     func exchange() async throws {
+        folder.carryAll()
         for round in 0..<10 {
             var sent = 0
             for site in sites { sent += try await site.sync.synchronize().sentCount }

@@ -316,4 +316,57 @@ import Testing
         #expect(try second.objects("Author").count == 4_500)
         try sites.close()
     }
+
+    /// A snapshot takes the place of many segments: what was deleted is deleted for a machine that joins, and for one that was away.
+    @Test func manyFilesBecomeAFew() async throws {
+        var sites = try SyncSites(2, model: Self.model, segmentsBeforeSnapshot: 8)
+        try await sites.begin()
+        let (first, away) = (sites.sites[0], sites.sites[1])
+        let author = try first.context.insertObject(entityName: "Author")
+        try first.context.save()
+        try await sites.exchange()
+        for number in 0..<20 {
+            author["name"] = "Author \(number)"
+            if number == 10 { try first.context.insertObject(entityName: "Tag")["name"] = "novel" }
+            try first.context.save()
+            try await first.sync.synchronize()
+        }
+        first.context.delete(author)
+        try first.context.save()
+        try await first.sync.synchronize()
+        let files = sites.folder.files(on: 0).keys
+        #expect(files.count { $0.hasPrefix("log/") } <= 9)
+        #expect(files.count { $0.hasPrefix("base/") } == 1)
+        try away.objects("Author").first?["born"] = Int16(1775)
+        try away.context.save()
+        try await sites.exchange()
+        try await sites.addSite().sync.join()
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(try away.objects("Author").isEmpty)
+        #expect(try away.objects("Tag").count == 1)
+        // The change of what was deleted meanwhile is not lost.
+        #expect(try await away.sync.conflicts().map(\.lost) == [.integer(1775)])
+        try sites.close()
+    }
+
+    @Test func aCopiedStoreBecomesAnotherPeer() async throws {
+        var sites = try SyncSites(2, model: Self.model)
+        try await sites.begin()
+        let original = sites.sites[0]
+        try sites.clone(original)
+        let copy = sites.sites[2]
+        for (number, site) in [original, copy].enumerated() {
+            try site.context.insertObject(entityName: "Author")["name"] = "Author \(number)"
+            try site.context.save()
+        }
+        let peers = [try await original.sync.status()?.peer, try await copy.sync.status()?.peer]
+        #expect(peers[0] == peers[1])
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(try sites.sites[1].objects("Author").count == 2)
+        #expect(
+            try await original.sync.status()?.peer != copy.sync.status()?.peer)
+        try sites.close()
+    }
 }

@@ -29,7 +29,7 @@ final class SyncMerge {
     /// Merges a segment. Merging it again changes nothing.
     func merge(_ segment: SyncSegment, _ name: SyncSegmentName) throws {
         // Another replica with the same identifier has written one of this number.
-        isForked = tables.settings.seen.contains(segment.peer, segment.sequence)
+        isForked = try tables.hasOtherSegment(than: name)
         for record in segment.records { try merge(record, of: segment) }
         try tables.note(segment, name)
     }

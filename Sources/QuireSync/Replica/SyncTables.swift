@@ -268,6 +268,18 @@ final class SyncTables {
         }
     }
 
+    /// Whether a segment of the same peer and number has been merged that is another file.
+    func hasOtherSegment(than name: SyncSegmentName) throws -> Bool {
+        try connection.withStatement(
+            "SELECT 1 FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST != ?"
+        ) {
+            try $0.bind(name.peer.bytes, at: 1)
+            try $0.bind(name.sequence, at: 2)
+            try $0.bind(name.digest, at: 3)
+            return try $0.step()
+        }
+    }
+
     /// Records a segment as merged.
     func note(_ segment: SyncSegment, _ name: SyncSegmentName) throws {
         var seen = SyncByteWriter()
@@ -459,6 +471,7 @@ struct SyncSettings: Equatable, Sendable {
     }
 
     func write(to connection: SQLiteConnection) throws {
+        try connection.execute("DELETE FROM QUIRE_SYNC WHERE Z_KEY = 'compare'")
         var writer = SyncByteWriter()
         writer.byte(1)
         writer.identifier(container)
@@ -499,6 +512,10 @@ struct SyncSettings: Equatable, Sendable {
         settings.seen = try SyncVector(from: &reader)
         if try reader.byte() == 1 {
             settings.scan = Scan(entity: try reader.text(), key: try reader.signed())
+        }
+        // The rows have been replaced by those of an earlier version.
+        if try connection.integer("SELECT 1 FROM QUIRE_SYNC WHERE Z_KEY = 'compare'") != nil {
+            settings.scan = Scan(entity: "", key: 0)
         }
         return settings
     }
