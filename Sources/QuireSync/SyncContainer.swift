@@ -1,4 +1,3 @@
-import Crypto
 import Dispatch
 import Foundation
 import Logging
@@ -29,12 +28,14 @@ import QuireSystem
 /// All methods may be called from any task; rounds follow each other.
 public actor SyncContainer {
     private weak let coordinator: PersistentStoreCoordinator?
-    private let transport: any SyncTransport
-    private let replica: SyncReplica
+    let transport: any SyncTransport
+    let replica: SyncReplica
     private let queue = DispatchQueue(label: "quire.sync", qos: .utility)
-    private let clock: @Sendable () -> Date
+    let clock: @Sendable () -> Date
+    /// The number of segments above which a snapshot takes their place.
+    let segmentsBeforeSnapshot: Int
     private var round: Task<SyncResult, any Error>?
-    private static let logger = Logger(label: "quire.sync")
+    static let logger = Logger(label: "quire.sync")
 
     /// Connects a coordinator's SQLite store with a transport. The coordinator is not retained.
     ///
@@ -146,26 +147,6 @@ public actor SyncContainer {
         try await onQueue { try replica.detach() }
     }
 
-    private static let descriptionFile = SyncFileName(unchecked: "container.json")
-
-    private static func description(
-        in transport: any SyncTransport
-    ) async throws -> SyncContainerDescription? {
-        try await transport.contents(of: descriptionFile, maximumSize: 1 << 16).map {
-            try SyncContainerDescription($0)
-        }
-    }
-
-    private static func existingDescription(
-        in transport: any SyncTransport
-    ) async throws -> SyncContainerDescription {
-        if let description = try await description(in: transport) { return description }
-        throw QuireError(
-            .notFound,
-            "There is no shared document in the folder. If another machine has made one, it has not arrived yet; otherwise create one."
-        )
-    }
-
     /// A text that the program keeps with the replica, to find its folder again; `nil` if it has set none, or the store is not a
     /// replica.
     public func transportDescription() async throws -> String? {
@@ -179,48 +160,6 @@ public actor SyncContainer {
     public func setTransportDescription(_ text: String) async throws {
         let replica = replica
         try await onQueue { try replica.setTransportDescription(text) }
-    }
-
-    // MARK: - Model
-
-    /// The maximum size of a file with a model.
-    private static let maximumModelSize = 4 << 20
-
-    private static func modelFile(_ digest: String) -> SyncFileName? {
-        SyncFileName(unchecked: "model").entry("\(digest).xml")
-    }
-
-    /// Hands the model over, for programs that make a new replica.
-    private func sendModel() async throws {
-        let replica = replica
-        guard let file = Self.modelFile(replica.modelDigest) else { return }
-        try await transport.create(file, try await onQueue { replica.modelXML() })
-    }
-
-    /// The model of the shared document in a transport's folder, as its creator had it, for making a new store that joins it.
-    ///
-    /// - Throws: `QuireError` with code `notFound` if there is no shared document, or its model has not arrived yet; `invalidFormat`
-    ///   if a file is damaged, or has not arrived whole; `unsupported` if it was made by a later version.
-    public static func model(in transport: any SyncTransport) async throws -> ManagedObjectModel {
-        let digest = try await existingDescription(in: transport).model
-        guard let file = modelFile(digest) else {
-            throw QuireError(
-                .invalidFormat, "“\(descriptionFile)” names no valid model.",
-                subject: .init(file: descriptionFile.path, value: digest))
-        }
-        guard let xml = try await transport.contents(of: file, maximumSize: maximumModelSize) else {
-            throw QuireError(
-                .notFound,
-                "The model of the shared document has not arrived in the folder yet; try again later.",
-                subject: .init(file: file.path))
-        }
-        let model = try ManagedObjectModel(modelXML: xml, name: file.path)
-        guard try SyncModel(model.layout()).digest == digest else {
-            throw QuireError(
-                .invalidFormat, "“\(file)” is another model than its name says.",
-                subject: .init(file: file.path))
-        }
-        return model
     }
 
     // MARK: - Rounds
@@ -328,220 +267,7 @@ public actor SyncContainer {
         }
     }
 
-    /// The maximum number of records, and of bytes of their files, that are merged in one transaction.
-    private static let batchRecords = 2_000
-    private static let batchBytes = 64 << 20
-
-    /// Merges what has arrived.
-    ///
-    /// - Returns: The segments and files of snapshots in the folder that have been merged.
-    private func receive(_ result: inout SyncResult) async throws -> [SyncSegmentName] {
-        let folder = SyncSegment.folder
-        let replica = replica
-        let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
-        if try await onQueue({ try replica.takeAnotherIdentifierIfNeeded(seeing: listed) }) {
-            Self.logger.notice(
-                "Another replica has the same identifier as this one, because the store was copied or restored; this one has taken another."
-            )
-        }
-        let names = try await onQueue { try replica.unknown(listed) }
-            .sorted { ($0.sequence, $0.peer, $0.digest) < ($1.sequence, $1.peer, $1.digest) }
-        guard let container = try await onQueue({ try replica.settings()?.container }) else {
-            throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
-        }
-        let snapshots = try await receiveSnapshots(of: container, &result)
-        var batch: [(SyncSegment, SyncSegmentName)] = []
-        var blobs: [Data: Data] = [:]
-        for name in names {
-            try Task.checkCancellation()
-            guard let segment = await read(name, of: container, in: folder, &result) else {
-                continue
-            }
-            try await fetchBlobs(of: segment.records.flatMap(\.blobs), into: &blobs, &result)
-            batch.append((segment, name))
-            if batch.reduce(0, { $0 + $1.0.records.count }) >= Self.batchRecords
-                || blobs.values.reduce(0, { $0 + $1.count }) >= Self.batchBytes
-            {
-                try await merge(batch, blobs, &result)
-                (batch, blobs) = ([], [:])
-            }
-        }
-        let isUpgraded = try await onQueue { try replica.hasOtherModel() }
-        if !batch.isEmpty || isUpgraded { try await merge(batch, blobs, &result) }
-        let unknown = Set(try await onQueue { try replica.unknown(listed) })
-        return snapshots + listed.filter { !unknown.contains($0) }
-    }
-
-    // MARK: - Snapshots
-
-    /// Merges snapshots of which all files are there.
-    ///
-    /// - Returns: The files in the folder that have been merged.
-    private func receiveSnapshots(
-        of container: SyncIdentifier, _ result: inout SyncResult
-    ) async throws -> [SyncSegmentName] {
-        let folder = SyncSnapshotPart.folder
-        let replica = replica
-        let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
-        var unknown = Set(try await onQueue { try replica.unknownSnapshotFiles(listed) })
-        let merged = listed.filter { !unknown.contains($0) }
-        let groups = Dictionary(grouping: listed.filter { $0.part != nil }, by: \.sequence)
-        var received: [SyncSegmentName] = []
-        for (_, names) in groups.sorted(by: { $0.key < $1.key }) {
-            let indexes = Set(names.compactMap { $0.part?.index })
-            guard names.contains(where: unknown.contains), indexes.count == names[0].part?.count
-            else { continue }
-            var isWhole = true
-            for name in names where unknown.contains(name) {
-                try Task.checkCancellation()
-                guard let file = await read(name, of: container, in: folder, &result) else {
-                    isWhole = false
-                    continue
-                }
-                if try await onQueue({ try replica.settings()?.seen.contains(file.seen) ?? false })
-                {
-                    try await onQueue { try replica.noteSnapshotFiles(names) }
-                    received += names
-                    break
-                }
-                var blobs: [Data: Data] = [:]
-                try await fetchBlobs(of: file.records.flatMap(\.blobs), into: &blobs, &result)
-                unknown.remove(name)
-                let isLast = isWhole && !names.contains(where: unknown.contains)
-                let date = clock()
-                let changes = try await onQueue { [blobs] in
-                    try replica.merge(
-                        snapshot: file, name, isLast: isLast, blobs: blobs, at: date)
-                }
-                didChange(changes, &result)
-                received.append(name)
-            }
-        }
-        return merged + received
-    }
-
-    /// The number of segments above which a snapshot takes their place.
-    private let segmentsBeforeSnapshot: Int
-
-    /// Writes a snapshot and removes the files that it stands for, if there are many.
-    ///
-    /// Of several peers the first one does it at the limit, the next at twice the limit, and so on.
-    ///
-    /// - Parameter merged: The files in the folder that have been merged.
-    private func compact(_ merged: [SyncSegmentName]) async throws {
-        let replica = replica
-        let segments = merged.filter { $0.part == nil }
-        guard segments.count > segmentsBeforeSnapshot,
-            let settings = try await onQueue({ try replica.settings() }), settings.scan == nil
-        else { return }
-        let rank = Set(segments.map(\.peer)).count { $0 < settings.peer }
-        guard segments.count > segmentsBeforeSnapshot * (1 + rank) else { return }
-        guard let snapshot = try await onQueue({ try replica.beginSnapshot() }) else { return }
-        var (last, names): (Data, [SyncSegmentName]) = (Data(), [])
-        for index in 0..<snapshot.partCount {
-            try Task.checkCancellation()
-            let (name, bytes, end) = try await onQueue { [last] in
-                var end = last
-                let (name, bytes) = try replica.snapshotFile(index, of: snapshot, after: &end)
-                return (name, bytes, end)
-            }
-            last = end
-            guard let file = SyncSnapshotPart.folder.entry(name.fileName) else { return }
-            try await transport.create(file, bytes)
-            names.append(name)
-        }
-        let written = names
-        try await onQueue { try replica.noteSnapshotFiles(written) }
-        // The snapshot has all of these, and is there.
-        var covered = segments.filter { snapshot.seen.contains($0.peer, $0.sequence) }
-            .map { SyncSegment.folder.entry($0.fileName) }
-        // An older snapshot has segments that may be known only when all of its files are.
-        for files in Dictionary(grouping: merged.filter { $0.part != nil }, by: \.sequence).values
-        where Set(files.compactMap { $0.part?.index }).count == files[0].part?.count {
-            covered += files.map { SyncSnapshotPart.folder.entry($0.fileName) }
-        }
-        for file in covered.compactMap(\.self) { try await transport.remove(file) }
-    }
-
-    private func read(
-        _ name: SyncSegmentName, of container: SyncIdentifier, in folder: SyncFileName,
-        _ result: inout SyncResult
-    ) async -> SyncSegment? {
-        guard let file = folder.entry(name.fileName) else { return nil }
-        do {
-            guard
-                let bytes = try await transport.contents(
-                    of: file, maximumSize: SyncSegment.maximumSize)
-            else { return nil }
-            let segment = try SyncSegment(Array(bytes), name: name)
-            if segment.container == container { return segment }
-            throw QuireError(
-                .invalidFormat, "“\(file)” belongs to another shared document.",
-                subject: .init(file: file.path))
-        } catch {
-            note(error, file, &result)
-            return nil
-        }
-    }
-
-    private func note(_ error: any Error, _ file: SyncFileName, _ result: inout SyncResult) {
-        let error =
-            error as? QuireError
-            ?? QuireError(
-                .inputOutput, "“\(file)” cannot be read: \(error)", subject: .init(file: file.path))
-        Self.logger.info("\(error.message)")
-        result.problems.append(SyncProblem(fileName: file.path, error: error))
-    }
-
-    /// Fetches files of external data that have arrived.
-    private func fetchBlobs(
-        of wanted: [SyncBlob], into blobs: inout [Data: Data], _ result: inout SyncResult
-    ) async throws {
-        for blob in wanted where blobs[blob.digest] == nil {
-            guard let file = blob.fileName, let size = Int(exactly: blob.size) else { continue }
-            do {
-                guard let data = try await transport.contents(of: file, maximumSize: size) else {
-                    continue
-                }
-                guard Data(SHA256.hash(data: data)) == blob.digest else {
-                    throw QuireError(
-                        .invalidFormat, "“\(file)” is not whole.", subject: .init(file: file.path))
-                }
-                blobs[blob.digest] = data
-            } catch {
-                note(error, file, &result)
-            }
-        }
-    }
-
-    private func merge(
-        _ batch: [(SyncSegment, SyncSegmentName)], _ blobs: [Data: Data],
-        _ result: inout SyncResult
-    ) async throws {
-        let (replica, date) = (replica, clock())
-        let merged = try await onQueue { try replica.merge(batch, blobs: blobs, at: date) }
-        didChange(merged, &result)
-    }
-
-    /// Writes external data that objects have waited for.
-    private func fetchMissing(_ result: inout SyncResult) async throws {
-        let (replica, date) = (replica, clock())
-        let missing = try await onQueue { try replica.missingBlobs() }
-        for (digest, ids) in missing {
-            var blobs: [Data: Data] = [:]
-            // Of any size: the digest says whether it is whole.
-            let blob = SyncBlob(digest: digest, size: Int64(Int32.max))
-            try await fetchBlobs(of: [blob], into: &blobs, &result)
-            if blobs.isEmpty { continue }
-            let merged = try await onQueue { [blobs] in
-                try replica.show(Set(ids), blobs: blobs, at: date)
-            }
-            didChange(merged, &result)
-        }
-        result.missingFileCount = try await onQueue { try replica.missingBlobs().count }
-    }
-
-    private func didChange(_ merged: SyncReplica.Merged, _ result: inout SyncResult) {
+    func didChange(_ merged: SyncReplica.Merged, _ result: inout SyncResult) {
         result.receivedCount += merged.count
         result.conflictCount += merged.conflictCount
         if merged.changes.isEmpty { return }
@@ -587,58 +313,11 @@ public actor SyncContainer {
         return try await onQueue { try replica.stateDescription() }
     }
 
-    private func onQueue<Result: Sendable>(
+    func onQueue<Result: Sendable>(
         _ body: @escaping @Sendable () throws -> Result
     ) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
             queue.async { continuation.resume(with: Swift.Result(catching: body)) }
         }
-    }
-}
-
-/// The content of `container.json`.
-private struct SyncContainerDescription: Codable {
-    let format: Int
-    let container: String
-    let name: String
-    /// The digest of the creator's model.
-    let model: String
-
-    init(format: Int, container: String, name: String, model: String) {
-        self.format = format
-        self.container = container
-        self.name = name
-        self.model = model
-    }
-
-    init(_ data: Data) throws {
-        do {
-            self = try JSONDecoder().decode(Self.self, from: data)
-        } catch {
-            throw QuireError(
-                .invalidFormat, "“container.json” is damaged, or has not arrived whole.",
-                subject: .init(file: "container.json"), underlying: error)
-        }
-        guard format == 1 else {
-            throw QuireError(
-                .unsupported,
-                "The shared document was made by a later version of this program (format \(format)).",
-                subject: .init(file: "container.json"))
-        }
-    }
-
-    func encoded() throws -> Data {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
-        return try encoder.encode(self)
-    }
-
-    func identifier() throws -> SyncIdentifier {
-        guard let id = SyncIdentifier(container) else {
-            throw QuireError(
-                .invalidFormat, "“container.json” has no valid identifier.",
-                subject: .init(file: "container.json", value: container))
-        }
-        return id
     }
 }

@@ -183,6 +183,8 @@ final class SyncSession: StoreCompany {
             coordinator: coordinator, store: store, transport: transport,
             policies: options.policies, resolvers: options.resolvers)
         try await container.joinOrCreate(named: options.contentName)
+        // Of writers that were killed, on any machine.
+        try await transport.removeLeftovers()
         let (changes, signal) = (transport.changes, signal)
         let task = Task { for await _ in changes { signal.yield() } }
         state.withLock { state in

@@ -1,0 +1,80 @@
+internal import Foundation
+internal import Quire
+internal import QuireSQLite
+
+/// What a replica is, and how far it has come.
+struct SyncSettings: Equatable, Sendable {
+    /// The shared document.
+    let container: SyncIdentifier
+    /// This replica.
+    var peer: SyncIdentifier
+    /// The number of the last segment that this peer has written.
+    var sequence: Int64 = 0
+    var clock = SyncClock()
+    /// The number of the last transaction of the store's history that is in segments, or came from them.
+    var captured: Int64 = 0
+    /// The segments that have been merged, own ones included.
+    var seen = SyncVector()
+    /// Where going through all rows has got to: the number of an entity, and a primary key; `nil` if it is not under way.
+    var scan: Scan?
+
+    struct Scan: Equatable, Sendable {
+        var entity: String
+        var key: Int64
+    }
+
+    init(container: SyncIdentifier, peer: SyncIdentifier) {
+        self.container = container
+        self.peer = peer
+    }
+
+    func write(to connection: SQLiteConnection) throws {
+        try connection.execute("DELETE FROM QUIRE_SYNC WHERE Z_KEY = 'compare'")
+        var writer = SyncByteWriter()
+        writer.byte(1)
+        writer.identifier(container)
+        writer.identifier(peer)
+        writer.unsigned(UInt64(sequence))
+        writer.unsigned(clock.last)
+        writer.unsigned(UInt64(captured))
+        seen.encode(to: &writer)
+        writer.byte(scan == nil ? 0 : 1)
+        if let scan {
+            writer.text(scan.entity)
+            writer.signed(scan.key)
+        }
+        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('settings', ?)") {
+            try $0.bind(Data(writer.bytes), at: 1)
+            try $0.run()
+        }
+    }
+
+    /// Reads the settings of a store; `nil` if it is not synchronized.
+    static func read(from connection: SQLiteConnection, path: String) throws -> SyncSettings? {
+        guard try connection.hasTable("QUIRE_SYNC") else { return nil }
+        let bytes = try connection.withStatement(
+            "SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'settings'"
+        ) { try $0.step() ? Array($0.data(0)) : [] }
+        var reader = SyncByteReader(bytes[...], file: path)
+        let format = try reader.byte()
+        guard format == 1 else {
+            throw QuireError(
+                .unsupported, "“\(path)” is synchronized by a later version of this program.",
+                subject: .init(file: path))
+        }
+        var settings = SyncSettings(
+            container: try reader.identifier(), peer: try reader.identifier())
+        settings.sequence = Int64(try reader.unsigned() & 0x1FFF_FFFF_FFFF_FFFF)
+        settings.clock = SyncClock(last: try reader.unsigned())
+        settings.captured = Int64(try reader.unsigned() & 0x1FFF_FFFF_FFFF_FFFF)
+        settings.seen = try SyncVector(from: &reader)
+        if try reader.byte() == 1 {
+            settings.scan = Scan(entity: try reader.text(), key: try reader.signed())
+        }
+        // The rows have been replaced by those of an earlier version.
+        if try connection.integer("SELECT 1 FROM QUIRE_SYNC WHERE Z_KEY = 'compare'") != nil {
+            settings.scan = Scan(entity: "", key: 0)
+        }
+        return settings
+    }
+}
