@@ -72,7 +72,11 @@ public struct SQLiteStoreOptions: Sendable {
     public var vacuumsWhenOpened = false
     /// Whether every save and batch request is recorded in the store's history, in Core Data's tables; see
     /// ``PersistentHistoryChangeRequest``. A store that has a history keeps it whatever the option says.
-    public var tracksHistory = false
+    ///
+    /// A store that has a history can only be written by apps that ask for one too; to others of Core Data's it is read-only.
+    public var tracksHistory = false { didSet { leavesForeignHistory = false } }
+    /// Whether a history is neither begun nor limited in a store that Core Data made: that is for the app it belongs to.
+    package var leavesForeignHistory = false
     /// The age at which transactions of the history are deleted, whoever recorded them; `nil` to keep them.
     ///
     /// They are deleted in the transaction of a recorded save: the first after the store was opened, and every thousandth.

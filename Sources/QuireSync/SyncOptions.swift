@@ -48,6 +48,8 @@ extension SQLiteStoreOptions {
             companion = newValue
             if newValue == nil { return }
             tracksHistory = true
+            // Stores that Core Data made are not synchronized.
+            leavesForeignHistory = true
             postsRemoteChanges = true
         }
     }

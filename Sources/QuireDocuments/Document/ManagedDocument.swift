@@ -52,12 +52,13 @@ open class ManagedDocument {
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
     /// The options of the store, from the next opening on. At first the store tracks its history, for 30 days and up to some
-    /// 16 MiB.
+    /// 16 MiB, unless Core Data made it: then it has a history only if its app has begun one, which is left as it is.
     public var persistentStoreOptions = {
         var options = SQLiteStoreOptions()
         options.tracksHistory = true
         options.maximumHistoryAge = .seconds(30 * 86_400)
         options.maximumHistorySize = 16 << 20
+        options.leavesForeignHistory = true
         return options
     }()
     /// When the document keeps versions of itself; see ``keepVersion(named:keepingDamage:progress:)``.

@@ -32,7 +32,7 @@ final class SQLiteHistoryWriter {
         if isRequired, case .some(nil) = writer.history.tables { writer.history.tables = nil }
         if writer.history.tables == nil {
             var tables = try SQLiteHistoryTables(writer.connection)
-            if tables == nil, store.options.tracksHistory || isRequired {
+            if tables == nil, isRequired || store.options.tracksHistory && store.ownsHistory {
                 tables = try SQLiteHistoryTables(creatingIn: writer.connection)
             }
             try tables?.addTombstones(for: store.layout, writer.connection)
@@ -278,7 +278,8 @@ final class SQLiteHistoryWriter {
 
     /// Deletes transactions by the limits that the store's options set, from time to time.
     private func keepLimits(last transaction: Int64) throws {
-        guard store.options.maximumHistoryAge != nil || store.options.maximumHistorySize != nil
+        guard store.ownsHistory,
+            store.options.maximumHistoryAge != nil || store.options.maximumHistorySize != nil
         else { return }
         if writer.history.transactionsUntilLimits > 0 {
             writer.history.transactionsUntilLimits -= 1
@@ -290,4 +291,9 @@ final class SQLiteHistoryWriter {
         // Texts that are not used any more have been deleted.
         writer.history.strings = [:]
     }
+}
+
+extension SQLiteStore {
+    /// Whether the options about history apply to the store.
+    fileprivate var ownsHistory: Bool { carriesModel || !options.leavesForeignHistory }
 }

@@ -15,10 +15,14 @@ import Testing
         let context: ManagedObjectContext
 
         @MainActor
-        init(at path: String, age: Duration? = nil, size: Int? = nil) throws {
+        init(
+            at path: String, age: Duration? = nil, size: Int? = nil, tracks: Bool = true,
+            leavesForeign: Bool = false
+        ) throws {
             self.path = path
             var description = PersistentStoreDescription(path: path)
-            description.tracksHistory = true
+            description.tracksHistory = tracks
+            description.sqliteOptions.leavesForeignHistory = leavesForeign
             description.sqliteOptions.maximumHistoryAge = age
             description.sqliteOptions.maximumHistorySize = size
             let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
@@ -136,6 +140,29 @@ import Testing
         #expect(try site.transactions.map(\.number) == [1, 2, 3])
         try site.save(1)
         #expect(try site.transactions.map(\.number) == [4])
+        try site.close()
+    }
+
+    /// As documents open it. A history that an app does not ask for would make the store read-only to it.
+    @Test(arguments: [true, false])
+    func theHistoryOfAStoreThatCoreDataMadeIsTheAppsOwn(hasHistory: Bool) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        let first = try Site(at: path, tracks: hasHistory)
+        try first.save(3)
+        try first.close()
+        let connection = try SQLiteConnection(path: path, mode: .writing)
+        try connection.execute("DROP TABLE QUIRE_MODEL")
+        connection.close()
+
+        let site = try Site(at: path, size: 0, leavesForeign: true)
+        try site.save(1)
+        if hasHistory {
+            #expect(try site.transactions.map(\.number) == [1, 2, 3, 4])
+        } else {
+            let error = #expect(throws: QuireError.self) { try site.transactions }
+            #expect(error?.code == .unsupported)
+        }
         try site.close()
     }
 }
