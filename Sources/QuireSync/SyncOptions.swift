@@ -152,7 +152,8 @@ final class SyncSession: StoreCompany {
             guard let container = try await connected() else { return }
             try await container.synchronize()
             log("using local storage: 0")
-        } catch is CancellationError {
+        } catch  where Task.isCancelled {
+            // The store is being closed.
         } catch let error as QuireError
             where error.code == .storeUnavailable || error.code == .notFound
         {
