@@ -9,7 +9,7 @@ import Testing
         let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         let allowed = [
             "Foundation", "Observation", "Quire", "QuireDocuments", "QuireMacros", "QuireRescue",
-            "QuireStoreConformance", "Testing",
+            "QuireStoreConformance", "QuireSync", "Testing",
         ]
         .map { "import \($0)" }
         var files = 0

@@ -87,13 +87,13 @@ final class SyncReplica: Sendable {
     func modelXML() -> Data { store.layout.model.modelXML() }
 
     func status() throws -> SyncStatus? {
-        try reading(nil) { tables in
+        let last = try store.lastHistoryTransactionNumber() ?? 0
+        return try reading(nil) { tables in
             return SyncStatus(
                 container: tables.settings.container, peer: tables.settings.peer,
                 outgoingCount: Int(
                     try tables.connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0),
-                hasNewChanges: try tables.settings.captured
-                    != store.lastHistoryTransactionNumber() ?? 0,
+                hasNewChanges: tables.settings.captured != last,
                 isPreparing: tables.settings.scan != nil,
                 mergedCounts: tables.settings.seen.ranges.mapValues {
                     $0.ranges.reduce(0) { $0 + $1.count }
@@ -128,6 +128,8 @@ final class SyncReplica: Sendable {
     // MARK: - Transactions
 
     /// Runs a closure with the tables, for reading; gives another value if the store is not synchronized.
+    ///
+    /// The closure must not read the store by its methods: there may be one connection, which it has.
     func reading<Result>(_ other: Result, _ body: (SyncTables) throws -> Result) throws -> Result {
         try store.read { connection in
             guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
@@ -170,12 +172,9 @@ final class SyncReplica: Sendable {
 
     /// Whether nothing has been saved since the last transaction: found without writing.
     private func isUpToDate() throws -> Bool {
-        try store.read { connection in
-            guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
-            else { return false }
-            return try settings.scan == nil
-                && settings.captured == store.lastHistoryTransactionNumber() ?? 0
-        }
+        guard let settings = try settings() else { return false }
+        return try settings.scan == nil
+            && settings.captured == store.lastHistoryTransactionNumber() ?? 0
     }
 
     // MARK: - Outbox
@@ -213,22 +212,20 @@ final class SyncReplica: Sendable {
 
     /// The external data of a record, if the store still has it.
     func externalData(_ blob: SyncBlob, of record: SyncRecord) throws -> Data? {
-        guard let entity = model.entity(named: record.entity) else { return nil }
-        return try reading(nil) { tables in
-            guard let objectID = try tables.object(record.id)?.objectID,
-                let row = try store.row(for: objectID)
-            else { return nil }
-            for slot in entity.slots where slot.isExternalCapable {
-                let value = try row.valueWithoutLoading(at: slot.index)
-                guard try SyncValue(value) == .blob(blob) else { continue }
-                switch value {
-                case .external(let data): return try data.contents()
-                case .binary(let data): return data
-                default: continue
-                }
+        guard let entity = model.entity(named: record.entity),
+            let objectID = try reading(nil, { try $0.object(record.id)?.objectID }),
+            let row = try store.row(for: objectID)
+        else { return nil }
+        for slot in entity.slots where slot.isExternalCapable {
+            let value = try row.valueWithoutLoading(at: slot.index)
+            guard try SyncValue(value) == .blob(blob) else { continue }
+            switch value {
+            case .external(let data): return try data.contents()
+            case .binary(let data): return data
+            default: continue
             }
-            return nil
         }
+        return nil
     }
 
     /// Whether a file of this replica's peer is not its own, so that another replica has its identifier; then it takes another.
