@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireSystem
 import QuireTestSupport
 import Testing
 
@@ -368,5 +369,19 @@ import Testing
         #expect(
             try await original.sync.status()?.peer != copy.sync.status()?.peer)
         try sites.close()
+    }
+
+    /// Its one connection is asked for the settings, and then for the history.
+    @Test(.timeLimit(.minutes(1))) func aReplacedStoreIsAnError() async throws {
+        let sites = try SyncSites(1, model: Self.model)
+        try await sites.sites[0].sync.create(named: "Library")
+        let (path, copy) = (sites.sites[0].path, sites.temporary.path("copy"))
+        try FileManager.default.copyItem(atPath: path, toPath: copy)
+        try FileSystem.rename(copy, to: path)
+        let error = await #expect(throws: QuireError.self) {
+            try await sites.sites[0].sync.synchronize()
+        }
+        #expect(error?.code == .storeReplaced)
+        try? sites.close()
     }
 }
