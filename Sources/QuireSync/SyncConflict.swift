@@ -35,7 +35,7 @@ public struct SyncConflict: Sendable, Identifiable {
     public let date: Date
 }
 
-/// What one round of synchronization has done.
+/// The result of one round of synchronization.
 public struct SyncResult: Sendable {
     /// The number of files that were handed to the transport.
     public internal(set) var sentCount = 0
@@ -59,7 +59,7 @@ public struct SyncProblem: Sendable {
     public let error: QuireError
 }
 
-/// How far a replica has come.
+/// The progress of a replica.
 public struct SyncStatus: Sendable {
     /// The shared document's identifier.
     public let container: SyncIdentifier

@@ -4,7 +4,7 @@ import Logging
 import Quire
 import QuireSystem
 
-/// What a round merges: segments and snapshots that have arrived, with their files of external data. And what it then removes.
+/// Merging segments and snapshots that have arrived, with their files of external data, and removing those that a snapshot covers.
 extension SyncContainer {
     /// The maximum number of records, and of bytes of their files, that are merged in one transaction.
     private static let batchRecords = 2_000
@@ -112,16 +112,16 @@ extension SyncContainer {
         let rank = Set(segments.map(\.peer)).count { $0 < settings.peer }
         guard segments.count > segmentsBeforeSnapshot * (1 + rank) else { return }
         guard let snapshot = try await onQueue({ try replica.beginSnapshot() }) else { return }
-        var (last, names): (Data, [SyncSegmentName]) = (Data(), [])
+        var names: [SyncSegmentName] = []
         for index in 0..<snapshot.partCount {
             try Task.checkCancellation()
-            let (name, bytes, end) = try await onQueue { [last] in
-                var end = last
-                let (name, bytes) = try replica.snapshotFile(index, of: snapshot, after: &end)
-                return (name, bytes, end)
+            let (name, bytes) = try await onQueue {
+                try replica.snapshotFile(index, of: snapshot)
             }
-            last = end
-            guard let file = SyncSnapshotPart.folder.entry(name.fileName) else { return }
+            // Others would not read a larger file: the segments stay.
+            guard bytes.count <= SyncSegment.maximumSize,
+                let file = SyncSnapshotPart.folder.entry(name.fileName)
+            else { return }
             try await transport.create(file, bytes)
             names.append(name)
         }

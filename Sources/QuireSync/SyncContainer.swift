@@ -301,7 +301,7 @@ public actor SyncContainer {
         try await onQueue { try replica.dismiss(conflict.number) }
     }
 
-    /// How far the replica has come; `nil` if the store is not one.
+    /// The progress of the replica; `nil` if the store is not one.
     public func status() async throws -> SyncStatus? {
         let replica = replica
         return try await onQueue { try replica.status() }

@@ -2,7 +2,7 @@ import Foundation
 public import Quire
 import QuireModel
 
-// What a shared document is: `container.json`, which is made once, and the model of its creator.
+// The description of a shared document: `container.json`, which is made once, and the model of its creator.
 
 extension SyncContainer {
     static let descriptionFile = SyncFileName(unchecked: "container.json")

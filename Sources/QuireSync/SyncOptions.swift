@@ -26,7 +26,7 @@ public struct SyncOptions: Sendable {
     /// The seconds after which files are looked for although no change of the folder was reported.
     public var interval: Double = 30
 
-    /// How attributes are merged, by the names of entity and attribute; they override those that the model declares.
+    /// The merge policies of attributes, by the names of entity and attribute; they override those that the model declares.
     public var policies: [String: [String: SyncPolicy]] = [:]
     /// Policies of one's own, by the names of entity and attribute.
     public var resolvers: [String: [String: SyncResolver]] = [:]
@@ -39,7 +39,7 @@ public struct SyncOptions: Sendable {
 }
 
 extension SQLiteStoreOptions {
-    /// How the store is synchronized; `nil` if it is not. Setting it sets ``tracksHistory`` and ``postsRemoteChanges`` too.
+    /// The options of synchronization; `nil` if the store is not synchronized. Setting it sets ``tracksHistory`` and ``postsRemoteChanges`` too.
     ///
     /// Stores in memory, and those that are opened read-only, are not synchronized.
     public var syncOptions: SyncOptions? {
@@ -56,7 +56,7 @@ extension SQLiteStoreOptions {
 }
 
 extension PersistentStoreDescription {
-    /// How a SQLite store is synchronized; see ``SQLiteStoreOptions/syncOptions``.
+    /// The options of synchronization of a SQLite store; see ``SQLiteStoreOptions/syncOptions``.
     public var syncOptions: SyncOptions? {
         get { sqliteOptions.syncOptions }
         set { sqliteOptions.syncOptions = newValue }

@@ -1,7 +1,7 @@
 internal import Quire
 public import QuireModel
 
-/// How values of an attribute are merged that were set on several machines without knowledge of each other.
+/// The merge policy of an attribute's values that were set on several machines without knowledge of each other.
 ///
 /// Declare it in the model, as the entry `syncPolicy` of the attribute's user info with the name of a case, or in code, as an
 /// argument of ``SyncContainer``:
@@ -122,7 +122,7 @@ struct SyncPolicies: Sendable {
         }
     }
 
-    /// What is declared in code for an entity, or for the nearest of its superentities.
+    /// The policy or resolver that is declared in code for an entity, or for the nearest of its superentities.
     private static func declared<Rule>(
         _ declared: [String: [String: Rule]], _ slot: ResolvedEntity.Slot,
         _ entity: ResolvedEntity, _ layout: ResolvedModel

@@ -384,4 +384,29 @@ import Testing
         #expect(error?.code == .storeReplaced)
         try? sites.close()
     }
+
+    /// A file that is larger than others read would be a loss, because the segments are removed.
+    @Test func aSnapshotOfLargeValuesIsSeveralFiles() async throws {
+        var sites = try SyncSites(1, model: Self.model, segmentsBeforeSnapshot: 1)
+        try await sites.begin()
+        let first = sites.sites[0]
+        for number in 0..<250 {
+            let book = try first.context.insertObject(entityName: "Book")
+            book["title"] = "Book \(number)"
+            book["cover"] = Data(repeating: UInt8(number), count: 90_000)
+        }
+        try first.context.save()
+        try await first.sync.synchronize()
+        try await first.sync.synchronize()
+        let files = sites.folder.files(on: 0)
+        #expect(!files.keys.contains { $0.hasPrefix("log/") })
+        let parts = files.filter { $0.key.hasPrefix("base/") }
+        #expect(parts.count == 2)
+        #expect(parts.values.allSatisfy { $0.count < 17 << 20 })
+        try await sites.addSite().sync.join()
+        try await sites.exchange()
+        try await expectSame(sites)
+        #expect(try sites.sites[1].objects("Book").count == 250)
+        try sites.close()
+    }
 }

@@ -67,7 +67,7 @@ struct HistoryFilter {
         objectID = try object.map { try document.coordinator.objectID(for: $0) }
     }
 
-    /// What is asked for of a transaction; `nil` if nothing is.
+    /// The selected part of a transaction; `nil` if nothing of it is selected.
     func entry(of transaction: PersistentHistoryTransaction) -> HistoryEntry? {
         if let author, transaction.author != author { return nil }
         let changes = transaction.changes.filter { change in

@@ -22,7 +22,7 @@ extension SyncResult {
         ]
     }
 
-    /// What was done, as the end of a sentence: “sent 1 file, received 2 files: 3 objects inserted; 1 conflict”.
+    /// A summary, as the end of a sentence: “sent 1 file, received 2 files: 3 objects inserted; 1 conflict”.
     var text: String {
         if isEmpty, missingFileCount == 0, problems.isEmpty {
             return "nothing to send, and nothing to receive"

@@ -166,7 +166,7 @@ private final class SyncWatch {
         timer?.cancel()
     }
 
-    /// Has a round follow each element of a sequence.
+    /// Starts a round after each element of a sequence.
     private func follow<Element: Sendable>(_ changes: AsyncStream<Element>) {
         tasks.append(
             Task { [events] in

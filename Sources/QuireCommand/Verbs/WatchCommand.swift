@@ -113,7 +113,7 @@ struct WatchCommand: AsyncParsableCommand {
     }
 }
 
-/// What has been printed of a store's changes, and what is next.
+/// Prints a store's changes, and keeps the position in its history.
 private struct WatchReport {
     let path: String
     let store: SQLiteStore

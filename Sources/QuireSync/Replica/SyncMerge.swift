@@ -20,7 +20,7 @@ final class SyncMerge {
         policies = SyncPolicyMerge(tables, date: date)
     }
 
-    /// Has the rows of objects computed again.
+    /// Marks objects whose rows are to be computed again.
     func touch(_ ids: Set<SyncIdentifier>) { touched.formUnion(ids) }
 
     /// Makes the changes that policies have made a segment of this replica.

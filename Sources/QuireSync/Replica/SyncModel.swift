@@ -3,7 +3,7 @@ internal import Foundation
 internal import Quire
 internal import QuireModel
 
-/// What of a model is synchronized: entities and properties whose `isSyncable` is true and that are stored, but for derived values.
+/// The synchronized part of a model: entities and properties whose `isSyncable` is true and that are stored, but for derived values.
 ///
 /// A relationship has one side that is merged; the other follows from it.
 ///

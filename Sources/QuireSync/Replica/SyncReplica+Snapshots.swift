@@ -8,10 +8,10 @@ internal import QuireStore
 /// A snapshot has the deleted objects too: without them an object that one peer has deleted would come back from another's segment.
 /// Its vector is read before its records, so these have what it says at least, also if others are merged while it is written.
 extension SyncReplica {
-    /// The number of records in one file.
-    static let snapshotPartSize = 5_000
+    /// The maximum number of records, and of bytes of records, in one file, but for a record that is larger by itself.
+    static let snapshotPartSize = (records: 5_000, bytes: 16 << 20)
 
-    /// What a snapshot of the present state is to be.
+    /// The description of a snapshot of the present state.
     struct Snapshot: Sendable {
         let container: SyncIdentifier
         let peer: SyncIdentifier
@@ -19,45 +19,64 @@ extension SyncReplica {
         let number: Int64
         let time: UInt64
         let seen: SyncVector
-        let partCount: Int
+        /// The greatest identifier in each file but the last one.
+        let ends: [Data]
+
+        var partCount: Int { ends.count + 1 }
     }
 
     /// Begins a snapshot; `nil` if the store is not synchronized.
     func beginSnapshot() throws -> Snapshot? {
         try reading(nil) { tables in
-            let count = try tables.connection.integer("SELECT count(*) FROM QUIRE_SYNC_OBJECT") ?? 0
-            return Snapshot(
+            Snapshot(
                 container: tables.settings.container, peer: tables.settings.peer,
                 number: .random(in: 1..<1 << 60), time: tables.settings.clock.last,
-                seen: tables.settings.seen,
-                partCount: max(1, (Int(count) + Self.snapshotPartSize - 1) / Self.snapshotPartSize))
+                seen: tables.settings.seen, ends: try snapshotEnds(tables))
         }
     }
 
-    /// A file of a snapshot.
-    ///
-    /// - Parameter last: The greatest identifier in the files before; the new one afterwards.
-    func snapshotFile(
-        _ index: Int, of snapshot: Snapshot, after last: inout Data
-    ) throws -> (SyncSegmentName, Data) {
-        // The last part has what has been inserted meanwhile, too.
-        let limit = index + 1 < snapshot.partCount ? Self.snapshotPartSize : Int(Int32.max)
-        let start = last
-        let (records, end) = try store.read { connection in
+    private func snapshotEnds(_ tables: SyncTables) throws -> [Data] {
+        try tables.connection.withStatement(
+            "SELECT Z_ID, length(Z_RECORD) FROM QUIRE_SYNC_OBJECT ORDER BY Z_ID"
+        ) { row in
+            var (ends, last, count, bytes): ([Data], Data?, Int, Int) = ([], nil, 0, 0)
+            while try row.step() {
+                let size = Int(row.integer(1))
+                let isFull =
+                    count == Self.snapshotPartSize.records
+                    || bytes + size > Self.snapshotPartSize.bytes
+                if let last, isFull {
+                    ends.append(last)
+                    (count, bytes) = (0, 0)
+                }
+                last = row.data(0)
+                count += 1
+                bytes += size
+            }
+            return ends
+        }
+    }
+
+    /// A file of a snapshot. The last one has what has been inserted meanwhile, too.
+    func snapshotFile(_ index: Int, of snapshot: Snapshot) throws -> (SyncSegmentName, Data) {
+        let start = index > 0 ? snapshot.ends[index - 1] : Data()
+        // Identifiers have 16 bytes, so this is greater than all.
+        let end =
+            index < snapshot.ends.count ? snapshot.ends[index] : Data(repeating: 255, count: 17)
+        let records = try store.read { connection in
             try connection.withStatement(
-                "SELECT Z_RECORD, Z_ID FROM QUIRE_SYNC_OBJECT WHERE Z_ID > ? ORDER BY Z_ID LIMIT \(limit)"
+                "SELECT Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ID > ? AND Z_ID <= ? ORDER BY Z_ID"
             ) { row in
                 try row.bind(start, at: 1)
-                var (records, end): ([SyncRecord], Data) = ([], start)
+                try row.bind(end, at: 2)
+                var records: [SyncRecord] = []
                 while try row.step() {
                     var reader = SyncByteReader(Array(row.data(0))[...], file: store.storePath)
                     records += try SyncRecordBlock.decode(&reader)
-                    end = row.data(1)
                 }
-                return (records, end)
+                return records
             }
         }
-        last = end
         let part = SyncSnapshotPart(index: index, count: snapshot.partCount)
         let bytes = SyncSegment(
             container: snapshot.container, peer: snapshot.peer, sequence: snapshot.number,
@@ -74,7 +93,7 @@ extension SyncReplica {
         try transact { tables in for name in names { try tables.noteSnapshotFile(name) } }
     }
 
-    /// Which of the files of snapshots have not been merged.
+    /// The files of snapshots that have not been merged, of some.
     func unknownSnapshotFiles(_ names: [SyncSegmentName]) throws -> [SyncSegmentName] {
         try reading([]) { tables in try names.filter { try !tables.hasSnapshotFile($0) } }
     }

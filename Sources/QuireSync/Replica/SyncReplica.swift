@@ -241,7 +241,7 @@ final class SyncReplica: Sendable {
 
     // MARK: - Merging
 
-    /// Which of the segments have not been merged.
+    /// The segments that have not been merged, of some.
     func unknown(_ names: [SyncSegmentName]) throws -> [SyncSegmentName] {
         try reading([]) { tables in
             return try names.filter { try !tables.hasSegment($0) }

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Quire
 internal import QuireSQLite
 
-/// What a replica is, and how far it has come.
+/// The identity and progress of a replica.
 struct SyncSettings: Equatable, Sendable {
     /// The shared document.
     let container: SyncIdentifier

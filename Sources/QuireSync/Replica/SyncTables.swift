@@ -311,7 +311,7 @@ final class SyncTables {
         }
     }
 
-    /// What the author of a version had merged; empty if its segment is not known.
+    /// The segments that the author of a version had merged; empty if its segment is not known.
     func seen(by version: SyncVersion) throws -> SyncVector {
         let key = SyncSegmentKey(peer: version.peer, sequence: version.sequence)
         if let known = vectors[key] { return known }

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Quire
 internal import QuireModel
 
-/// Which objects have rows: a pure function of all records, so that replicas with the same records have the same rows.
+/// The objects that have rows: a pure function of all records, so that replicas with the same records have the same rows.
 ///
 /// An object has a row if it exists, the model has its entity, no older object has its unique values, and the objects that its
 /// required relationships refer to have rows. References to an object that has lost its unique values to another go to that one.

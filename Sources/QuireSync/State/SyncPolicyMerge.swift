@@ -20,7 +20,7 @@ final class SyncPolicyMerge {
         self.date = date
     }
 
-    /// What is to be done about two values.
+    /// The outcome for two concurrent values.
     enum Decision {
         /// The last writer's value stays, and the other one is a conflict.
         case conflict
