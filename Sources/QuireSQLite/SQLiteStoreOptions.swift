@@ -103,8 +103,8 @@ public struct SQLiteStoreOptions: Sendable {
     public var protectionDomain: ProtectionDomain?
     /// Additional slots of a new store's keybag.
     package var protectionSlots: [NewSlot] = []
-    /// What accompanies the store while a coordinator has it; of a type that modules above declare.
-    package var companion: (any Sendable)?
+    /// The provider of a service that runs while a coordinator has the store; of a type that modules above declare.
+    package var serviceProvider: (any Sendable)?
     /// The keys of the original, for opening a temporary copy of it.
     package var protection: StoreProtection?
     /// Whether a lock outside the store excludes other writing processes. Identifiers then need not be recorded before use, so

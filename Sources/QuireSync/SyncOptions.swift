@@ -43,9 +43,9 @@ extension SQLiteStoreOptions {
     ///
     /// Stores in memory, and those that are opened read-only, are not synchronized.
     public var syncOptions: SyncOptions? {
-        get { companion as? SyncOptions }
+        get { serviceProvider as? SyncOptions }
         set {
-            companion = newValue
+            serviceProvider = newValue
             if newValue == nil { return }
             tracksHistory = true
             // Stores that Core Data made are not synchronized.
@@ -67,16 +67,16 @@ extension PersistentStoreCoordinator {
     /// The synchronization of the store that was added with ``SQLiteStoreOptions/syncOptions``: for its conflicts and its status.
     /// `nil` without one, or while its folder has not been reached yet.
     public var syncContainer: SyncContainer? {
-        companies.withLock { companies in
-            companies.values.lazy.compactMap { ($0 as? SyncSession)?.container }.first
+        services.withLock { services in
+            services.values.lazy.compactMap { ($0 as? SyncSession)?.container }.first
         }
     }
 }
 
-extension SyncOptions: StoreCompanion {
-    package func accompany(
-        _ store: SQLiteStore, of coordinator: PersistentStoreCoordinator
-    ) -> (any StoreCompany)? {
+extension SyncOptions: StoreServiceProvider {
+    package func startService(
+        for store: SQLiteStore, of coordinator: PersistentStoreCoordinator
+    ) -> (any StoreService)? {
         if store.isReadOnly || store.isInMemory { return nil }
         let session = SyncSession(self, store: store, coordinator: coordinator)
         session.begin()
@@ -87,7 +87,7 @@ extension SyncOptions: StoreCompanion {
 /// Synchronizes a store of a coordinator until the coordinator has it no longer.
 ///
 /// A round follows each save, each change of the folder, and ``SyncOptions/interval``.
-final class SyncSession: StoreCompany {
+final class SyncSession: StoreService {
     private let options: SyncOptions
     private let store: SQLiteStore
     private weak let coordinator: PersistentStoreCoordinator?
@@ -136,7 +136,7 @@ final class SyncSession: StoreCompany {
         state.withLock { $0.tasks += tasks }
     }
 
-    func end() {
+    func stop() {
         signal.finish()
         let old = state.withLock { state in
             defer { state = State() }
@@ -145,7 +145,7 @@ final class SyncSession: StoreCompany {
         for task in old.tasks { task.cancel() }
     }
 
-    deinit { end() }
+    deinit { stop() }
 
     private func round() async {
         do {

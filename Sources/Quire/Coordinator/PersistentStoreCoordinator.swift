@@ -49,8 +49,8 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     /// By the identifiers of the stores whose changes by others are followed.
     let remoteChangeTrackers = Lock<[ObjectIdentifier: RemoteChangeTracker]>([:])
 
-    /// What accompanies the stores, by their identifiers.
-    package let companies = Lock<[ObjectIdentifier: any StoreCompany]>([:])
+    /// The running services of the stores, by their identifiers.
+    package let services = Lock<[ObjectIdentifier: any StoreService]>([:])
 
     /// Creates a coordinator with a store and its model.
     ///
@@ -64,7 +64,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         temporaryIdentity = StoreIdentity(uuid: "", entityNames: store.layout.entities.map(\.name))
         rowCache = RowCache(maximumSize: rowCacheSize)
         store.protectionDomain?.addResponder(self)
-        accompany(store)
+        startServices(of: store)
     }
 
     /// Creates a coordinator without stores; add one before the first fetch or save.
@@ -103,7 +103,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
 
     /// Closes the stores. Contexts must not be used afterwards; their reads and saves throw.
     public func close() throws {
-        for store in persistentStores { endAccompanying(store) }
+        for store in persistentStores { stopServices(of: store) }
         try store.close()
     }
 

@@ -69,15 +69,16 @@ extension PersistentStoreCoordinator {
         tracker.report(.beginning)
     }
 
-    /// Begins what the options of a store ask for while the coordinator has it: following its changes, and its companion.
-    func accompany(_ store: any PersistentStore) {
+    /// Begins what the options of a store ask for while the coordinator has it: following its changes, and its service.
+    func startServices(of store: any PersistentStore) {
         guard let store = store as? SQLiteStore else { return }
         if store.options.postsRemoteChanges {
             add(RemoteChangeTracker(store, of: self, nil), for: store)
         }
-        guard let companion = store.options.companion else { return }
-        if let company = (companion as? any StoreCompanion)?.accompany(store, of: self) {
-            _ = companies.withLock { $0.updateValue(company, forKey: ObjectIdentifier(store)) }
+        guard let provider = store.options.serviceProvider else { return }
+        if let service = (provider as? any StoreServiceProvider)?.startService(for: store, of: self)
+        {
+            _ = services.withLock { $0.updateValue(service, forKey: ObjectIdentifier(store)) }
         }
     }
 
@@ -88,15 +89,15 @@ extension PersistentStoreCoordinator {
         }
     }
 
-    /// Ends what ``accompany(_:)`` has begun, and following changes.
-    func endAccompanying(_ store: any PersistentStore) {
+    /// Ends what ``startServices(of:)`` has begun, and following changes.
+    func stopServices(of store: any PersistentStore) {
         // Released after unlocking.
         let tracker = remoteChangeTrackers.withLock {
             $0.removeValue(forKey: ObjectIdentifier(store))
         }
         tracker?.cancel()
-        let company = companies.withLock { $0.removeValue(forKey: ObjectIdentifier(store)) }
-        company?.end()
+        let service = services.withLock { $0.removeValue(forKey: ObjectIdentifier(store)) }
+        service?.stop()
     }
 
     /// A batch request has been executed: contexts do not know of it.
@@ -130,21 +131,21 @@ extension PersistentStoreCoordinator {
     }
 }
 
-// MARK: - Companions
+// MARK: - Services
 
-/// What a store's options attach to it, such as synchronization.
-package protocol StoreCompanion: Sendable {
-    /// Begins to accompany a store, which a coordinator has from now on.
+/// An option of a store that starts a service for it, such as synchronization.
+package protocol StoreServiceProvider: Sendable {
+    /// Starts the service for a store, which a coordinator has from now on.
     ///
-    /// - Returns: What the coordinator retains until it has the store no longer; it must not retain the coordinator.
-    func accompany(_ store: SQLiteStore, of coordinator: PersistentStoreCoordinator)
-        -> (any StoreCompany)?
+    /// - Returns: The service, which the coordinator retains until it has the store no longer. It must not retain the coordinator.
+    func startService(for store: SQLiteStore, of coordinator: PersistentStoreCoordinator)
+        -> (any StoreService)?
 }
 
-/// What accompanies a store of a coordinator.
-package protocol StoreCompany: AnyObject, Sendable {
-    /// Ends it, before the store is closed.
-    func end()
+/// A service that runs while a coordinator has a store.
+package protocol StoreService: AnyObject, Sendable {
+    /// Stops the service, before the store is closed.
+    func stop()
 }
 
 // MARK: - Tracking

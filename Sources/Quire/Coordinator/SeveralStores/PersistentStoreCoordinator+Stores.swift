@@ -70,7 +70,7 @@ extension PersistentStoreCoordinator {
             stores.add(CompositeStore.Member(store: store, entityNumbers: numbers))
         }
         store.protectionDomain?.addResponder(self)
-        accompany(store)
+        startServices(of: store)
         post(Self.storesDidChangeNotification, [.added: [store]])
     }
 
@@ -84,7 +84,7 @@ extension PersistentStoreCoordinator {
         post(Self.willRemoveStoreNotification, [.removed: [store]])
         guard stores.withLock({ $0.remove(store) }) else { throw Self.noMember(store) }
         defer { post(Self.storesDidChangeNotification, [.removed: [store]]) }
-        endAccompanying(store)
+        stopServices(of: store)
         rowCache.removeAll()
         try store.close()
     }
@@ -141,8 +141,8 @@ extension PersistentStoreCoordinator {
     package func replace(_ store: any PersistentStore, with other: any PersistentStore) {
         stores.withLock { $0.replace(store, with: other) }
         other.protectionDomain?.addResponder(self)
-        endAccompanying(store)
-        accompany(other)
+        stopServices(of: store)
+        startServices(of: other)
         rowCache.removeAll()
         if let store = store as? SQLiteStore, let other = other as? SQLiteStore {
             store.handOverExternalData(to: other)
