@@ -142,7 +142,7 @@ let package = Package(
         .systemLibrary(name: "CZLib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux"),
         .target(
-            name: "QuireSystem", dependencies: ["CLinux"], exclude: ["README.md"],
+            name: "QuireSystem", dependencies: ["CLinux", "CZLib"], exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireProtection",
@@ -172,7 +172,7 @@ let package = Package(
             swiftSettings: settings),
         .target(
             name: "QuireModelFiles",
-            dependencies: ["QuireQuery", "QuireModel", "QuireSystem", "CLibXML2", "CZLib"],
+            dependencies: ["QuireQuery", "QuireModel", "QuireSystem", "CLibXML2"],
             exclude: ["README.md"],
             swiftSettings: settings),
         .target(
@@ -332,7 +332,9 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "QuireModelFileTests",
-            dependencies: ["QuireModelFiles", "QuireRescue", "Quire", "QuireTestSupport"],
+            dependencies: [
+                "QuireModelFiles", "QuireRescue", "Quire", "QuireSystem", "QuireTestSupport",
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "QuireStoreTests",

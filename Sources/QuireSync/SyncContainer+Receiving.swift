@@ -4,7 +4,7 @@ import Logging
 import Quire
 import QuireSystem
 
-/// Merging segments and snapshots that have arrived, with their files of external data, and removing those that a snapshot covers.
+/// Merging segments and snapshots that have arrived, with their files of external data.
 extension SyncContainer {
     /// The maximum number of records, and of bytes of their files, that are merged in one transaction.
     private static let batchRecords = 2_000
@@ -18,9 +18,7 @@ extension SyncContainer {
         let replica = replica
         let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
         if try await onQueue({ try replica.takeAnotherIdentifierIfNeeded(seeing: listed) }) {
-            Self.logger.notice(
-                "Another replica has the same identifier as this one, because the store was copied or restored; this one has taken another."
-            )
+            reportAnotherIdentifier()
         }
         let names = try await onQueue { try replica.unknown(listed) }
             .sorted { ($0.sequence, $0.peer, $0.digest) < ($1.sequence, $1.peer, $1.digest) }
@@ -28,16 +26,17 @@ extension SyncContainer {
             throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
         }
         let snapshots = try await receiveSnapshots(of: container, &result)
-        var batch: [(SyncSegment, SyncSegmentName)] = []
+        var batch: [SyncReplica.ReceivedSegment] = []
         var blobs: [Data: Data] = [:]
         for name in names {
             try Task.checkCancellation()
             guard let segment = await read(name, of: container, in: folder, &result) else {
                 continue
             }
-            try await fetchBlobs(of: segment.records.flatMap(\.blobs), into: &blobs, &result)
-            batch.append((segment, name))
-            if batch.reduce(0, { $0 + $1.0.records.count }) >= Self.batchRecords
+            try await fetchBlobs(
+                of: segment.segment.records.flatMap(\.blobs), into: &blobs, &result)
+            batch.append(segment)
+            if batch.reduce(0, { $0 + $1.segment.records.count }) >= Self.batchRecords
                 || blobs.values.reduce(0, { $0 + $1.count }) >= Self.batchBytes
             {
                 try await merge(batch, blobs, &result)
@@ -61,7 +60,7 @@ extension SyncContainer {
         let folder = SyncSnapshotPart.folder
         let replica = replica
         let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
-        var unknown = Set(try await onQueue { try replica.unknownSnapshotFiles(listed) })
+        var unknown = Set(try await onQueue { try replica.unknown(listed) })
         let merged = listed.filter { !unknown.contains($0) }
         let groups = Dictionary(grouping: listed.filter { $0.part != nil }, by: \.sequence)
         var received: [SyncSegmentName] = []
@@ -76,20 +75,23 @@ extension SyncContainer {
                     isWhole = false
                     continue
                 }
-                if try await onQueue({ try replica.settings()?.seen.contains(file.seen) ?? false })
-                {
-                    try await onQueue { try replica.noteSnapshotFiles(names) }
+                let isKnown = try await onQueue {
+                    try replica.settings()?.seen.contains(file.segment.seen) ?? false
+                }
+                if isKnown {
+                    let sizes = Dictionary(uniqueKeysWithValues: names.map { ($0, file.size) })
+                    try await onQueue { try replica.noteSnapshotFiles(sizes) }
                     received += names
                     break
                 }
                 var blobs: [Data: Data] = [:]
-                try await fetchBlobs(of: file.records.flatMap(\.blobs), into: &blobs, &result)
+                try await fetchBlobs(
+                    of: file.segment.records.flatMap(\.blobs), into: &blobs, &result)
                 unknown.remove(name)
                 let isLast = isWhole && !names.contains(where: unknown.contains)
                 let date = clock()
                 let changes = try await onQueue { [blobs] in
-                    try replica.merge(
-                        snapshot: file, name, isLast: isLast, blobs: blobs, at: date)
+                    try replica.merge(snapshot: file, isLast: isLast, blobs: blobs, at: date)
                 }
                 didChange(changes, &result)
                 received.append(name)
@@ -98,50 +100,10 @@ extension SyncContainer {
         return merged + received
     }
 
-    /// Writes a snapshot and removes the files that it stands for, if there are many.
-    ///
-    /// Of several peers the first one does it at the limit, the next at twice the limit, and so on.
-    ///
-    /// - Parameter merged: The files in the folder that have been merged.
-    func compact(_ merged: [SyncSegmentName]) async throws {
-        let replica = replica
-        let segments = merged.filter { $0.part == nil }
-        guard segments.count > segmentsBeforeSnapshot,
-            let settings = try await onQueue({ try replica.settings() }), settings.scan == nil
-        else { return }
-        let rank = Set(segments.map(\.peer)).count { $0 < settings.peer }
-        guard segments.count > segmentsBeforeSnapshot * (1 + rank) else { return }
-        guard let snapshot = try await onQueue({ try replica.beginSnapshot() }) else { return }
-        var names: [SyncSegmentName] = []
-        for index in 0..<snapshot.partCount {
-            try Task.checkCancellation()
-            let (name, bytes) = try await onQueue {
-                try replica.snapshotFile(index, of: snapshot)
-            }
-            // Others would not read a larger file: the segments stay.
-            guard bytes.count <= SyncSegment.maximumSize,
-                let file = SyncSnapshotPart.folder.entry(name.fileName)
-            else { return }
-            try await transport.create(file, bytes)
-            names.append(name)
-        }
-        let written = names
-        try await onQueue { try replica.noteSnapshotFiles(written) }
-        // The snapshot has all of these, and is there.
-        var covered = segments.filter { snapshot.seen.contains($0.peer, $0.sequence) }
-            .map { SyncSegment.folder.entry($0.fileName) }
-        // An older snapshot has segments that may be known only when all of its files are.
-        for files in Dictionary(grouping: merged.filter { $0.part != nil }, by: \.sequence).values
-        where Set(files.compactMap { $0.part?.index }).count == files[0].part?.count {
-            covered += files.map { SyncSnapshotPart.folder.entry($0.fileName) }
-        }
-        for file in covered.compactMap(\.self) { try await transport.remove(file) }
-    }
-
     private func read(
         _ name: SyncSegmentName, of container: SyncIdentifier, in folder: SyncFileName,
         _ result: inout SyncResult
-    ) async -> SyncSegment? {
+    ) async -> SyncReplica.ReceivedSegment? {
         guard let file = folder.entry(name.fileName) else { return nil }
         do {
             guard
@@ -149,7 +111,9 @@ extension SyncContainer {
                     of: file, maximumSize: SyncSegment.maximumSize)
             else { return nil }
             let segment = try SyncSegment(Array(bytes), name: name)
-            if segment.container == container { return segment }
+            if segment.container == container {
+                return .init(segment: segment, name: name, size: bytes.count)
+            }
             throw QuireError(
                 .invalidFormat, "“\(file)” belongs to another shared document.",
                 subject: .init(file: file.path))
@@ -190,7 +154,7 @@ extension SyncContainer {
     }
 
     private func merge(
-        _ batch: [(SyncSegment, SyncSegmentName)], _ blobs: [Data: Data],
+        _ batch: [SyncReplica.ReceivedSegment], _ blobs: [Data: Data],
         _ result: inout SyncResult
     ) async throws {
         let (replica, date) = (replica, clock())

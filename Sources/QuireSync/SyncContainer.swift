@@ -142,9 +142,35 @@ public actor SyncContainer {
 
     /// Makes the store a local one again. Its objects stay, and so do the files in the folder. Changes that have not been sent are
     /// sent by none.
+    ///
+    /// If all has been sent and the folder can be reached, the others are told, so that they need not wait for this replica; see
+    /// ``retire(_:)``.
     public func removeSyncMetadata() async throws {
-        let replica = replica
+        let (replica, date) = (replica, clock())
+        do {
+            if let (name, bytes) = try await onQueue({ try replica.farewell(at: date) }),
+                let file = SyncSegment.folder.entry(name.fileName)
+            {
+                try await transport.create(file, bytes)
+            }
+        } catch let error as QuireError where error.code != .cancelled {
+            Self.logger.info(
+                "The other replicas could not be told that this one leaves: \(error.message)")
+        }
         try await onQueue { try replica.detach() }
+    }
+
+    /// Retires a replica that does not come back: the others need not keep deleted objects until it knows of the deletions.
+    ///
+    /// It is done anyway when nothing has come from a replica for ninety days. Nothing is lost if it does come back: what was changed
+    /// there is merged as the changes of another replica.
+    ///
+    /// - Parameter peer: The identifier of a replica in ``SyncStatus/peers``, other than this one.
+    /// - Throws: `QuireError` with code `notFound` if no file of such a replica is known; `invalidValue` if it is this one, which
+    ///   leaves by ``removeSyncMetadata()``.
+    public func retire(_ peer: SyncIdentifier) async throws {
+        let (replica, date) = (replica, clock())
+        try await onQueue { try replica.retire(peer, at: date) }
     }
 
     /// A text that the program keeps with the replica, to find its folder again; `nil` if it has set none, or the store is not a
@@ -193,8 +219,10 @@ public actor SyncContainer {
         // Before anything is sent: a copy of this replica may have used the next number.
         let merged = try await receive(&result)
         try await fetchMissing(&result)
+        let date = clock()
+        try await onQueue { [replica] in try replica.settle(at: date) }
         try await send(&result)
-        try await compact(merged)
+        try await compactIfNeeded(merged)
         return result
     }
 
@@ -260,14 +288,21 @@ public actor SyncContainer {
             for blob in record.blobs {
                 guard let file = blob.fileName else { continue }
                 // Nil if the value has been replaced since: the segment with the new one follows.
-                if let data = try await onQueue({ try replica.externalData(blob, of: record) }) {
+                if let data = try await onQueue({ try replica.externalData(blob, of: record.id) }) {
                     try await transport.create(file, data)
                 }
             }
         }
     }
 
+    func reportAnotherIdentifier() {
+        Self.logger.notice(
+            "Another replica has the same identifier as this one, because the store was copied or restored, or this one has been retired; it has taken another."
+        )
+    }
+
     func didChange(_ merged: SyncReplica.Merged, _ result: inout SyncResult) {
+        if merged.hasAnotherIdentifier { reportAnotherIdentifier() }
         result.receivedCount += merged.count
         result.conflictCount += merged.conflictCount
         if merged.changes.isEmpty { return }

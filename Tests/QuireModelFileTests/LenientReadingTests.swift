@@ -1,5 +1,6 @@
 import Foundation
 import QuireRescue
+import QuireSystem
 import QuireTestSupport
 import Testing
 

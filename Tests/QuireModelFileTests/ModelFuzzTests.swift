@@ -1,4 +1,5 @@
 import Foundation
+import QuireSystem
 import QuireTestSupport
 import Testing
 

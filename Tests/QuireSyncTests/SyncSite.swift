@@ -47,16 +47,18 @@ final class CarriedFolder: Sendable {
     func failOnce(after calls: Int?) { state.withLock { $0.callsUntilFailure = calls } }
 
     /// Carries every file to every machine, whole.
-    func carryAll() {
+    ///
+    /// - Parameter away: Machines that are not connected.
+    func carryAll(except away: Set<Int> = []) {
         state.withLock { state in
             var all: [String: Data] = [:]
-            for files in state.files {
+            for (index, files) in state.files.enumerated() where !away.contains(index) {
                 for (path, data) in files where data.count > all[path]?.count ?? -1 {
                     all[path] = data
                 }
             }
             for path in state.removed { all[path] = nil }
-            for index in state.files.indices {
+            for index in state.files.indices where !away.contains(index) {
                 state.files[index] = all
                 state.unlisted[index] = []
             }
@@ -169,6 +171,7 @@ final class SyncSite {
                 return $0 + offset
             }
         }
+        func advance(days: Double) { now.withLock { $0 += days * 86_400 } }
     }
 
     init(
@@ -322,12 +325,16 @@ struct SyncSites {
     }
 
     /// Synchronizes and carries until nothing is sent any more.
-    func exchange() async throws {
-        folder.carryAll()
+    ///
+    /// - Parameter away: Machines that do neither.
+    func exchange(except away: Set<Int> = []) async throws {
+        folder.carryAll(except: away)
         for round in 0..<10 {
             var sent = 0
-            for site in sites { sent += try await site.sync.synchronize().sentCount }
-            folder.carryAll()
+            for site in sites where !away.contains(site.machine) {
+                sent += try await site.sync.synchronize().sentCount
+            }
+            folder.carryAll(except: away)
             if sent == 0, round > 0 { return }
         }
     }

@@ -51,7 +51,7 @@ import Testing
                 "QuireAtomicStores/XML/",
             ]
         ),
-        ("CZLib", ["QuireModelFiles/RawDeflate"]),
+        ("CZLib", ["QuireSystem/RawDeflate"]),
         ("CArchive", ["QuireDocuments/Archive/"]),
         (
             "CLinux",

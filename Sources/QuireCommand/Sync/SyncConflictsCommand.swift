@@ -27,7 +27,6 @@ struct SyncStatusCommand: AsyncParsableCommand {
             (try await document.syncStatus(), try await document.replica().transportDescription())
         }
         let output = Output(json: options.json)
-        let peers = status.mergedCounts.sorted { $0.key < $1.key }
         if options.json {
             try output.print(
                 .object([
@@ -37,13 +36,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
                     "hasNewChanges": .boolean(status.hasNewChanges || status.isPreparing),
                     "conflicts": .integer(Int64(status.conflictCount)),
                     "missingFiles": .integer(Int64(status.missingFileCount)),
-                    "peers": .array(
-                        peers.map {
-                            .object([
-                                "peer": .string($0.key.description),
-                                "files": .integer(Int64($0.value)),
-                            ])
-                        }),
+                    "peers": .array(status.peers.map(\.json)),
                 ]), levels: 2)
         } else {
             try output.print("Shared document \(status.container), replica \(status.peer).")
@@ -56,12 +49,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
             try output.print(
                 toSend.isEmpty
                     ? "Nothing is to be sent." : "To be sent: \(toSend.joined(separator: ", ")).")
-            for (peer, count) in peers {
-                try output.print(
-                    peer == status.peer
-                        ? "This replica has written \(Count.of(count, "file"))."
-                        : "Of replica \(peer) \(Count.of(count, "file")) merged.")
-            }
+            for peer in status.peers { try output.print(peer.sentence(for: status.peer)) }
             if status.conflictCount > 0 {
                 try output.print("\(Count.of(status.conflictCount, "conflict")).")
             }

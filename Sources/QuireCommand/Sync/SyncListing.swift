@@ -59,6 +59,25 @@ extension SyncProblem {
     }
 }
 
+extension SyncPeerStatus {
+    var json: JSONValue {
+        .object([
+            "peer": .string(id.description), "files": .integer(Int64(mergedCount)),
+            "missing": .integer(Int64(missingCount)), "unseen": .integer(Int64(unseenCount)),
+            "date": PrintedDate.json(lastDate), "retired": .boolean(isRetired),
+        ])
+    }
+
+    /// What is known of the replica, as a sentence that a replica's user reads.
+    func sentence(for own: SyncIdentifier) -> String {
+        if id == own { return "This replica has written \(Count.of(mergedCount, "file"))." }
+        var text = "Replica \(id): \(Count.of(mergedCount, "file")) merged"
+        if missingCount > 0 { text += ", \(missingCount) not arrived" }
+        text += ", last \(PrintedDate.text(lastDate))"
+        return text + (isRetired ? ", retired." : ".")
+    }
+}
+
 extension SyncConflict {
     /// The object's name.
     var objectName: String { objectID?.shortDescription ?? "\(entityName) (deleted)" }

@@ -241,8 +241,14 @@ final class SyncCapture {
             for id in current.subtracting(expected) {
                 set(.member(relationship.name, id), .boolean(true), of: &object.record)
             }
-            for id in expected.subtracting(current) {
-                set(.member(relationship.name, id), .boolean(false), of: &object.record)
+            let removed = expected.subtracting(current)
+            if removed.isEmpty { continue }
+            // Also members that these stand for.
+            for (key, entry) in object.record.entries where entry.value == .boolean(true) {
+                guard case .member(relationship.name, let id) = key,
+                    try removed.contains(values.visibility.survivor(of: id))
+                else { continue }
+                set(key, .boolean(false), of: &object.record)
             }
         }
         for relationship in entity.orders where isShown(relationship.name, object.record, entity) {

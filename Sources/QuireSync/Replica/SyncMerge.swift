@@ -11,6 +11,8 @@ final class SyncMerge {
     private let policies: SyncPolicyMerge
     /// The objects whose records have changed.
     private(set) var touched: Set<SyncIdentifier> = []
+    /// The objects that another peer has forgotten: their records go when their rows are gone.
+    private(set) var forgotten: [SyncIdentifier] = []
     /// The number of values that have lost.
     private(set) var conflictCount = 0
 
@@ -27,20 +29,65 @@ final class SyncMerge {
     func finish() throws { try policies.finish() }
 
     /// Merges a segment. Merging it again changes nothing.
-    func merge(_ segment: SyncSegment, _ name: SyncSegmentName) throws {
+    ///
+    /// - Parameter size: The number of bytes of its file.
+    func merge(_ segment: SyncSegment, _ name: SyncSegmentName, size: Int) throws {
         // Another replica with the same identifier has written one of this number.
         isForked = try tables.hasOtherSegment(than: name)
         for record in segment.records { try merge(record, of: segment) }
-        try tables.note(segment, name)
+        try tables.note(segment, name, size: size)
     }
 
     /// Merges a part of a snapshot. What the snapshot as a whole has is known when all of its parts are merged.
     func merge(snapshot segment: SyncSegment) throws {
         for record in segment.records { try merge(record, of: segment) }
         tables.settings.clock.observe(segment.time)
+        tables.settings.known.formUnion(segment.seen)
+        guard let header = segment.snapshot else { return }
+        for peer in header.peers { try tables.note(peer) }
+        try forget(whatIsMissingIn: segment, header)
+    }
+
+    /// Deletes objects that are in the range of a snapshot's part, and that it lacks because its author has forgotten them.
+    private func forget(
+        whatIsMissingIn segment: SyncSegment, _ header: SyncSnapshotHeader
+    ) throws {
+        if segment.forgotten.ranges.isEmpty { return }
+        let present = Set(segment.records.map(\.id))
+        for id in try tables.identifiers(after: header.after, through: header.through)
+        where !present.contains(id) && id.isRandom {
+            guard var object = try tables.object(id), object.record.existenceCount <= 2,
+                let existence = object.record[.existence],
+                segment.forgotten.contains(existence.version)
+            else { continue }
+            if object.record.isAlive {
+                conflictCount += try tables.noteLoss(of: object.record, at: date) {
+                    !segment.seen.contains($0.version)
+                }
+                object.record.set(.existence, .integer(2), existence.version)
+                try tables.put(object)
+                touched.insert(id)
+            }
+            forgotten.append(id)
+        }
+    }
+
+    /// Whether this replica has forgotten the object of a record; then it stays deleted, whatever others have changed meanwhile.
+    private func isForgotten(_ record: SyncRecord) throws -> Bool {
+        guard let existence = record[.existence], record.id.isRandom, record.existenceCount <= 2,
+            tables.settings.forgotten.contains(existence.version),
+            try tables.object(record.id) == nil
+        else { return false }
+        if record.isAlive {
+            conflictCount += try tables.noteLoss(of: record, at: date) {
+                !tables.settings.seen.contains($0.version)
+            }
+        }
+        return true
     }
 
     private func merge(_ record: SyncRecord, of segment: SyncSegment) throws {
+        if try isForgotten(record) { return }
         let old = try tables.object(record.id)
         var object = old ?? .init(record: SyncRecord(id: record.id, entity: record.entity))
         var isChanged = old == nil
@@ -52,7 +99,7 @@ final class SyncMerge {
                 try isConcurrent(own, entry, in: segment)
             {
                 switch try policies.decide(key, old?.record ?? record, record, of: segment) {
-                case .conflict: try noteConflict(of: key, own, entry, record.id)
+                case .conflict: try noteConflict(of: key, own, entry, record)
                 case .keep: break
                 case .change(let values): decided += values
                 }
@@ -97,7 +144,7 @@ final class SyncMerge {
     }
 
     private func noteConflict(
-        of key: SyncKey, _ own: SyncEntry, _ entry: SyncEntry, _ id: SyncIdentifier
+        of key: SyncKey, _ own: SyncEntry, _ entry: SyncEntry, _ record: SyncRecord
     ) throws {
         // Where an object goes in an order, and who deleted it twice, is nothing to choose between; nor is what others count.
         switch key {
@@ -105,7 +152,7 @@ final class SyncMerge {
         case .property, .member: break
         }
         let lost = SyncRecord.isGreater(entry, than: own, for: key) ? own : entry
-        try tables.addConflict(of: id, key, lost, at: date)
+        try tables.addConflict(of: record, key, lost, at: date)
         conflictCount += 1
     }
 
@@ -134,7 +181,7 @@ final class SyncMerge {
                     && !tables.settings.seen.contains(deletion.version)
             }
             if isUnknown {
-                try tables.addConflict(of: new.id, key, entry, at: date)
+                try tables.addConflict(of: new, key, entry, at: date)
                 conflictCount += 1
             }
         }
@@ -145,14 +192,15 @@ final class SyncMerge {
 
 extension SyncTables {
     func addConflict(
-        of id: SyncIdentifier, _ key: SyncKey, _ lost: SyncEntry, at date: Date
+        of record: SyncRecord, _ key: SyncKey, _ lost: SyncEntry, at date: Date
     ) throws {
         try connection.withStatement(
             "INSERT OR IGNORE INTO QUIRE_SYNC_CONFLICT (Z_ID, Z_KEY, Z_LOST, Z_TIME) VALUES (?, ?, ?, ?)"
         ) {
-            try $0.bind(id.bytes, at: 1)
+            try $0.bind(record.id.bytes, at: 1)
             try $0.bind(Self.bytes(of: key), at: 2)
-            let block = SyncRecord(id: id, entity: "", entries: [key: lost])
+            let block = SyncRecord(
+                id: record.id, entity: record.entity, entries: [key: lost])
             try $0.bind(Data(SyncRecordBlock.encode([block])), at: 3)
             try $0.bind(date.timeIntervalSinceReferenceDate, at: 4)
             try $0.run()
@@ -178,24 +226,20 @@ extension SyncTables {
 
     /// The conflicts, in the order in which they were found.
     func conflicts() throws -> [(
-        number: Int64, key: SyncKey, lost: SyncEntry, id: SyncIdentifier, date: Date
+        number: Int64, key: SyncKey, lost: SyncEntry, id: SyncIdentifier, entity: String
     )] {
         try connection.withStatement(
-            "SELECT Z_NUMBER, Z_LOST, Z_TIME FROM QUIRE_SYNC_CONFLICT ORDER BY Z_NUMBER"
+            "SELECT Z_NUMBER, Z_LOST FROM QUIRE_SYNC_CONFLICT ORDER BY Z_NUMBER"
         ) { row in
             var found:
-                [(number: Int64, key: SyncKey, lost: SyncEntry, id: SyncIdentifier, date: Date)] =
+                [(number: Int64, key: SyncKey, lost: SyncEntry, id: SyncIdentifier, entity: String)] =
                     []
             while try row.step() {
                 var reader = SyncByteReader(Array(row.data(1))[...], file: store.storePath)
                 guard let record = try SyncRecordBlock.decode(&reader).first,
                     let (key, lost) = record.entries.first
                 else { throw reader.damage("a conflict has no value") }
-                found.append(
-                    (
-                        row.integer(0), key, lost, record.id,
-                        Date(timeIntervalSinceReferenceDate: row.double(2))
-                    ))
+                found.append((row.integer(0), key, lost, record.id, record.entity))
             }
             return found
         }

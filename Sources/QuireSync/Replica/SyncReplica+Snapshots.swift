@@ -19,8 +19,10 @@ extension SyncReplica {
         let number: Int64
         let time: UInt64
         let seen: SyncVector
+        let forgotten: SyncVector
+        let peers: [SyncPeer]
         /// The greatest identifier in each file but the last one.
-        let ends: [Data]
+        let ends: [SyncIdentifier]
 
         var partCount: Int { ends.count + 1 }
     }
@@ -31,22 +33,23 @@ extension SyncReplica {
             Snapshot(
                 container: tables.settings.container, peer: tables.settings.peer,
                 number: .random(in: 1..<1 << 60), time: tables.settings.clock.last,
-                seen: tables.settings.seen, ends: try snapshotEnds(tables))
+                seen: tables.settings.seen, forgotten: tables.settings.forgotten,
+                peers: try tables.peers(), ends: try snapshotEnds(tables))
         }
     }
 
-    private func snapshotEnds(_ tables: SyncTables) throws -> [Data] {
+    private func snapshotEnds(_ tables: SyncTables) throws -> [SyncIdentifier] {
         try tables.connection.withStatement(
             "SELECT Z_ID, length(Z_RECORD) FROM QUIRE_SYNC_OBJECT ORDER BY Z_ID"
         ) { row in
-            var (ends, last, count, bytes): ([Data], Data?, Int, Int) = ([], nil, 0, 0)
+            var (ends, last, count, bytes): ([SyncIdentifier], Data?, Int, Int) = ([], nil, 0, 0)
             while try row.step() {
                 let size = Int(row.integer(1))
                 let isFull =
                     count == Self.snapshotPartSize.records
                     || bytes + size > Self.snapshotPartSize.bytes
                 if let last, isFull {
-                    ends.append(last)
+                    ends.append(SyncIdentifier(bytes: last))
                     (count, bytes) = (0, 0)
                 }
                 last = row.data(0)
@@ -57,59 +60,104 @@ extension SyncReplica {
         }
     }
 
-    /// A file of a snapshot. The last one has what has been inserted meanwhile, too.
-    func snapshotFile(_ index: Int, of snapshot: Snapshot) throws -> (SyncSegmentName, Data) {
-        let start = index > 0 ? snapshot.ends[index - 1] : Data()
-        // Identifiers have 16 bytes, so this is greater than all.
-        let end =
-            index < snapshot.ends.count ? snapshot.ends[index] : Data(repeating: 255, count: 17)
-        let records = try store.read { connection in
-            try connection.withStatement(
-                "SELECT Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ID > ? AND Z_ID <= ? ORDER BY Z_ID"
-            ) { row in
-                try row.bind(start, at: 1)
-                try row.bind(end, at: 2)
-                var records: [SyncRecord] = []
-                while try row.step() {
-                    var reader = SyncByteReader(Array(row.data(0))[...], file: store.storePath)
-                    records += try SyncRecordBlock.decode(&reader)
-                }
-                return records
-            }
+    /// A part of a snapshot. The last one has what has been inserted meanwhile, too.
+    struct SnapshotFile: Sendable {
+        let name: SyncSegmentName
+        let bytes: Data
+        /// The files of external data that its objects have.
+        let blobs: [SyncBlob: SyncIdentifier]
+    }
+
+    /// - Returns: `nil` if deleted objects have been forgotten since the snapshot was begun, or the store is not a replica any more.
+    func snapshotFile(_ index: Int, of snapshot: Snapshot) throws -> SnapshotFile? {
+        let header = SyncSnapshotHeader(
+            after: index > 0 ? snapshot.ends[index - 1] : nil,
+            through: index < snapshot.ends.count ? snapshot.ends[index] : nil,
+            peers: snapshot.peers)
+        let records: [SyncRecord]? = try reading(nil) { tables in
+            guard tables.settings.forgotten == snapshot.forgotten else { return nil }
+            return try tables.identifiers(after: header.after, through: header.through)
+                .compactMap { try tables.object($0)?.record }
         }
+        guard let records else { return nil }
+        var blobs: [SyncBlob: SyncIdentifier] = [:]
+        for record in records { for blob in record.blobs { blobs[blob] = record.id } }
         let part = SyncSnapshotPart(index: index, count: snapshot.partCount)
         let bytes = SyncSegment(
             container: snapshot.container, peer: snapshot.peer, sequence: snapshot.number,
-            time: snapshot.time, model: modelDigest, seen: snapshot.seen, records: records,
-            part: part
+            time: snapshot.time, model: modelDigest, seen: snapshot.seen,
+            forgotten: snapshot.forgotten, records: records, part: part, snapshot: header
         ).encoded()
         let name = SyncSegmentName(
             peer: snapshot.peer, sequence: snapshot.number, part: part, encoded: bytes)
-        return (name, Data(bytes))
+        return SnapshotFile(name: name, bytes: Data(bytes), blobs: blobs)
     }
 
     /// Records files of a snapshot as known: written by this replica, or without anything new.
-    func noteSnapshotFiles(_ names: [SyncSegmentName]) throws {
-        try transact { tables in for name in names { try tables.noteSnapshotFile(name) } }
-    }
-
-    /// The files of snapshots that have not been merged, of some.
-    func unknownSnapshotFiles(_ names: [SyncSegmentName]) throws -> [SyncSegmentName] {
-        try reading([]) { tables in try names.filter { try !tables.hasSnapshotFile($0) } }
+    func noteSnapshotFiles(_ sizes: [SyncSegmentName: Int]) throws {
+        try transact { tables in
+            for (name, size) in sizes { try tables.noteSnapshotFile(name, size: size) }
+        }
     }
 
     /// Captures local changes and merges a file of a snapshot, in one transaction.
     ///
     /// - Parameter isLast: Whether all other files of the snapshot have been merged.
     func merge(
-        snapshot file: SyncSegment, _ name: SyncSegmentName, isLast: Bool, blobs: [Data: Data],
-        at date: Date
+        snapshot file: ReceivedSegment, isLast: Bool, blobs: [Data: Data], at date: Date
     ) throws -> Merged {
-        try mergingAfterCapture(blobs: blobs, at: date) { tables, merge in
-            try merge.merge(snapshot: file)
-            try tables.noteSnapshotFile(name)
-            if isLast { tables.settings.seen.formUnion(file.seen) }
+        try mergingAfterCapture(blobs: blobs, at: date, seen: [file.segment.seen]) {
+            tables, merge in
+            try merge.merge(snapshot: file.segment)
+            try tables.noteSnapshotFile(file.name, size: file.size)
+            guard isLast else { return 1 }
+            tables.settings.seen.formUnion(file.segment.seen)
+            // Objects that its author has forgotten are forgotten here too.
+            tables.settings.forgotten.formUnion(file.segment.forgotten)
             return 1
+        }
+    }
+
+    // MARK: - Sizes and blobs
+
+    /// The sizes of files that have been merged or written, in bytes.
+    func sizes(of names: [SyncSegmentName]) throws -> [SyncSegmentName: Int64] {
+        try reading([:]) { tables in
+            var sizes: [SyncSegmentName: Int64] = [:]
+            for name in names { sizes[name] = try tables.size(of: name) }
+            return sizes
+        }
+    }
+
+    /// The digests of the blobs that have lost against other values, and may still be chosen.
+    func digestsOfConflicts() throws -> Set<Data> {
+        try reading([]) { tables in
+            Set(
+                try tables.conflicts().compactMap {
+                    if case .blob(let blob) = $0.lost.value { blob.digest } else { nil }
+                })
+        }
+    }
+
+    /// Records the blobs in the folder that no object has.
+    ///
+    /// - Returns: Those that none has had for some seconds.
+    func unusedBlobs(_ digests: Set<Data>, at date: Date, since delay: Double) throws -> [Data] {
+        try transact { tables in
+            let known = try tables.unusedBlobs()
+            for digest in known.keys where !digests.contains(digest) {
+                try tables.setUnused(digest, since: nil)
+            }
+            var removable: [Data] = []
+            for digest in digests {
+                // Not in the future: the clock was ahead.
+                if let since = known[digest], since <= date {
+                    if date.timeIntervalSince(since) >= delay { removable.append(digest) }
+                } else {
+                    try tables.setUnused(digest, since: date)
+                }
+            }
+            return removable
         }
     }
 }

@@ -95,9 +95,7 @@ final class SyncReplica: Sendable {
                     try tables.connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0),
                 hasNewChanges: tables.settings.captured != last,
                 isPreparing: tables.settings.scan != nil,
-                mergedCounts: tables.settings.seen.ranges.mapValues {
-                    $0.ranges.reduce(0) { $0 + $1.count }
-                }, conflictCount: try tables.conflicts().count,
+                peers: try tables.peerStatuses(), conflictCount: try tables.conflicts().count,
                 missingFileCount: try tables.missing().count)
         }
     }
@@ -210,11 +208,11 @@ final class SyncReplica: Sendable {
         }
     }
 
-    /// The external data of a record, if the store still has it.
-    func externalData(_ blob: SyncBlob, of record: SyncRecord) throws -> Data? {
-        guard let entity = model.entity(named: record.entity),
-            let objectID = try reading(nil, { try $0.object(record.id)?.objectID }),
-            let row = try store.row(for: objectID)
+    /// The external data of an object, if the store still has it.
+    func externalData(_ blob: SyncBlob, of id: SyncIdentifier) throws -> Data? {
+        guard let object = try reading(nil, { try $0.object(id) }),
+            let entity = model.entity(named: object.record.entity),
+            let objectID = object.objectID, let row = try store.row(for: objectID)
         else { return nil }
         for slot in entity.slots where slot.isExternalCapable {
             let value = try row.valueWithoutLoading(at: slot.index)
@@ -228,24 +226,28 @@ final class SyncReplica: Sendable {
         return nil
     }
 
-    /// Whether a file of this replica's peer is not its own, so that another replica has its identifier; then it takes another.
+    /// Takes another identifier if a file of this replica's peer is not its own, so that another replica has the identifier, or if
+    /// somebody has retired the peer.
     ///
     /// - Returns: Whether it has.
     func takeAnotherIdentifierIfNeeded(seeing names: [SyncSegmentName]) throws -> Bool {
         guard let settings = try settings() else { return false }
         let own = names.filter { $0.peer == settings.peer }
-        if try unknown(own).isEmpty { return false }
-        try transact { try $0.becomeAnotherPeer() }
-        return true
+        if try !unknown(own).isEmpty {
+            try transact { try $0.becomeAnotherPeer() }
+            return true
+        }
+        guard try reading(false, { try $0.peer(settings.peer)?.isRetired ?? false }) else {
+            return false
+        }
+        return try transact { try $0.becomeAnotherPeerIfNeeded(seenBy: SyncVector()) }
     }
 
     // MARK: - Merging
 
-    /// The segments that have not been merged, of some.
+    /// The files that have been neither merged nor written, of some.
     func unknown(_ names: [SyncSegmentName]) throws -> [SyncSegmentName] {
-        try reading([]) { tables in
-            return try names.filter { try !tables.hasSegment($0) }
-        }
+        try reading([]) { tables in try names.filter { try !tables.has($0) } }
     }
 
     struct Merged: Sendable {
@@ -253,27 +255,42 @@ final class SyncReplica: Sendable {
         var conflictCount = 0
         /// The number of segments.
         var count = 0
+        /// Whether this replica has become another peer.
+        var hasAnotherIdentifier = false
     }
 
     /// Captures local changes and merges segments, in one transaction.
     ///
     /// - Parameter blobs: The files that the segments name, as far as they have arrived, by digest.
     func merge(
-        _ segments: [(SyncSegment, SyncSegmentName)], blobs: [Data: Data], at date: Date
+        _ segments: [ReceivedSegment], blobs: [Data: Data], at date: Date
     ) throws -> Merged {
-        try mergingAfterCapture(blobs: blobs, at: date) { tables, merge in
-            for (segment, name) in segments where try !tables.hasSegment(name) {
-                try merge.merge(segment, name)
+        try mergingAfterCapture(
+            blobs: blobs, at: date, seen: segments.map(\.segment.seen)
+        ) { tables, merge in
+            for received in segments where try !tables.has(received.name) {
+                try merge.merge(received.segment, received.name, size: received.size)
             }
             return segments.count
         }
     }
 
+    /// A file that has arrived whole.
+    struct ReceivedSegment: Sendable {
+        let segment: SyncSegment
+        let name: SyncSegmentName
+        /// The number of bytes.
+        let size: Int
+    }
+
     /// Captures what was saved, merges something, and writes the rows that follow, in one transaction.
     ///
-    /// - Parameter body: Gives the number of merged files.
+    /// - Parameters:
+    ///   - others: What the authors of the files had merged.
+    ///   - body: Gives the number of merged files.
     func mergingAfterCapture(
-        blobs: [Data: Data], at date: Date, _ body: (SyncTables, SyncMerge) throws -> Int
+        blobs: [Data: Data], at date: Date, seen others: [SyncVector] = [],
+        _ body: (SyncTables, SyncMerge) throws -> Int
     ) throws -> Merged {
         var merged = Merged()
         var isComplete = false
@@ -286,10 +303,13 @@ final class SyncReplica: Sendable {
             // What was saved since.
             let capture = try SyncCapture(tables, date: date)
             _ = try capture.run()
+            for other in others where try tables.becomeAnotherPeerIfNeeded(seenBy: other) {
+                merged.hasAnotherIdentifier = true
+            }
             let merge = SyncMerge(tables, date: date)
             if try tables.propertiesOfOtherModel() != nil {
                 // Records have values of properties that rows show only now.
-                merge.touch(Set(try tables.allIdentifiers()))
+                merge.touch(Set(try tables.identifiers(after: nil, through: nil)))
                 try tables.noteModel()
             }
             merged.count = try body(tables, merge)
@@ -297,6 +317,7 @@ final class SyncReplica: Sendable {
             merged.conflictCount = merge.conflictCount
             let ids = merge.touched.union(capture.differing)
             merged.changes.append(try writeRows(of: ids, tables, blobs))
+            for id in merge.forgotten { try tables.forget(id) }
             return merged
         }
     }
@@ -339,7 +360,7 @@ final class SyncReplica: Sendable {
                 lost?.set(found.key, found.lost.value, found.lost.version)
                 return SyncConflict(
                     number: found.number, objectID: object?.objectID,
-                    entityName: object?.record.entity ?? "",
+                    entityName: object?.record.entity ?? found.entity,
                     propertyName: found.key.propertyName ?? "",
                     kind: object?.record.isAlive ?? false ? .value : .deletion,
                     lost: try lost.map { try described(found.key, of: $0, tables) } ?? .null,
@@ -372,12 +393,19 @@ final class SyncReplica: Sendable {
     /// - Throws: `QuireError` with code `notFound` if there is no such conflict any more.
     func choose(_ number: Int64, at date: Date) throws -> Merged {
         try mergingAfterCapture(blobs: [:], at: date) { tables, merge in
-            guard let conflict = try tables.conflicts().first(where: { $0.number == number }),
-                var object = try tables.object(conflict.id)
+            guard let conflict = try tables.conflicts().first(where: { $0.number == number })
             else { throw noConflict(number) }
+            guard var object = try tables.object(conflict.id) else {
+                throw QuireError(
+                    .notFound,
+                    "The object of conflict \(number) was deleted everywhere long ago and cannot come back; insert a new one with the value, and dismiss the conflict.",
+                    subject: .init(file: store.storePath, value: String(number)))
+            }
             let version = tables.nextVersion(at: date)
             var change = SyncRecord(id: conflict.id, entity: object.record.entity)
             if !object.record.isAlive {
+                // All of it: others may have forgotten it.
+                change = object.record
                 change.set(.existence, .integer(object.record.existenceCount + 1), version)
             }
             // What a peer has counted is still in the record, and is for that peer to change.
@@ -410,17 +438,19 @@ final class SyncReplica: Sendable {
 
     // MARK: - Checking
 
-    /// All records as text, in one order: two replicas that have merged the same segments have the same.
+    /// All records that are not forgotten some time, as text in one order: replicas that have merged the same files have the same.
     func stateDescription() throws -> String {
         try reading("") { tables in
-            let ids = try tables.allIdentifiers()
-            return try ids.map { id in
-                let record = try tables.object(id)?.record
-                let entries = (record?.entries ?? [:]).sorted { $0.key < $1.key }
+            let ids = try tables.identifiers(after: nil, through: nil)
+            return try ids.compactMap { id in
+                guard let record = try tables.object(id)?.record, !record.isForgettable else {
+                    return nil
+                }
+                let entries = record.entries.sorted { $0.key < $1.key }
                     .map {
                         "  \($0.key) = \($0.value.value) @\($0.value.version.time) \($0.value.version.peer)"
                     }
-                return ([id.description + " " + (record?.entity ?? "")] + entries)
+                return ([id.description + " " + record.entity] + entries)
                     .joined(separator: "\n")
             }.joined(separator: "\n")
         }

@@ -15,8 +15,24 @@ struct SyncSettings: Equatable, Sendable {
     var captured: Int64 = 0
     /// The segments that have been merged, own ones included.
     var seen = SyncVector()
+    /// The segments that authors of merged files had merged: all that merged changes may rest upon.
+    var known = SyncVector()
+    /// The segments whose deletions may have been forgotten; see ``SyncStability``.
+    var forgotten = SyncVector()
+    /// The segments that are forgotten next, unless somebody does not know them.
+    var candidate: Candidate?
+    /// When this replica has last written a segment only to say what it has merged.
+    var acknowledged: Date?
     /// Where going through all rows has got to: the number of an entity, and a primary key; `nil` if it is not under way.
     var scan: Scan?
+
+    struct Candidate: Equatable, Sendable {
+        /// The segments that all active peers had merged.
+        let seen: SyncVector
+        /// The last segment of each of them at that time, and those before it.
+        let acknowledged: SyncVector
+        var date: Date
+    }
 
     struct Scan: Equatable, Sendable {
         var entity: String
@@ -38,6 +54,18 @@ struct SyncSettings: Equatable, Sendable {
         writer.unsigned(clock.last)
         writer.unsigned(UInt64(captured))
         seen.encode(to: &writer)
+        known.encode(to: &writer)
+        forgotten.encode(to: &writer)
+        writer.byte(candidate == nil ? 0 : 1)
+        if let candidate {
+            candidate.seen.encode(to: &writer)
+            candidate.acknowledged.encode(to: &writer)
+            writer.word(candidate.date.timeIntervalSinceReferenceDate.bitPattern)
+        }
+        writer.byte(acknowledged == nil ? 0 : 1)
+        if let acknowledged {
+            writer.word(acknowledged.timeIntervalSinceReferenceDate.bitPattern)
+        }
         writer.byte(scan == nil ? 0 : 1)
         if let scan {
             writer.text(scan.entity)
@@ -68,6 +96,17 @@ struct SyncSettings: Equatable, Sendable {
         settings.clock = SyncClock(last: try reader.unsigned())
         settings.captured = Int64(try reader.unsigned() & 0x1FFF_FFFF_FFFF_FFFF)
         settings.seen = try SyncVector(from: &reader)
+        settings.known = try SyncVector(from: &reader)
+        settings.forgotten = try SyncVector(from: &reader)
+        func date() throws -> Date {
+            Date(timeIntervalSinceReferenceDate: Double(bitPattern: try reader.word()))
+        }
+        if try reader.byte() == 1 {
+            settings.candidate = Candidate(
+                seen: try SyncVector(from: &reader), acknowledged: try SyncVector(from: &reader),
+                date: try date())
+        }
+        if try reader.byte() == 1 { settings.acknowledged = try date() }
         if try reader.byte() == 1 {
             settings.scan = Scan(entity: try reader.text(), key: try reader.signed())
         }

@@ -15,6 +15,9 @@ internal import QuireSQLite
 /// | `QUIRE_SYNC_SNAPSHOT` | each file of a snapshot that has been merged or written |
 /// | `QUIRE_SYNC_OUTBOX` | each segment that has not been handed to the transport, as bytes |
 /// | `QUIRE_SYNC_CONFLICT` | each value that has lost against one made without knowledge of it |
+/// | `QUIRE_SYNC_DELETED` | each object that is deleted and may be forgotten |
+/// | `QUIRE_SYNC_PEER` | each peer: what its last segment says of it |
+/// | `QUIRE_SYNC_BLOB` | each file of external data in the folder that no object has, and since when |
 /// | `QUIRE_SYNC_MISSING` | each file of external data that an object waits for |
 ///
 /// They change in the transaction that changes the rows, so a change that is committed is in exactly one segment.
@@ -48,7 +51,7 @@ final class SyncTables {
     static let names = [
         "QUIRE_SYNC", "QUIRE_SYNC_OBJECT", "QUIRE_SYNC_REFERENCE", "QUIRE_SYNC_UNIQUE",
         "QUIRE_SYNC_SEGMENT", "QUIRE_SYNC_OUTBOX", "QUIRE_SYNC_CONFLICT", "QUIRE_SYNC_MISSING",
-        "QUIRE_SYNC_SNAPSHOT",
+        "QUIRE_SYNC_SNAPSHOT", "QUIRE_SYNC_DELETED", "QUIRE_SYNC_PEER", "QUIRE_SYNC_BLOB",
     ]
 
     static func create(in connection: SQLiteConnection) throws {
@@ -59,11 +62,14 @@ final class SyncTables {
             CREATE INDEX QUIRE_SYNC_OBJECT_ROW ON QUIRE_SYNC_OBJECT (Z_ROW, Z_ROOT) WHERE Z_ROW IS NOT NULL;
             CREATE TABLE QUIRE_SYNC_REFERENCE (Z_TARGET BLOB, Z_SOURCE BLOB, PRIMARY KEY (Z_TARGET, Z_SOURCE)) WITHOUT ROWID;
             CREATE TABLE QUIRE_SYNC_UNIQUE (Z_VALUE BLOB, Z_ID BLOB, PRIMARY KEY (Z_VALUE, Z_ID)) WITHOUT ROWID;
-            CREATE TABLE QUIRE_SYNC_SEGMENT (Z_PEER BLOB, Z_NUMBER INTEGER, Z_DIGEST VARCHAR, Z_SEEN BLOB, \
+            CREATE TABLE QUIRE_SYNC_SEGMENT (Z_PEER BLOB, Z_NUMBER INTEGER, Z_DIGEST VARCHAR, Z_SEEN BLOB, Z_SIZE INTEGER, \
             PRIMARY KEY (Z_PEER, Z_NUMBER, Z_DIGEST)) WITHOUT ROWID;
             CREATE TABLE QUIRE_SYNC_OUTBOX (Z_NUMBER INTEGER PRIMARY KEY, Z_CONTENT BLOB);
             CREATE TABLE QUIRE_SYNC_CONFLICT (Z_NUMBER INTEGER PRIMARY KEY, Z_ID BLOB, Z_KEY BLOB, Z_LOST BLOB, Z_TIME FLOAT);
-            CREATE TABLE QUIRE_SYNC_SNAPSHOT (Z_NAME VARCHAR PRIMARY KEY) WITHOUT ROWID;
+            CREATE TABLE QUIRE_SYNC_SNAPSHOT (Z_NAME VARCHAR PRIMARY KEY, Z_SIZE INTEGER) WITHOUT ROWID;
+            CREATE TABLE QUIRE_SYNC_DELETED (Z_ID BLOB PRIMARY KEY) WITHOUT ROWID;
+            CREATE TABLE QUIRE_SYNC_PEER (Z_PEER BLOB PRIMARY KEY, Z_CONTENT BLOB) WITHOUT ROWID;
+            CREATE TABLE QUIRE_SYNC_BLOB (Z_DIGEST BLOB PRIMARY KEY, Z_DATE FLOAT) WITHOUT ROWID;
             CREATE TABLE QUIRE_SYNC_MISSING (Z_DIGEST BLOB, Z_ID BLOB, PRIMARY KEY (Z_DIGEST, Z_ID)) WITHOUT ROWID;
             CREATE UNIQUE INDEX QUIRE_SYNC_CONFLICT_LOST ON QUIRE_SYNC_CONFLICT (Z_ID, Z_KEY, Z_LOST)
             """)
@@ -139,6 +145,22 @@ final class SyncTables {
         }
     }
 
+    /// The objects with identifiers in a range, deleted ones too.
+    func identifiers(
+        after first: SyncIdentifier?, through last: SyncIdentifier?
+    ) throws -> [SyncIdentifier] {
+        try connection.withStatement(
+            "SELECT Z_ID FROM QUIRE_SYNC_OBJECT WHERE Z_ID > ? AND Z_ID <= ? ORDER BY Z_ID"
+        ) { row in
+            try row.bind(first?.bytes ?? Data(), at: 1)
+            // Identifiers have 16 bytes, so this is greater than all.
+            try row.bind(last?.bytes ?? Data(repeating: 255, count: 17), at: 2)
+            var found: [SyncIdentifier] = []
+            while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
+            return found
+        }
+    }
+
     private func rootName(of entity: ResolvedEntity) -> String {
         store.layout.entity(number: entity.rootNumber).name
     }
@@ -165,6 +187,17 @@ final class SyncTables {
             try $0.run()
         }
         remember(object)
+        let isForgettable = object.record.isForgettable
+        if isForgettable != old?.record.isForgettable ?? false {
+            try connection.withStatement(
+                isForgettable
+                    ? "INSERT OR IGNORE INTO QUIRE_SYNC_DELETED VALUES (?)"
+                    : "DELETE FROM QUIRE_SYNC_DELETED WHERE Z_ID = ?"
+            ) {
+                try $0.bind(id.bytes, at: 1)
+                try $0.run()
+            }
+        }
         try replace(
             old?.record.references ?? [], by: object.record.references, of: id,
             in: "QUIRE_SYNC_REFERENCE", "Z_TARGET", "Z_SOURCE", \.bytes)
@@ -173,6 +206,22 @@ final class SyncTables {
         try replace(
             oldValues, by: values, of: id, in: "QUIRE_SYNC_UNIQUE", "Z_VALUE", "Z_ID", \.self)
         changedUniqueValues.formUnion(values.symmetricDifference(oldValues))
+    }
+
+    /// Removes the record of a deleted object, which has no row.
+    func forget(_ id: SyncIdentifier) throws {
+        guard let object = try object(id) else { return }
+        try replace(
+            object.record.references, by: [], of: id, in: "QUIRE_SYNC_REFERENCE", "Z_TARGET",
+            "Z_SOURCE", \.bytes)
+        for blob in object.record.blobs { try setMissing(blob, of: id, false) }
+        for table in ["QUIRE_SYNC_OBJECT", "QUIRE_SYNC_DELETED"] {
+            try connection.withStatement("DELETE FROM \(table) WHERE Z_ID = ?") {
+                try $0.bind(id.bytes, at: 1)
+                try $0.run()
+            }
+        }
+        objects[id] = nil
     }
 
     /// The unique values that objects have got or lost in this transaction.
@@ -256,17 +305,8 @@ final class SyncTables {
 
     // MARK: - Segments
 
-    /// Whether a segment has been merged.
-    func hasSegment(_ name: SyncSegmentName) throws -> Bool {
-        try connection.withStatement(
-            "SELECT 1 FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST = ?"
-        ) {
-            try $0.bind(name.peer.bytes, at: 1)
-            try $0.bind(name.sequence, at: 2)
-            try $0.bind(name.digest, at: 3)
-            return try $0.step()
-        }
-    }
+    /// Whether a segment, or a file of a snapshot, has been merged or written.
+    func has(_ name: SyncSegmentName) throws -> Bool { try size(of: name) != nil }
 
     /// Whether a segment of the same peer and number has been merged that is another file.
     func hasOtherSegment(than name: SyncSegmentName) throws -> Bool {
@@ -281,32 +321,81 @@ final class SyncTables {
     }
 
     /// Records a segment as merged.
-    func note(_ segment: SyncSegment, _ name: SyncSegmentName) throws {
+    ///
+    /// - Parameter size: The number of bytes of its file.
+    func note(_ segment: SyncSegment, _ name: SyncSegmentName, size: Int) throws {
         var seen = SyncByteWriter()
         segment.seen.encode(to: &seen)
         try connection.withStatement(
-            "INSERT OR REPLACE INTO QUIRE_SYNC_SEGMENT VALUES (?, ?, ?, ?)"
+            "INSERT OR REPLACE INTO QUIRE_SYNC_SEGMENT VALUES (?, ?, ?, ?, ?)"
         ) {
             try $0.bind(name.peer.bytes, at: 1)
             try $0.bind(name.sequence, at: 2)
             try $0.bind(name.digest, at: 3)
             try $0.bind(Data(seen.bytes), at: 4)
+            try $0.bind(Int64(size), at: 5)
             try $0.run()
         }
         settings.seen.insert(name.peer, name.sequence)
+        settings.known.formUnion(segment.seen)
         settings.clock.observe(segment.time)
+        var merged = segment.seen
+        merged.insert(name.peer, name.sequence)
+        try note(
+            SyncPeer(
+                id: name.peer, sequence: name.sequence, time: segment.time, seen: merged,
+                forgotten: segment.forgotten))
+        try noteRetired(segment.retired)
     }
 
-    func hasSnapshotFile(_ name: SyncSegmentName) throws -> Bool {
-        try connection.withStatement("SELECT 1 FROM QUIRE_SYNC_SNAPSHOT WHERE Z_NAME = ?") {
+    func noteSnapshotFile(_ name: SyncSegmentName, size: Int) throws {
+        try connection.withStatement("INSERT OR IGNORE INTO QUIRE_SYNC_SNAPSHOT VALUES (?, ?)") {
             try $0.bind(name.fileName, at: 1)
-            return try $0.step()
+            try $0.bind(Int64(size), at: 2)
+            try $0.run()
         }
     }
 
-    func noteSnapshotFile(_ name: SyncSegmentName) throws {
-        try connection.withStatement("INSERT OR IGNORE INTO QUIRE_SYNC_SNAPSHOT VALUES (?)") {
+    /// The size of a segment or a file of a snapshot in bytes; `nil` if it has been neither merged nor written.
+    func size(of name: SyncSegmentName) throws -> Int64? {
+        if name.part == nil {
+            return try connection.withStatement(
+                "SELECT Z_SIZE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST = ?"
+            ) {
+                try $0.bind(name.peer.bytes, at: 1)
+                try $0.bind(name.sequence, at: 2)
+                try $0.bind(name.digest, at: 3)
+                return try $0.step() ? $0.integer(0) : nil
+            }
+        }
+        return try connection.withStatement(
+            "SELECT Z_SIZE FROM QUIRE_SYNC_SNAPSHOT WHERE Z_NAME = ?"
+        ) {
             try $0.bind(name.fileName, at: 1)
+            return try $0.step() ? $0.integer(0) : nil
+        }
+    }
+
+    /// The blobs in the folder that no object has, and since when.
+    func unusedBlobs() throws -> [Data: Date] {
+        try connection.withStatement("SELECT Z_DIGEST, Z_DATE FROM QUIRE_SYNC_BLOB") { row in
+            var found: [Data: Date] = [:]
+            while try row.step() {
+                found[row.data(0)] = Date(timeIntervalSinceReferenceDate: row.double(1))
+            }
+            return found
+        }
+    }
+
+    /// - Parameter date: `nil` if an object has the blob, or it is not in the folder.
+    func setUnused(_ digest: Data, since date: Date?) throws {
+        try connection.withStatement(
+            date == nil
+                ? "DELETE FROM QUIRE_SYNC_BLOB WHERE Z_DIGEST = ?"
+                : "INSERT OR REPLACE INTO QUIRE_SYNC_BLOB VALUES (?, ?)"
+        ) {
+            try $0.bind(digest, at: 1)
+            if let date { try $0.bind(date.timeIntervalSinceReferenceDate, at: 2) }
             try $0.run()
         }
     }
@@ -334,19 +423,25 @@ final class SyncTables {
     private var vectors: [SyncSegmentKey: SyncVector] = [:]
 
     /// Makes records a segment that will be handed to the transport.
-    func addToOutbox(_ records: [SyncRecord]) throws {
+    @discardableResult
+    func addToOutbox(
+        _ records: [SyncRecord], retired: Set<SyncIdentifier> = []
+    ) throws -> SyncSegmentName {
         let sequence = nextSequence
         let segment = SyncSegment(
             container: settings.container, peer: settings.peer, sequence: sequence,
-            time: settings.clock.last, model: model.digest, seen: settings.seen, records: records)
+            time: settings.clock.last, model: model.digest, seen: settings.seen,
+            forgotten: settings.forgotten, retired: retired, records: records)
         let bytes = segment.encoded()
         try connection.withStatement("INSERT INTO QUIRE_SYNC_OUTBOX VALUES (?, ?)") {
             try $0.bind(sequence, at: 1)
             try $0.bind(Data(bytes), at: 2)
             try $0.run()
         }
-        try note(segment, SyncSegmentName(peer: settings.peer, sequence: sequence, encoded: bytes))
+        let name = SyncSegmentName(peer: settings.peer, sequence: sequence, encoded: bytes)
+        try note(segment, name, size: bytes.count)
         settings.sequence = sequence
+        return name
     }
 
     /// The segments that have not been handed over, by number.
@@ -373,6 +468,7 @@ final class SyncTables {
         try connection.execute("DELETE FROM QUIRE_SYNC_OUTBOX")
         for segment in unsent {
             settings.seen.remove(segment.peer, segment.sequence)
+            settings.known.remove(segment.peer, segment.sequence)
             try connection.withStatement(
                 "DELETE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ?"
             ) {
@@ -381,14 +477,21 @@ final class SyncTables {
                 try $0.run()
             }
         }
+        // Others know it as it was when it sent its last one.
+        try removePeer(settings.peer)
         settings.peer = SyncIdentifier()
         settings.sequence = 0
+        settings.acknowledged = nil
         for segment in unsent {
             var records: [SyncRecord] = []
             for record in segment.records {
                 guard var object = try object(record.id) else { continue }
                 var renamed = SyncRecord(id: record.id, entity: record.entity)
                 for (key, entry) in record.entries {
+                    guard entry.version.peer == segment.peer else {
+                        renamed.set(key, entry.value, entry.version)
+                        continue
+                    }
                     let version = SyncVersion(
                         time: entry.version.time, peer: settings.peer, sequence: nextSequence)
                     renamed.set(key, entry.value, version)
@@ -397,8 +500,20 @@ final class SyncTables {
                 try put(object)
                 records.append(renamed)
             }
-            try addToOutbox(records)
+            try addToOutbox(records, retired: segment.retired)
         }
+    }
+
+    /// Makes this replica another peer if others know segments of it that it has not written, or somebody has retired it.
+    ///
+    /// - Returns: Whether it has.
+    func becomeAnotherPeerIfNeeded(seenBy other: SyncVector) throws -> Bool {
+        let last = other.ranges[settings.peer]?.ranges.last?.upperBound ?? 0
+        guard try last > settings.sequence + 1 || peer(settings.peer)?.isRetired ?? false else {
+            return false
+        }
+        try becomeAnotherPeer()
+        return true
     }
 
     /// The number of the segment that changes made in this transaction will be in.
@@ -426,15 +541,6 @@ final class SyncTables {
         try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('properties', ?)") {
             try $0.bind(model.propertyNames.sorted().joined(separator: "\n"), at: 1)
             try $0.run()
-        }
-    }
-
-    /// All objects, deleted ones too.
-    func allIdentifiers() throws -> [SyncIdentifier] {
-        try connection.withStatement("SELECT Z_ID FROM QUIRE_SYNC_OBJECT ORDER BY Z_ID") { row in
-            var found: [SyncIdentifier] = []
-            while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
-            return found
         }
     }
 

@@ -37,6 +37,11 @@ struct SyncByteWriter {
         word(id.high)
         word(id.low)
     }
+
+    mutating func identifiers(_ ids: [SyncIdentifier]) {
+        unsigned(UInt64(ids.count))
+        for id in ids { identifier(id) }
+    }
 }
 
 /// Reads what ``SyncByteWriter`` has written, from bytes that anyone may have changed.
@@ -117,5 +122,9 @@ struct SyncByteReader {
 
     mutating func identifier() throws -> SyncIdentifier {
         SyncIdentifier(high: try word(), low: try word())
+    }
+
+    mutating func identifiers() throws -> [SyncIdentifier] {
+        try (0..<(try count())).map { _ in try identifier() }
     }
 }

@@ -32,15 +32,20 @@ public struct SyncIdentifier: Hashable, Comparable, Sendable, CustomStringConver
         low = 0x8000_0000_0000_0000 | UInt64.random(in: 0...0x3FFF_FFFF_FFFF_FFFF)
     }
 
-    /// The identifier of an object that is known by a value of its own, so that two machines that insert it have one object.
+    /// The identifier of an object that is known by a value of its own, so that two machines that insert it have one object: a UUID
+    /// of version 8.
     init(ofObjectNamed name: [UInt8], entity: String, in container: SyncIdentifier) {
         var hash = SHA256()
         hash.update(data: container.bytes)
         hash.update(data: Data(entity.utf8) + [0])
         hash.update(data: name)
-        let digest = Array(hash.finalize())
-        self.init(bytes: digest[..<16])
+        let digest = SyncIdentifier(bytes: Array(hash.finalize())[..<16])
+        high = digest.high & ~0xF000 | 0x8000
+        low = digest.low & ~(3 << 62) | 1 << 63
     }
+
+    /// Whether it is a random one, which no other machine makes again.
+    var isRandom: Bool { high & 0xF000 == 0x7000 }
 
     /// - Precondition: There are 16 bytes.
     init(bytes: some Collection<UInt8>) {

@@ -125,72 +125,14 @@ extension SyncRecord {
 }
 
 extension SyncRecord {
+    /// Whether the record says only that its object is deleted, or has only changes of an object that nobody has inserted, and the
+    /// object cannot come back by a second insertion: such a record goes once all peers know of the deletion.
+    var isForgettable: Bool {
+        id.isRandom && (existenceCount == 0 || existenceCount == 2)
+    }
+
     /// The files that the record's values are in.
     var blobs: [SyncBlob] {
         entries.values.compactMap { if case .blob(let blob) = $0.value { blob } else { nil } }
-    }
-}
-
-// MARK: - Vectors
-
-/// The segments that a replica has merged, by peer.
-///
-/// It need not be whole: a segment that is damaged or late does not keep others from being merged.
-struct SyncVector: Hashable, Sendable {
-    private(set) var ranges: [SyncIdentifier: RangeSet<Int64>] = [:]
-
-    func contains(_ peer: SyncIdentifier, _ sequence: Int64) -> Bool {
-        ranges[peer]?.contains(sequence) ?? false
-    }
-
-    func contains(_ version: SyncVersion) -> Bool { contains(version.peer, version.sequence) }
-
-    mutating func insert(_ peer: SyncIdentifier, _ sequence: Int64) {
-        insert(peer, sequence..<(sequence + 1))
-    }
-
-    mutating func insert(_ peer: SyncIdentifier, _ range: Range<Int64>) {
-        ranges[peer, default: RangeSet()].insert(contentsOf: range)
-    }
-
-    /// Whether it has all segments of another vector.
-    func contains(_ other: SyncVector) -> Bool {
-        other.ranges.allSatisfy { peer, set in ranges[peer]?.isSuperset(of: set) ?? set.isEmpty }
-    }
-
-    mutating func formUnion(_ other: SyncVector) {
-        for (peer, set) in other.ranges { ranges[peer, default: RangeSet()].formUnion(set) }
-    }
-
-    mutating func remove(_ peer: SyncIdentifier, _ sequence: Int64) {
-        ranges[peer]?.remove(contentsOf: sequence..<(sequence + 1))
-    }
-
-    func encode(to writer: inout SyncByteWriter) {
-        writer.unsigned(UInt64(ranges.count))
-        for (peer, set) in ranges.sorted(by: { $0.key < $1.key }) {
-            writer.identifier(peer)
-            writer.unsigned(UInt64(set.ranges.count))
-            for range in set.ranges {
-                writer.unsigned(UInt64(range.lowerBound))
-                writer.unsigned(UInt64(range.upperBound - range.lowerBound))
-            }
-        }
-    }
-
-    init() {}
-
-    init(from reader: inout SyncByteReader) throws {
-        for _ in 0..<(try reader.count()) {
-            let peer = try reader.identifier()
-            for _ in 0..<(try reader.count()) {
-                let start = try reader.unsigned()
-                let count = try reader.unsigned()
-                guard start < 1 << 61, count > 0, count < 1 << 61 else {
-                    throw reader.damage("a range of segments is not valid")
-                }
-                insert(peer, Int64(start)..<Int64(start + count))
-            }
-        }
     }
 }

@@ -1,6 +1,7 @@
 internal import Crypto
 internal import Foundation
 internal import Quire
+internal import QuireSystem
 
 /// A file of changes: what one peer has changed since its last segment.
 ///
@@ -10,10 +11,15 @@ internal import Quire
 /// sequence time                      numbers; the part and the number of parts follow for a snapshot
 /// model                              text: a digest, for messages
 /// vector                             what the peer had merged when it wrote the file
-/// names peers                        tables that the records refer to
-/// records
+/// forgotten                          vector of segments whose deletions the peer has forgotten
+/// retired                            peers that others need not wait for any more
+/// range peers                        of a snapshot only
+/// compression size                   0 or 1 (DEFLATE), and the number of bytes of what follows without it
+/// names peers records                tables that the records refer to, and these
 /// SHA-256                            of all before it
 /// ```
+///
+/// A segment without records says what its peer has merged.
 ///
 /// A file is whole or it is not read: its name has the beginning of its digest.
 struct SyncSegment: Sendable, Equatable {
@@ -24,9 +30,15 @@ struct SyncSegment: Sendable, Equatable {
     let time: UInt64
     let model: String
     let seen: SyncVector
+    /// The segments whose deletions the author may have forgotten; see ``SyncStability``.
+    var forgotten = SyncVector()
+    /// Peers that have left, or that somebody has retired.
+    var retired: Set<SyncIdentifier> = []
     let records: [SyncRecord]
     /// The part of a snapshot, from 0, and the number of parts; `nil` for a segment.
     let part: SyncSnapshotPart?
+    /// What a part of a snapshot says beside its records.
+    var snapshot: SyncSnapshotHeader?
 
     /// The maximum size of a file.
     static let maximumSize = 64 << 20
@@ -50,7 +62,16 @@ struct SyncSegment: Sendable, Equatable {
         }
         writer.text(model)
         seen.encode(to: &writer)
-        writer.raw(SyncRecordBlock.encode(records))
+        forgotten.encode(to: &writer)
+        writer.identifiers(retired.sorted())
+        snapshot?.encode(to: &writer)
+        let block = SyncRecordBlock.encode(records)
+        let compressed =
+            block.count > Self.compressionThreshold
+            ? RawDeflate.compressed(Data(block)) : nil
+        writer.byte(compressed == nil ? 0 : 1)
+        writer.unsigned(UInt64(block.count))
+        if let compressed { writer.raw(compressed) } else { writer.raw(block) }
         writer.raw(SHA256.hash(data: writer.bytes))
         return writer.bytes
     }
@@ -98,15 +119,45 @@ struct SyncSegment: Sendable, Equatable {
         }
         model = try reader.text()
         seen = try SyncVector(from: &reader)
-        records = try SyncRecordBlock.decode(&reader)
-        guard reader.remaining == 0 else { throw reader.damage("there is more than its end") }
+        forgotten = try SyncVector(from: &reader)
+        retired = Set(try reader.identifiers())
+        snapshot = part == nil ? nil : try SyncSnapshotHeader(from: &reader)
+        records = try Self.records(&reader)
+    }
+
+    /// The size of records in bytes from which they are compressed.
+    private static let compressionThreshold = 512
+
+    private static func records(_ reader: inout SyncByteReader) throws -> [SyncRecord] {
+        let isCompressed = try reader.byte() == 1
+        let size = try reader.unsigned()
+        guard size <= UInt64(RawDeflate.maximumSize) else {
+            throw reader.damage("its records are larger than \(RawDeflate.maximumSize) bytes")
+        }
+        var block = try reader.raw(count: reader.remaining)
+        if isCompressed {
+            guard let data = RawDeflate.decompressed(Data(block), limit: Int(size)) else {
+                throw reader.damage("its records cannot be decompressed")
+            }
+            block = Array(data)[...]
+        }
+        guard block.count == Int(size) else { throw reader.damage("its records are not whole") }
+        var inner = SyncByteReader(block, file: reader.file)
+        let records = try SyncRecordBlock.decode(&inner)
+        guard inner.remaining == 0 else { throw inner.damage("there is more than its end") }
+        return records
     }
 
     init(
         container: SyncIdentifier, peer: SyncIdentifier, sequence: Int64, time: UInt64,
-        model: String, seen: SyncVector, records: [SyncRecord], part: SyncSnapshotPart? = nil
+        model: String, seen: SyncVector, forgotten: SyncVector = SyncVector(),
+        retired: Set<SyncIdentifier> = [],
+        records: [SyncRecord], part: SyncSnapshotPart? = nil, snapshot: SyncSnapshotHeader? = nil
     ) {
         self.part = part
+        self.forgotten = forgotten
+        self.retired = retired
+        self.snapshot = snapshot
         self.container = container
         self.peer = peer
         self.sequence = sequence
@@ -125,6 +176,42 @@ struct SyncSnapshotPart: Hashable, Sendable {
     static let maximumCount = 100_000
     /// The folder of snapshots.
     static let folder = SyncFileName(unchecked: "base")
+}
+
+/// What a part of a snapshot has beside its records.
+///
+/// The part has all records with identifiers in its range. One that others have and it has not was deleted, and forgotten, if its
+/// insertion is in the segments that are forgotten.
+struct SyncSnapshotHeader: Sendable, Equatable {
+    /// The identifier after which the range begins; `nil` for the first part.
+    let after: SyncIdentifier?
+    /// The last identifier of the range; `nil` for the last part.
+    let through: SyncIdentifier?
+    /// What is known of all peers.
+    let peers: [SyncPeer]
+
+    func contains(_ id: SyncIdentifier) -> Bool {
+        (after.map { $0 < id } ?? true) && (through.map { id <= $0 } ?? true)
+    }
+
+    func encode(to writer: inout SyncByteWriter) {
+        writer.identifiers(after.map { [$0] } ?? [])
+        writer.identifiers(through.map { [$0] } ?? [])
+        writer.unsigned(UInt64(peers.count))
+        for peer in peers { peer.encode(to: &writer) }
+    }
+
+    init(after: SyncIdentifier?, through: SyncIdentifier?, peers: [SyncPeer]) {
+        self.after = after
+        self.through = through
+        self.peers = peers
+    }
+
+    init(from reader: inout SyncByteReader) throws {
+        after = try reader.identifiers().first
+        through = try reader.identifiers().first
+        peers = try (0..<(try reader.count())).map { _ in try SyncPeer(from: &reader) }
+    }
 }
 
 /// The name of a segment's file, `PEER-SEQUENCE-DIGEST.seg`, or of a part of a snapshot, `PEER-SEQUENCE-PART.COUNT-DIGEST.snap`.

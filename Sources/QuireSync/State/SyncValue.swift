@@ -32,9 +32,20 @@ struct SyncBlob: Hashable, Sendable {
     let digest: Data
     let size: Int64
 
+    /// The folder of the folders of blobs.
+    static let folder = SyncFileName(unchecked: "blob")
+
     var fileName: SyncFileName? {
         let text = digest.hexadecimal
-        return SyncFileName("blob/\(text.prefix(2))/\(text)")
+        return Self.folder.entry("\(text.prefix(2))/\(text)")
+    }
+
+    /// The digest that a file's name says; `nil` if it is not the name of a blob.
+    static func digest(of name: String) -> Data? {
+        guard name.utf8.count == 64, let high = SyncIdentifier(name.prefix(32)),
+            let low = SyncIdentifier(name.suffix(32)), !name.contains("-")
+        else { return nil }
+        return high.bytes + low.bytes
     }
 }
 

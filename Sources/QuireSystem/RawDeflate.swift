@@ -1,16 +1,16 @@
-import CZLib
-import Foundation
+internal import CZLib
+package import Foundation
 
-/// DEFLATE data without a header, as used in `Z_MODELCACHE`.
-enum RawDeflate {
+/// DEFLATE data without a header, as in Core Data's `Z_MODELCACHE` and in files of synchronization.
+package enum RawDeflate {
     /// The maximum decompressed size.
-    static let maximumSize = 64 << 20
+    package static let maximumSize = 64 << 20
 
     private static let windowBits: Int32 = -15
     private static let chunkSize = 64 << 10
 
     /// Decompresses data; `nil` if it is damaged or incomplete, or the result exceeds a limit.
-    static func decompressed(_ data: Data, limit: Int = maximumSize) -> Data? {
+    package static func decompressed(_ data: Data, limit: Int = maximumSize) -> Data? {
         var stream = z_stream()
         guard
             inflateInit2_(
@@ -21,7 +21,7 @@ enum RawDeflate {
     }
 
     /// Compresses data.
-    static func compressed(_ data: Data) -> Data? {
+    package static func compressed(_ data: Data) -> Data? {
         var stream = z_stream()
         guard
             deflateInit2_(

@@ -1,0 +1,110 @@
+import Foundation
+import Logging
+import Quire
+
+/// Keeping the folder small: a snapshot in the place of many segments, and no files that nobody needs.
+///
+/// Invariants
+/// - A file is removed only when this replica has merged it, and a snapshot of a later state is there, whole.
+/// - A blob is removed only when no object has had it for thirty days.
+extension SyncContainer {
+    /// The size in bytes below which segments are not worth a snapshot, whatever the size of the last one.
+    private static let minimumCompactedSize: Int64 = 4 << 20
+    /// The seconds for which a blob that no object has is kept: somebody may be about to send an object that has it again.
+    private static let blobDelay: Double = 30 * 86_400
+
+    /// Writes a snapshot and removes the files that it stands for, if these are many, or take twice the size of the last snapshot.
+    ///
+    /// Of several peers the first one does it at the limit, the next at twice the limit, and so on.
+    ///
+    /// - Parameter merged: The files in the folder that have been merged.
+    func compactIfNeeded(_ merged: [SyncSegmentName]) async throws {
+        let replica = replica
+        let segments = merged.filter { $0.part == nil }
+        guard let settings = try await onQueue({ try replica.settings() }), settings.scan == nil
+        else { return }
+        let rank = Set(segments.map(\.peer)).count { $0 < settings.peer }
+        let sizes = try await onQueue { try replica.sizes(of: merged) }
+        let size = segments.reduce(0) { $0 + (sizes[$1] ?? 0) }
+        let snapshotSize = merged.filter { $0.part != nil }.reduce(0) { $0 + (sizes[$1] ?? 0) }
+        guard
+            segments.count > segmentsBeforeSnapshot * (1 + rank)
+                || size > max(2 * snapshotSize, Self.minimumCompactedSize) * Int64(1 + rank)
+        else { return }
+        try await compact(merged)
+    }
+
+    /// Writes a snapshot and removes the files that it stands for.
+    private func compact(_ merged: [SyncSegmentName]) async throws {
+        let replica = replica
+        guard let snapshot = try await onQueue({ try replica.beginSnapshot() }) else { return }
+        var sizes: [SyncSegmentName: Int] = [:]
+        var blobs: [SyncBlob: SyncIdentifier] = [:]
+        for index in 0..<snapshot.partCount {
+            try Task.checkCancellation()
+            // Others would not read a larger file: the segments stay.
+            guard let part = try await onQueue({ try replica.snapshotFile(index, of: snapshot) }),
+                part.bytes.count <= SyncSegment.maximumSize,
+                let file = SyncSnapshotPart.folder.entry(part.name.fileName)
+            else { return }
+            try await transport.create(file, part.bytes)
+            sizes[part.name] = part.bytes.count
+            blobs.merge(part.blobs) { first, _ in first }
+        }
+        let written = sizes
+        try await onQueue { try replica.noteSnapshotFiles(written) }
+        // The snapshot has all of these, and is there.
+        let segments = merged.filter {
+            $0.part == nil && snapshot.seen.contains($0.peer, $0.sequence)
+        }
+        var covered = segments.map { SyncSegment.folder.entry($0.fileName) }
+        covered += try await coveredSnapshotFiles(merged, by: snapshot)
+        for file in covered.compactMap(\.self) { try await transport.remove(file) }
+        try await removeUnusedBlobs(blobs)
+    }
+
+    /// The files of older snapshots: those that have been merged whole, and this peer's own that it has not finished.
+    private func coveredSnapshotFiles(
+        _ merged: [SyncSegmentName], by snapshot: SyncReplica.Snapshot
+    ) async throws -> [SyncFileName?] {
+        // An older snapshot has segments that may be known only when all of its files are.
+        let whole = Dictionary(grouping: merged.filter { $0.part != nil }, by: \.sequence).values
+            .filter { Set($0.compactMap { $0.part?.index }).count == $0[0].part?.count }
+        let own = try await transport.fileNames(in: SyncSnapshotPart.folder)
+            .compactMap { SyncSegmentName($0) }
+            .filter { $0.peer == snapshot.peer && $0.sequence != snapshot.number }
+        return Set(whole.joined()).union(own).map { SyncSnapshotPart.folder.entry($0.fileName) }
+    }
+
+    // MARK: - Blobs
+
+    /// Removes blobs that no object has had for a while, and creates those again that another peer has removed too early.
+    ///
+    /// - Parameter used: The blobs that records have, each with an object.
+    private func removeUnusedBlobs(_ used: [SyncBlob: SyncIdentifier]) async throws {
+        let (replica, date) = (replica, clock())
+        var present: Set<Data> = []
+        for byte in UInt8.min...UInt8.max {
+            guard let folder = SyncBlob.folder.entry([byte].hexadecimal) else { continue }
+            for name in try await transport.fileNames(in: folder) {
+                if let digest = SyncBlob.digest(of: name) { present.insert(digest) }
+            }
+        }
+        let needed = Set(used.keys.map(\.digest))
+            .union(try await onQueue { try replica.digestsOfConflicts() })
+        let unused = present.subtracting(needed)
+        let removable = try await onQueue {
+            try replica.unusedBlobs(unused, at: date, since: Self.blobDelay)
+        }
+        for digest in removable {
+            guard let file = SyncBlob(digest: digest, size: 0).fileName else { continue }
+            try await transport.remove(file)
+        }
+        for (blob, id) in used where !present.contains(blob.digest) {
+            guard let file = blob.fileName,
+                let data = try await onQueue({ try replica.externalData(blob, of: id) })
+            else { continue }
+            try await transport.create(file, data)
+        }
+    }
+}
