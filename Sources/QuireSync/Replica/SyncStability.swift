@@ -106,7 +106,7 @@ extension SyncTables {
         if new == old { return }
         var writer = SyncByteWriter()
         new.encode(to: &writer)
-        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC_PEER VALUES (?, ?)") {
+        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC_PEER VALUES (?, ?, NULL)") {
             try $0.bind(peer.id.bytes, at: 1)
             try $0.bind(Data(writer.bytes), at: 2)
             try $0.run()
@@ -163,7 +163,7 @@ extension SyncTables {
     fileprivate func forget(at date: Date) throws {
         // Whatever a merged change rests upon has been merged, too.
         guard settings.scan == nil, settings.seen.contains(settings.known) else { return }
-        let active = try peers().filter { isActive($0, at: date) }
+        let active = try activePeers(at: date)
         // What others wait for is what this peer has written, not what it knows.
         guard active.contains(where: { $0.id == settings.peer }) else { return }
         try forgetWhatOthersHave(at: date)
@@ -186,10 +186,27 @@ extension SyncTables {
         settings.candidate = .init(seen: common, acknowledged: last, date: date)
     }
 
-    func isActive(_ peer: SyncPeer, at date: Date) -> Bool {
-        peer.id == settings.peer
-            || !peer.isRetired
-                && date.timeIntervalSince(SyncClock.date(of: peer.time)) < SyncStability.silence
+    /// The peers that are waited for: not retired, and something new has come from them lately, by the clock of this machine.
+    private func activePeers(at date: Date) throws -> [SyncPeer] {
+        let now = date.timeIntervalSinceReferenceDate
+        // New, or from a time when the clock was ahead.
+        try connection.withStatement(
+            "UPDATE QUIRE_SYNC_PEER SET Z_DATE = ?1 WHERE Z_DATE IS NULL OR Z_DATE > ?1"
+        ) {
+            try $0.bind(now, at: 1)
+            try $0.run()
+        }
+        let silent = try connection.withStatement(
+            "SELECT Z_PEER FROM QUIRE_SYNC_PEER WHERE Z_DATE <= ?"
+        ) { row in
+            try row.bind(now - SyncStability.silence, at: 1)
+            var found: Set<SyncIdentifier> = []
+            while try row.step() { found.insert(SyncIdentifier(bytes: row.data(0))) }
+            return found
+        }
+        return try peers().filter {
+            $0.id == settings.peer || !$0.isRetired && !silent.contains($0.id)
+        }
     }
 
     /// Forgets what other peers have forgotten: one of them has found that all know it.
