@@ -35,7 +35,7 @@ extension SyncContainer {
     }
 
     /// Writes a snapshot and removes the files that it stands for.
-    private func compact(_ merged: [SyncSegmentName]) async throws {
+    func compact(_ merged: [SyncSegmentName]) async throws {
         let replica = replica
         guard let snapshot = try await onQueue({ try replica.beginSnapshot() }) else { return }
         var sizes: [SyncSegmentName: Int] = [:]
@@ -78,18 +78,26 @@ extension SyncContainer {
 
     // MARK: - Blobs
 
+    /// The blobs in a folder, with their digests.
+    static func blobFiles(in transport: any SyncTransport) async throws -> [SyncFileName: Data] {
+        var found: [SyncFileName: Data] = [:]
+        for byte in UInt8.min...UInt8.max {
+            guard let folder = SyncBlob.folder.entry([byte].hexadecimal) else { continue }
+            for name in try await transport.fileNames(in: folder) {
+                if let file = folder.entry(name), let digest = SyncBlob.digest(of: name) {
+                    found[file] = digest
+                }
+            }
+        }
+        return found
+    }
+
     /// Removes blobs that no object has had for a while, and creates those again that another peer has removed too early.
     ///
     /// - Parameter used: The blobs that records have, each with an object.
     private func removeUnusedBlobs(_ used: [SyncBlob: SyncIdentifier]) async throws {
         let (replica, date) = (replica, clock())
-        var present: Set<Data> = []
-        for byte in UInt8.min...UInt8.max {
-            guard let folder = SyncBlob.folder.entry([byte].hexadecimal) else { continue }
-            for name in try await transport.fileNames(in: folder) {
-                if let digest = SyncBlob.digest(of: name) { present.insert(digest) }
-            }
-        }
+        let present = Set(try await Self.blobFiles(in: transport).values)
         let needed = Set(used.keys.map(\.digest))
             .union(try await onQueue { try replica.digestsOfConflicts() })
         let unused = present.subtracting(needed)

@@ -100,7 +100,7 @@ extension SyncContainer {
         return merged + received
     }
 
-    private func read(
+    func read(
         _ name: SyncSegmentName, of container: SyncIdentifier, in folder: SyncFileName,
         _ result: inout SyncResult
     ) async -> SyncReplica.ReceivedSegment? {

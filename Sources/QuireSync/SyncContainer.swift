@@ -34,7 +34,7 @@ public actor SyncContainer {
     let clock: @Sendable () -> Date
     /// The number of segments above which a snapshot takes their place.
     let segmentsBeforeSnapshot: Int
-    private var round: Task<SyncResult, any Error>?
+    private var lastRound: Task<SyncResult, any Error>?
     static let logger = Logger(label: "quire.sync")
 
     /// Connects a coordinator's SQLite store with a transport. The coordinator is not retained.
@@ -122,9 +122,25 @@ public actor SyncContainer {
     /// Joins the document in the transport's folder, or makes it if there is none.
     ///
     /// A store whose document has been replaced by that of another machine, and that has met no other peer, joins that one.
-    func joinOrCreate(named name: String) async throws {
+    ///
+    /// - Parameter identifier: The document that must be in the folder, if there is one; `nil` for any.
+    /// - Throws: `QuireError` with code `syncedContentReplaced` if another document is in the folder; `syncedContentRemoved` if there is
+    ///   none, because it was removed.
+    func joinOrCreate(named name: String, identifier: SyncIdentifier?) async throws {
         do {
-            if try await Self.description(in: transport) == nil {
+            let found = try await Self.description(in: transport)?.identifier()
+            if let identifier, let found, identifier != found {
+                throw QuireError(
+                    .syncedContentReplaced,
+                    "The folder has the shared document \(found) instead of \(identifier).")
+            }
+            if found == nil {
+                if try await !transport.fileNames(in: Self.removalMarks).isEmpty {
+                    throw QuireError(
+                        .syncedContentRemoved,
+                        "The shared document was removed from the folder on purpose; create another one to synchronize again."
+                    )
+                }
                 return try await create(named: name)
             }
         } catch let error as QuireError where error.code == .invalidState {
@@ -134,7 +150,11 @@ public actor SyncContainer {
             try await join()
         } catch let error as QuireError where error.code == .invalidState {
             let replica = replica
-            guard try await onQueue({ try replica.hasMetNobody() }) else { throw error }
+            guard try await onQueue({ try replica.hasMetNobody() }) else {
+                throw QuireError(
+                    .syncedContentReplaced, error.message, subject: error.subject,
+                    underlying: error)
+            }
             try await removeSyncMetadata()
             try await join()
         }
@@ -194,17 +214,30 @@ public actor SyncContainer {
     ///
     /// A file that is damaged or has not arrived whole is passed over, and is tried again the next time.
     ///
-    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica, or another shared document is in the folder;
-    ///   `storeUnavailable` if the folder cannot be reached, or nothing is in it, when everything that was saved stays to be sent;
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `syncedContentReplaced` if another shared document
+    ///   is in the folder, when the store stays what it is;
+    ///   `syncedContentRemoved` if somebody has removed the shared document by ``removeSyncedContent(in:)``, when the store has become a
+    ///   local one; `storeUnavailable` if the folder cannot be reached, or nothing is in it, when everything that was saved stays to be sent;
     ///   `outOfSpace`; errors of the store.
     @discardableResult
     public func synchronize() async throws -> SyncResult {
-        let previous = round
+        try await inRound { container in
+            var result = SyncResult()
+            _ = try await container.round(&result)
+            return result
+        }
+    }
+
+    /// Runs a body after all rounds that have begun.
+    func inRound(
+        _ body: @escaping @Sendable (isolated SyncContainer) async throws -> SyncResult
+    ) async throws -> SyncResult {
+        let previous = lastRound
         let next = Task {
             _ = await previous?.result
-            return try await performRound()
+            return try await body(self)
         }
-        round = next
+        lastRound = next
         return try await withTaskCancellationHandler {
             try await next.value
         } onCancel: {
@@ -212,8 +245,8 @@ public actor SyncContainer {
         }
     }
 
-    private func performRound() async throws -> SyncResult {
-        var result = SyncResult()
+    /// - Returns: The files in the folder that have been merged.
+    func round(_ result: inout SyncResult) async throws -> [SyncSegmentName] {
         try await capture(&result)
         try await checkContainer(&result)
         // Before anything is sent: a copy of this replica may have used the next number.
@@ -223,7 +256,7 @@ public actor SyncContainer {
         try await onQueue { [replica] in try replica.settle(at: date) }
         try await send(&result)
         try await compactIfNeeded(merged)
-        return result
+        return merged
     }
 
     private func capture(_ result: inout SyncResult) async throws {
@@ -252,6 +285,15 @@ public actor SyncContainer {
             return note(error, Self.descriptionFile, &result)
         }
         guard let found else {
+            if let mark = Self.removalMark(of: container),
+                try await transport.contents(of: mark, maximumSize: 0) != nil
+            {
+                try await onQueue { try replica.detach() }
+                throw QuireError(
+                    .syncedContentRemoved,
+                    "The shared document was removed from the folder on purpose; the store is a local one now, with all of its objects."
+                )
+            }
             throw QuireError(
                 .storeUnavailable,
                 "The shared document is not in the folder: its disk or network may not be connected. What was saved stays to be sent."
@@ -259,7 +301,7 @@ public actor SyncContainer {
         }
         guard found == container else {
             throw QuireError(
-                .invalidState,
+                .syncedContentReplaced,
                 "Another shared document is in the folder than the one that the store belongs to.")
         }
     }

@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 import Logging
 public import Quire
 public import QuireSQLite
@@ -18,11 +18,20 @@ import QuireSystem
 ///
 /// Two machines that both make the document, because the files of neither have arrived at the other, end with the one that the
 /// carrier keeps: the other one's store joins it, and its objects are merged.
+///
+/// If another shared document comes to be in the folder, as when the folder becomes another account's, or the shared document is
+/// removed, nothing happens to the store: it keeps its objects, and ``PersistentStoreCoordinator/syncAvailabilityDidChangeNotification``
+/// says why it is not synchronized any more. What to do then is the program's decision: open another store for that account, or
+/// leave and join.
 public struct SyncOptions: Sendable {
     /// The name of the shared document. Its files are in a folder `NAME.quiresync`.
     public var contentName: String
     /// The path of the folder that is carried between machines.
     public var folder: String
+    /// The identifier of the shared document, if it must be a certain one; `nil` for the one that is in the folder, or is made there.
+    public var containerIdentifier: SyncIdentifier?
+    /// Whether the store is made anew from the folder when it is opened; see ``SyncContainer/rebuildFromSyncedContent(discardsMissing:)``.
+    public var rebuildsFromSyncedContent = false
     /// The seconds after which files are looked for although no change of the folder was reported.
     public var interval: Double = 30
 
@@ -32,9 +41,12 @@ public struct SyncOptions: Sendable {
     public var resolvers: [String: [String: SyncResolver]] = [:]
 
     /// Names a shared document.
-    public init(contentName: String, folder: String) {
+    public init(
+        contentName: String, folder: String, containerIdentifier: SyncIdentifier? = nil
+    ) {
         self.contentName = contentName
         self.folder = folder
+        self.containerIdentifier = containerIdentifier
     }
 }
 
@@ -73,6 +85,33 @@ extension PersistentStoreCoordinator {
     }
 }
 
+/// Whether a store that was added with ``SyncOptions`` is being synchronized.
+public enum SyncAvailability: Sendable {
+    /// The folder is there, and the last round succeeded.
+    case available
+    /// The store is used as a local one. The error says why: `storeUnavailable` or `notFound` while the folder is not there;
+    /// `syncedContentReplaced` if another shared document is in it; `syncedContentRemoved` if the document was removed from it; others
+    /// as of ``SyncContainer/synchronize()``.
+    case unavailable(QuireError)
+
+    /// The key of the `userInfo` of ``PersistentStoreCoordinator/syncAvailabilityDidChangeNotification``.
+    public static let key = "availability"
+}
+
+extension PersistentStoreCoordinator {
+    /// Posted on any thread when synchronization by ``SyncOptions`` begins to succeed or to fail, or fails for another reason. Its object
+    /// is the coordinator; its `userInfo` has a ``SyncAvailability``.
+    public static let syncAvailabilityDidChangeNotification = Notification.Name(
+        "QuireSyncAvailabilityDidChange")
+}
+
+extension Notification {
+    /// What a ``PersistentStoreCoordinator/syncAvailabilityDidChangeNotification`` says.
+    public var syncAvailability: SyncAvailability? {
+        userInfo?[SyncAvailability.key] as? SyncAvailability
+    }
+}
+
 extension SyncOptions: StoreServiceProvider {
     package func startService(
         for store: SQLiteStore, of coordinator: PersistentStoreCoordinator
@@ -101,6 +140,7 @@ final class SyncSession: StoreService {
         var container: SyncContainer?
         /// The last sentence that was logged, so that it is logged once.
         var lastSentence = ""
+        var isRebuilt = false
     }
 
     init(_ options: SyncOptions, store: SQLiteStore, coordinator: PersistentStoreCoordinator) {
@@ -150,25 +190,44 @@ final class SyncSession: StoreService {
     private func round() async {
         do {
             guard let container = try await connected() else { return }
-            try await container.synchronize()
-            log("using local storage: 0")
+            if options.rebuildsFromSyncedContent, !state.withLock({ $0.isRebuilt }) {
+                try await container.rebuildFromSyncedContent()
+                state.withLock { $0.isRebuilt = true }
+            } else {
+                try await container.synchronize()
+            }
+            note(.available, "using local storage: 0")
         } catch  where Task.isCancelled {
             // The store is being closed.
         } catch let error as QuireError
             where error.code == .storeUnavailable || error.code == .notFound
         {
-            log("using local storage: 1 (\(error.message))")
+            note(.unavailable(error), "using local storage: 1 (\(error.message))")
         } catch {
-            log("“\(store.storePath)” cannot be synchronized: \(error)", level: .error)
+            let error =
+                error as? QuireError
+                ?? QuireError(
+                    .inputOutput, "“\(store.storePath)” cannot be synchronized.", underlying: error)
+            note(
+                .unavailable(error),
+                "using local storage: 1; “\(store.storePath)” cannot be synchronized: \(error)",
+                level: .error)
         }
     }
 
-    private func log(_ sentence: String, level: Logger.Level = .info) {
+    /// Logs and posts what is new.
+    private func note(
+        _ availability: SyncAvailability, _ sentence: String, level: Logger.Level = .info
+    ) {
         let isNew = state.withLock { state in
             defer { state.lastSentence = sentence }
             return state.lastSentence != sentence
         }
-        if isNew { Self.logger.log(level: level, "\(sentence)") }
+        guard isNew, let coordinator else { return }
+        Self.logger.log(level: level, "\(sentence)")
+        NotificationCenter.default.post(
+            name: PersistentStoreCoordinator.syncAvailabilityDidChangeNotification,
+            object: coordinator, userInfo: [SyncAvailability.key: availability])
     }
 
     /// The connection with the folder: it is made, and the store joined, at the first time that the folder is there.
@@ -185,7 +244,8 @@ final class SyncSession: StoreService {
         let container = try SyncContainer(
             coordinator: coordinator, store: store, transport: transport,
             policies: options.policies, resolvers: options.resolvers)
-        try await container.joinOrCreate(named: options.contentName)
+        try await container.joinOrCreate(
+            named: options.contentName, identifier: options.containerIdentifier)
         // Of writers that were killed, on any machine.
         try await transport.removeLeftovers()
         let (changes, signal) = (transport.changes, signal)

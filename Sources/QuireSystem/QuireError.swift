@@ -146,6 +146,10 @@ extension QuireError.Code {
     public static let historyTokenExpired = Self(rawValue: "historyTokenExpired")
     /// A query generation is not held any more: it was too old, or others had written too much since.
     public static let generationExpired = Self(rawValue: "generationExpired")
+    /// Another shared document is in the folder than the one that the store is synchronized with.
+    public static let syncedContentReplaced = Self(rawValue: "syncedContentReplaced")
+    /// The shared document was removed from the folder on purpose.
+    public static let syncedContentRemoved = Self(rawValue: "syncedContentRemoved")
     /// The requested operation is not supported.
     public static let unsupported = Self(rawValue: "unsupported")
 }

@@ -77,7 +77,7 @@ import Testing
         #expect(
             normal(try shell.output("quire sync status b/L.quire")) == [
                 "Shared document ID, replica ID.", "The folder is shared.",
-                "Nothing is to be sent.", "Replica ID: 1 file merged, last DATE.",
+                "Nothing is to be sent.", "Replica ID: 1 file merged, last TIME.",
             ])
         let container = "quire sync status $f/L.quire --json | grep container"
         #expect(

@@ -322,7 +322,7 @@ final class SyncReplica: Sendable {
         }
     }
 
-    private func writeRows(
+    func writeRows(
         of ids: Set<SyncIdentifier>, _ tables: SyncTables, _ blobs: [Data: Data] = [:]
     ) throws -> ObjectIDChanges {
         let changes = try SyncMaterialization(tables, blobs: blobs).run(ids)
@@ -356,14 +356,14 @@ final class SyncReplica: Sendable {
         try reading([]) { tables in
             return try tables.conflicts().compactMap { found in
                 let object = try tables.object(found.id)
-                var lost = object?.record
-                lost?.set(found.key, found.lost.value, found.lost.version)
+                var lost = object?.record ?? SyncRecord(id: found.id, entity: found.entity)
+                lost.set(found.key, found.lost.value, found.lost.version)
                 return SyncConflict(
                     number: found.number, objectID: object?.objectID,
                     entityName: object?.record.entity ?? found.entity,
                     propertyName: found.key.propertyName ?? "",
                     kind: object?.record.isAlive ?? false ? .value : .deletion,
-                    lost: try lost.map { try described(found.key, of: $0, tables) } ?? .null,
+                    lost: try described(found.key, of: lost, tables),
                     kept: try object.map { try described(found.key, of: $0.record, tables) }
                         ?? .null,
                     date: SyncClock.date(of: found.lost.version.time))

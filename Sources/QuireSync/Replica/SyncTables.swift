@@ -135,6 +135,18 @@ final class SyncTables {
         if let objectID = object.objectID { identifiers[objectID] = object.record.id }
     }
 
+    /// Removes all that has been merged, but for the list of conflicts, and makes this replica another peer. Rows stay.
+    func removeState() throws {
+        for name in Self.names where name != "QUIRE_SYNC" && name != "QUIRE_SYNC_CONFLICT" {
+            try connection.execute("DELETE FROM \(name)")
+        }
+        (objects, identifiers, vectors, changedUniqueValues) = ([:], [:], [:], [])
+        var new = SyncSettings(container: settings.container, peer: SyncIdentifier())
+        new.clock = settings.clock
+        new.captured = settings.captured
+        settings = new
+    }
+
     /// The objects that have rows.
     func identifiersWithRows() throws -> [SyncIdentifier] {
         try connection.withStatement("SELECT Z_ID FROM QUIRE_SYNC_OBJECT WHERE Z_ROW IS NOT NULL") {

@@ -1,0 +1,123 @@
+import Foundation
+import Logging
+import Quire
+
+/// Repairing the folder from a replica, and a replica from the folder.
+extension SyncContainer {
+    /// Makes the folder whole again with what this replica has, and this replica with what is in the folder.
+    ///
+    /// All rows are compared with what has been merged, and written anew if they differ; what was saved in a way that the history does
+    /// not say is sent. Then a snapshot takes the place of all files that have been merged, whole or damaged, and blobs that are
+    /// missing in the folder are created again. So what a carrier has lost or damaged is there again if one replica has it. Nothing of
+    /// this replica's objects is lost.
+    ///
+    /// - Throws: What ``synchronize()`` does.
+    /// - Complexity: Reads and writes all objects.
+    @discardableResult
+    public func repair() async throws -> SyncResult {
+        let replica = replica
+        return try await inRound { container in
+            try await container.onQueue { try replica.compareRows() }
+            var result = SyncResult()
+            let merged = try await container.round(&result)
+            let date = container.clock()
+            let rows = try await container.onQueue { try replica.writeAllRows(at: date) }
+            container.didChange(rows, &result)
+            // Whatever the folder had of what has been merged: the files may be damaged by now.
+            try await container.compact(merged)
+            return result
+        }
+    }
+
+    /// Makes this replica anew from the folder: its objects become those that the files in the folder make.
+    ///
+    /// What was saved here is sent before, and one transaction makes all changes, so nothing has changed if it fails. Objects that
+    /// stay have the same identifiers. The replica is another peer afterwards.
+    ///
+    /// - Parameter discardsMissing: Whether what is not in the folder, although this replica has merged it, is given up, objects and
+    ///   values. It is missing only if files have been lost from the folder; ``repair()`` sends it again instead.
+    /// - Throws: What ``synchronize()`` does; `QuireError` with code `invalidState` if the folder lacks files that this replica, or
+    ///   the author of another file, has merged; `invalidFormat` if a file is damaged.
+    /// - Complexity: Has all objects in memory.
+    @discardableResult
+    public func rebuildFromSyncedContent(
+        discardsMissing: Bool = false
+    ) async throws -> SyncResult {
+        let replica = replica
+        return try await inRound { container in
+            var result = SyncResult()
+            _ = try await container.round(&result)
+            if let problem = result.problems.first { throw problem.error }
+            let files = try await container.allFiles(&result)
+            if let problem = result.problems.first { throw problem.error }
+            let date = container.clock()
+            let rebuilt = try await container.onQueue {
+                try replica.rebuild(from: files, discardsMissing: discardsMissing, at: date)
+            }
+            container.didChange(rebuilt, &result)
+            try await container.fetchMissing(&result)
+            return result
+        }
+    }
+
+    /// Removes the shared document from a folder, for all replicas: they become local documents again, with the objects that they have,
+    /// when they look at the folder the next time.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if there is no shared document in the folder, `storeUnavailable`, `readOnly` or
+    ///   `inputOutput`.
+    public static func removeSyncedContent(in transport: any SyncTransport) async throws {
+        let id = try await existingDescription(in: transport).identifier()
+        guard let mark = removalMark(of: id) else { return }
+        // First: a replica that finds the description missing looks for it.
+        try await transport.create(mark, Data())
+        try await transport.remove(descriptionFile)
+        for folder in ["log", "base", "model"].map(SyncFileName.init(unchecked:)) {
+            for name in try await transport.fileNames(in: folder) {
+                if let file = folder.entry(name) { try await transport.remove(file) }
+            }
+        }
+        for (file, _) in try await blobFiles(in: transport) { try await transport.remove(file) }
+    }
+
+    /// The file that says that a shared document was removed on purpose.
+    static func removalMark(of container: SyncIdentifier) -> SyncFileName? {
+        removalMarks.entry(container.description)
+    }
+
+    /// The folder of those files.
+    static let removalMarks = SyncFileName(unchecked: "removed")
+}
+
+// MARK: - Reading everything
+
+extension SyncContainer {
+    /// Reads all segments and whole snapshots in the folder.
+    private func allFiles(_ result: inout SyncResult) async throws -> [SyncReplica.ReceivedSegment]
+    {
+        let replica = replica
+        guard let container = try await onQueue({ try replica.settings()?.container }) else {
+            return []
+        }
+        var found: [SyncReplica.ReceivedSegment] = []
+        for folder in [SyncSnapshotPart.folder, SyncSegment.folder] {
+            let listed = try await transport.fileNames(in: folder).compactMap {
+                SyncSegmentName($0)
+            }
+            for names in Dictionary(grouping: listed, by: \.sequence).values {
+                // A snapshot that has not arrived whole, or was not finished.
+                if let count = names[0].part?.count,
+                    Set(names.compactMap { $0.part?.index }).count < count
+                {
+                    continue
+                }
+                for name in names {
+                    try Task.checkCancellation()
+                    if let file = await read(name, of: container, in: folder, &result) {
+                        found.append(file)
+                    }
+                }
+            }
+        }
+        return found
+    }
+}
