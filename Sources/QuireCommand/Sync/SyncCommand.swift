@@ -29,6 +29,7 @@ struct SyncCommand: ParsableCommand {
         subcommands: [
             SyncInitCommand.self, SyncJoinCommand.self, SyncRunCommand.self, SyncWatchCommand.self,
             SyncStatusCommand.self, SyncConflictsCommand.self, SyncResolveCommand.self,
+            SyncRepairCommand.self, SyncRebuildCommand.self, SyncRetireCommand.self,
             SyncLeaveCommand.self,
         ])
 }
@@ -229,14 +230,19 @@ struct SyncLeaveCommand: AsyncParsableCommand {
         abstract: "Makes a document a local one again.",
         discussion: """
             Its objects stay as they are, and so do the files in the shared folder and the other replicas. What has not been \
-            sent is not sent any more, and the list of conflicts is dropped.
+            sent is not sent any more, and the list of conflicts is dropped. With --everywhere the shared document is removed \
+            from the folder, and the others leave as well when they look at it the next time.
 
             EXAMPLES:
               quire sync run Library.quire && quire sync leave Library.quire
+              quire sync leave Library.quire --everywhere
             """)
 
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
+
+    @Flag(help: "Remove the shared document from the folder, for all.")
+    var everywhere = false
 
     @OptionGroup var options: SyncOptions
 
@@ -247,7 +253,16 @@ struct SyncLeaveCommand: AsyncParsableCommand {
         let (status, count) = try await DocumentSession.use(path, .write, options) { document in
             let status = try await document.syncStatus()
             let count = try document.objectCount()
-            try await document.replica().removeSyncMetadata()
+            if everywhere {
+                let transport = try FolderTransport.existing(await document.sharedFolder(nil))
+                try await SyncContainer.removeSyncedContent(in: transport)
+                try await document.replica().removeSyncMetadata()
+            } else {
+                // The folder may be away for good.
+                let transport = try? FolderTransport(folder: await document.sharedFolder(nil))
+                try await document.replica(transport ?? UnreachableTransport())
+                    .removeSyncMetadata()
+            }
             document.didSaveApart()
             return (status, count)
         }
@@ -257,10 +272,12 @@ struct SyncLeaveCommand: AsyncParsableCommand {
                 .object([
                     "path": .string(path), "container": .string(status.container.description),
                     "objects": .integer(Int64(count)), "hadUnsentChanges": .boolean(hasUnsent),
+                    "everywhere": .boolean(everywhere),
                 ]), levels: 1)
         } else {
             try output.print(
                 "\(path) is a local document again; \(count == 1 ? "its object stays" : "its \(count) objects stay")."
+                    + (everywhere ? " The shared document was removed from the folder." : "")
                     + (hasUnsent ? " Its last changes were not sent." : ""))
         }
         try output.flush()

@@ -34,26 +34,12 @@ struct SyncRunCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try options.unlock.unlock(path)
-        if let folder { try FolderTransport.checkApart(folder, document: path) }
         if watch {
+            try options.unlock.unlock(path)
+            if let folder { try FolderTransport.checkApart(folder, document: path) }
             return try await SyncWatch(path: path, folder: folder, options: options).run()
         }
-        let output = Output(json: options.json, reportsChanges: true)
-        let result = try await DocumentSession.use(path, .write, options) { document in
-            let transport = try FolderTransport.existing(await document.sharedFolder(folder))
-            let sync = try document.replica(transport)
-            let result = try await document.synchronize(sync)
-            try await sync.setTransportDescription(transport.path)
-            return result
-        }
-        result.reportProblems()
-        if options.json {
-            try output.print(.object(result.members), levels: 1)
-        } else {
-            try output.print(result.sentence)
-        }
-        try output.flush()
+        try await SyncRound.run(path, options, folder: folder) { try await $0.synchronize() }
     }
 }
 

@@ -72,9 +72,14 @@ extension DocumentSession {
             subject: .init(file: path))
     }
 
-    /// Sends and merges changes.
-    func synchronize(_ sync: SyncContainer) async throws -> SyncResult {
-        let result = try await sync.synchronize()
+    /// Sends and merges changes, or does something else that does.
+    func synchronize(
+        _ sync: SyncContainer,
+        _ body: @MainActor (SyncContainer) async throws -> SyncResult = {
+            try await $0.synchronize()
+        }
+    ) async throws -> SyncResult {
+        let result = try await body(sync)
         if !result.isEmpty { didSaveApart() }
         return result
     }
