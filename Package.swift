@@ -235,7 +235,8 @@ let package = Package(
         .target(
             name: "QuireSync",
             dependencies: [
-                "Quire", "QuireSQLite", "QuireStore", "QuireQuery", "QuireModel", "QuireSystem",
+                "Quire", "QuireSQLite", "QuireStore", "QuireQuery", "QuireModel",
+                "QuireProtection", "QuireSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -369,8 +370,9 @@ let package = Package(
         .testTarget(
             name: "QuireSyncTests",
             dependencies: [
-                "QuireSync", "QuireModel", "QuireSQLite", "QuireStore", "QuireSystem", "Quire",
-                "QuireDocuments", "QuireTestSupport",
+                "QuireSync", "QuireModel", "QuireSQLite", "QuireStore", "QuireProtection",
+                "QuireSystem", "Quire", "QuireDocuments", "QuireTestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: settings),
         .testTarget(

@@ -16,7 +16,7 @@ extension SyncContainer {
     @discardableResult
     public func repair() async throws -> SyncResult {
         let replica = replica
-        return try await inRound { container in
+        return try await inTurn { container in
             try await container.onQueue { try replica.compareRows() }
             var result = SyncResult()
             let merged = try await container.round(&result)
@@ -44,7 +44,7 @@ extension SyncContainer {
         discardsMissing: Bool = false
     ) async throws -> SyncResult {
         let replica = replica
-        return try await inRound { container in
+        return try await inTurn { container in
             var result = SyncResult()
             _ = try await container.round(&result)
             if let problem = result.problems.first { throw problem.error }
@@ -60,17 +60,49 @@ extension SyncContainer {
         }
     }
 
-    /// Removes the shared document from a folder, for all replicas: they become local documents again, with the objects that they have,
-    /// when they look at the folder the next time.
+    /// Removes the shared document from the folder, for all replicas. They become local stores again, with the objects that they have:
+    /// this one at once, the others when they look at the folder the next time.
     ///
-    /// - Throws: `QuireError` with code `notFound` if there is no shared document in the folder, `storeUnavailable`, `readOnly` or
-    ///   `inputOutput`.
-    public static func removeSyncedContent(in transport: any SyncTransport) async throws {
-        let id = try await existingDescription(in: transport).identifier()
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica, `syncedContentReplaced` if another document is in the
+    ///   folder, `storeUnavailable`, `readOnly` or `inputOutput`.
+    public func removeSyncedContent() async throws {
+        try await inTurn { container in
+            var result = SyncResult()
+            try await container.checkContainer(&result)
+            let replica = container.replica
+            if let id = try await container.onQueue({ try replica.settings()?.container }) {
+                try await Self.removeContent(
+                    of: id, container.transport, carrier: container.carrier)
+            }
+            try await container.onQueue { try replica.detach() }
+        }
+    }
+
+    /// Removes the shared document from a folder, for all replicas; see ``removeSyncedContent()``.
+    ///
+    /// - Parameters:
+    ///   - transport: The folder.
+    ///   - password: The password of an encrypted document.
+    /// - Throws: `QuireError` with code `notFound` if there is no shared document in the folder, `protectedDataUnavailable` or
+    ///   `wrongKey` without its password, `storeUnavailable`, `readOnly` or `inputOutput`.
+    public static func removeSyncedContent(
+        in transport: any SyncTransport, password: String? = nil
+    ) async throws {
+        let description = try await existingDescription(in: transport)
+        let cipher = try await cipher(of: description, password)
+        try await removeContent(
+            of: try description.identifier(),
+            cipher.map { EncryptedTransport(carrier: transport, cipher: $0) } ?? transport,
+            carrier: transport)
+    }
+
+    private static func removeContent(
+        of id: SyncIdentifier, _ transport: any SyncTransport, carrier: any SyncTransport
+    ) async throws {
         guard let mark = removalMark(of: id) else { return }
         // First: a replica that finds the description missing looks for it.
-        try await transport.create(mark, Data())
-        try await transport.remove(descriptionFile)
+        try await carrier.create(mark, Data())
+        try await carrier.remove(descriptionFile)
         for folder in ["log", "base", "model"].map(SyncFileName.init(unchecked:)) {
             for name in try await transport.fileNames(in: folder) {
                 if let file = folder.entry(name) { try await transport.remove(file) }

@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import Logging
 public import Quire
+import QuireProtection
 import QuireSQLite
 import QuireStore
 import QuireSystem
@@ -25,16 +26,24 @@ import QuireSystem
 /// programs are sent, whether or not they know of synchronization. A store that is open for reading only can be asked for its status
 /// and its conflicts; all else throws `readOnly`.
 ///
-/// All methods may be called from any task; rounds follow each other.
+/// The files in the folder can be encrypted, with a password that each machine needs once; see ``create(named:password:)``.
+///
+/// All methods may be called from any task. Rounds follow each other, and so do creating, joining and leaving a document.
 public actor SyncContainer {
     private weak let coordinator: PersistentStoreCoordinator?
-    let transport: any SyncTransport
+    /// The transport as it was given, which carries encrypted files if the document is encrypted.
+    let carrier: any SyncTransport
+    /// The transport of the document's files. It changes only between rounds, so that nothing is sent in clear that was to be encrypted.
+    var transport: any SyncTransport
     let replica: SyncReplica
     private let queue = DispatchQueue(label: "quire.sync", qos: .utility)
     let clock: @Sendable () -> Date
     /// The number of segments above which a snapshot takes their place.
     let segmentsBeforeSnapshot: Int
-    private var lastRound: Task<SyncResult, any Error>?
+    /// The cost of deriving a key from a password.
+    private let passwordCost: ScryptCost
+    /// The last of the rounds, and of the steps between them that change what the store is a replica of.
+    private var last: Task<Void, Never>?
     static let logger = Logger(label: "quire.sync")
 
     /// Connects a coordinator's SQLite store with a transport. The coordinator is not retained.
@@ -75,10 +84,13 @@ public actor SyncContainer {
         transport: any SyncTransport, segmentsBeforeSnapshot: Int = 64,
         policies: [String: [String: SyncPolicy]] = [:],
         resolvers: [String: [String: SyncResolver]] = [:],
+        passwordCost: ScryptCost = .standard,
         clock: @escaping @Sendable () -> Date = { Date() }
     ) throws {
         self.segmentsBeforeSnapshot = segmentsBeforeSnapshot
+        self.passwordCost = passwordCost
         self.coordinator = coordinator
+        carrier = transport
         self.transport = transport
         self.clock = clock
         replica = try SyncReplica(store, policies: policies, resolvers: resolvers)
@@ -88,34 +100,84 @@ public actor SyncContainer {
 
     /// Makes the shared document in the transport's folder, of which the store is the first replica.
     ///
+    /// With a password its files are encrypted, and so are their names. Each machine needs the password once, to join; then the key is
+    /// kept in its store, and in copies of that, which should be protected itself if others can read it. Whoever carries the files still learns their
+    /// number, their sizes and when they come and go, can withhold files and bring back old ones, and can try passwords, at half a
+    /// second each. There is no other way to the files than the password and the replicas.
+    ///
+    /// ```swift
+    /// try await sync.create(named: "Library", password: password)
+    /// ```
+    ///
+    /// - Complexity: With a password, half a second and 128 MiB.
     /// - Throws: `QuireError` with code `invalidState` if there is one already, which can be joined, or if the store is a replica of
-    ///   another one.
-    public func create(named name: String) async throws {
+    ///   another one; `invalidValue` if the password is empty.
+    public func create(named name: String, password: String? = nil) async throws {
+        try await inTurn { try await $0.makeDocument(named: name, password) }
+    }
+
+    private func makeDocument(named name: String, _ password: String?) async throws {
         let replica = replica
         if try await onQueue({ try replica.settings() }) != nil { throw replica.alreadyAttached() }
-        let new = SyncContainerDescription(
-            format: 1, container: SyncIdentifier().description, name: name,
-            model: replica.modelDigest)
-        var isNew = try await Self.description(in: transport) == nil
-        if isNew {
-            isNew = try await transport.create(Self.descriptionFile, new.encoded())
+        if try await Self.description(in: carrier) != nil { throw Self.existsAlready() }
+        let container = SyncIdentifier()
+        let new: (description: SyncContainerDescription, cipher: SyncCipher?)
+        if let password {
+            let cost = passwordCost
+            new = try await onQueue {
+                try SyncContainerDescription.encrypted(
+                    container: container, .init(name: name, model: replica.modelDigest),
+                    password: password, cost: cost)
+            }
+        } else {
+            let description = SyncContainerDescription(
+                container: container, name: name, model: replica.modelDigest)
+            new = (description, nil)
         }
-        guard isNew else {
-            throw QuireError(
-                .invalidState, "There is a shared document in the folder already; join it instead.")
+        guard try await carrier.create(Self.descriptionFile, new.description.encoded()) else {
+            throw Self.existsAlready()
         }
-        try await join()
+        try await attach(to: container, new.cipher)
+    }
+
+    private static func existsAlready() -> QuireError {
+        QuireError(
+            .invalidState, "There is a shared document in the folder already; join it instead.")
     }
 
     /// Makes the store a replica of the document in the transport's folder. What both have is merged; nothing is lost.
     ///
+    /// - Parameter password: The password of an encrypted document; see ``isEncrypted(in:)``. A store that is a replica of it already
+    ///   has its key, and needs none.
     /// - Throws: `QuireError` with code `notFound` if there is none (yet), `invalidState` if the store is a replica of another one,
-    ///   `unsupported` if the document was made by a later version.
-    public func join() async throws {
-        let description = try await Self.existingDescription(in: transport)
+    ///   `unsupported` if the document was made by a later version, `invalidFormat` if its file is damaged;
+    ///   `protectedDataUnavailable` if it is encrypted and no password is given, `wrongKey` if the password is another one,
+    ///   `protectionUnavailable` if one is given and the document is not encrypted.
+    public func join(password: String? = nil) async throws {
+        try await inTurn { try await $0.joinDocument(password) }
+    }
+
+    private func joinDocument(_ password: String?) async throws {
+        let description = try await Self.existingDescription(in: carrier)
         let replica = replica
         let container = try description.identifier()
-        try await onQueue { try replica.attach(to: container) }
+        var cipher: SyncCipher?
+        if let attached = try await onQueue({ try replica.settings()?.container }) {
+            cipher = try await onQueue { try replica.cipher() }
+            do {
+                try description.check(attached, cipher)
+            } catch let error as QuireError where error.code == .syncedContentReplaced {
+                throw replica.alreadyAttached()
+            }
+        }
+        if cipher == nil { cipher = try await Self.cipher(of: description, password) }
+        try await attach(to: container, cipher)
+    }
+
+    private func attach(to container: SyncIdentifier, _ cipher: SyncCipher?) async throws {
+        let replica = replica
+        try await onQueue { try replica.attach(to: container, key: cipher?.secret) }
+        try await useCipher()
         try await sendModel()
     }
 
@@ -123,31 +185,39 @@ public actor SyncContainer {
     ///
     /// A store whose document has been replaced by that of another machine, and that has met no other peer, joins that one.
     ///
-    /// - Parameter identifier: The document that must be in the folder, if there is one; `nil` for any.
+    /// - Parameters:
+    ///   - password: The password of an encrypted document; `nil` if it is not encrypted.
+    ///   - identifier: The document that must be in the folder, if there is one; `nil` for any.
     /// - Throws: `QuireError` with code `syncedContentReplaced` if another document is in the folder; `syncedContentRemoved` if there is
     ///   none, because it was removed.
-    func joinOrCreate(named name: String, identifier: SyncIdentifier?) async throws {
+    func joinOrCreate(
+        named name: String, password: String? = nil, identifier: SyncIdentifier? = nil
+    ) async throws {
         do {
-            let found = try await Self.description(in: transport)?.identifier()
+            let found = try await Self.description(in: carrier)?.identifier()
             if let identifier, let found, identifier != found {
                 throw QuireError(
                     .syncedContentReplaced,
                     "The folder has the shared document \(found) instead of \(identifier).")
             }
             if found == nil {
-                if try await !transport.fileNames(in: Self.removalMarks).isEmpty {
+                if try await !carrier.fileNames(in: Self.removalMarks).isEmpty {
                     throw QuireError(
                         .syncedContentRemoved,
                         "The shared document was removed from the folder on purpose; create another one to synchronize again."
                     )
                 }
-                return try await create(named: name)
+                return try await create(named: name, password: password)
             }
         } catch let error as QuireError where error.code == .invalidState {
             // Another machine's has come just now.
+        } catch let error as QuireError where error.code == .invalidFormat {
+            return try await requireReplica(error)
         }
         do {
-            try await join()
+            try await join(password: password)
+        } catch let error as QuireError where error.code == .invalidFormat {
+            try await requireReplica(error)
         } catch let error as QuireError where error.code == .invalidState {
             let replica = replica
             guard try await onQueue({ try replica.hasMetNobody() }) else {
@@ -156,8 +226,15 @@ public actor SyncContainer {
                     underlying: error)
             }
             try await removeSyncMetadata()
-            try await join()
+            try await join(password: password)
         }
+    }
+
+    /// Throws an error about the document's description unless the store is a replica already: its rounds go on without it, and
+    /// report it.
+    private func requireReplica(_ error: QuireError) async throws {
+        let replica = replica
+        if try await onQueue({ try replica.settings() }) == nil { throw error }
     }
 
     /// Makes the store a local one again. Its objects stay, and so do the files in the folder. Changes that have not been sent are
@@ -166,18 +243,26 @@ public actor SyncContainer {
     /// If all has been sent and the folder can be reached, the others are told, so that they need not wait for this replica; see
     /// ``retire(_:)``.
     public func removeSyncMetadata() async throws {
+        try await inTurn { container in
+            let replica = container.replica
+            await container.sayFarewell()
+            try await container.onQueue { try replica.detach() }
+        }
+    }
+
+    /// Tells the others that this replica leaves, if nothing of it is unsent.
+    private func sayFarewell() async {
         let (replica, date) = (replica, clock())
         do {
-            if let (name, bytes) = try await onQueue({ try replica.farewell(at: date) }),
+            guard let (name, bytes) = try await onQueue({ try replica.farewell(at: date) }),
                 let file = SyncSegment.folder.entry(name.fileName)
-            {
-                try await transport.create(file, bytes)
-            }
-        } catch let error as QuireError where error.code != .cancelled {
+            else { return }
+            try await useCipher()
+            try await transport.create(file, bytes)
+        } catch {
             Self.logger.info(
-                "The other replicas could not be told that this one leaves: \(error.message)")
+                "The other replicas could not be told that this one leaves: \(error)")
         }
-        try await onQueue { try replica.detach() }
     }
 
     /// Retires a replica that does not come back: the others need not keep deleted objects until it knows of the deletions.
@@ -221,23 +306,23 @@ public actor SyncContainer {
     ///   `outOfSpace`; errors of the store.
     @discardableResult
     public func synchronize() async throws -> SyncResult {
-        try await inRound { container in
+        try await inTurn { container in
             var result = SyncResult()
             _ = try await container.round(&result)
             return result
         }
     }
 
-    /// Runs a body after all rounds that have begun.
-    func inRound(
-        _ body: @escaping @Sendable (isolated SyncContainer) async throws -> SyncResult
-    ) async throws -> SyncResult {
-        let previous = lastRound
+    /// Runs a body after the rounds, and other bodies, that have begun before it.
+    func inTurn<Result: Sendable>(
+        _ body: @escaping @Sendable (isolated SyncContainer) async throws -> Result
+    ) async throws -> Result {
+        let previous = last
         let next = Task {
-            _ = await previous?.result
+            await previous?.value
             return try await body(self)
         }
-        lastRound = next
+        last = Task { _ = await next.result }
         return try await withTaskCancellationHandler {
             try await next.value
         } onCancel: {
@@ -272,38 +357,33 @@ public actor SyncContainer {
 
     /// Checks that the shared document is in the folder. In the place of a disk that is not mounted there is an empty one, and what is
     /// sent there gets nowhere.
-    private func checkContainer(_ result: inout SyncResult) async throws {
+    func checkContainer(_ result: inout SyncResult) async throws {
         let replica = replica
         guard let container = try await onQueue({ try replica.settings()?.container }) else {
             throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
         }
-        let found: SyncIdentifier?
+        let cipher = try await useCipher()
         do {
-            found = try await Self.description(in: transport)?.identifier()
+            if let found = try await Self.description(in: carrier) {
+                return try found.check(container, cipher)
+            }
         } catch let error as QuireError where error.code == .invalidFormat {
             // It is not an empty folder; its other files say themselves to what document they belong.
             return note(error, Self.descriptionFile, &result)
         }
-        guard let found else {
-            if let mark = Self.removalMark(of: container),
-                try await transport.contents(of: mark, maximumSize: 0) != nil
-            {
-                try await onQueue { try replica.detach() }
-                throw QuireError(
-                    .syncedContentRemoved,
-                    "The shared document was removed from the folder on purpose; the store is a local one now, with all of its objects."
-                )
-            }
+        if let mark = Self.removalMark(of: container),
+            try await carrier.contents(of: mark, maximumSize: 0) != nil
+        {
+            try await onQueue { try replica.detach() }
             throw QuireError(
-                .storeUnavailable,
-                "The shared document is not in the folder: its disk or network may not be connected. What was saved stays to be sent."
+                .syncedContentRemoved,
+                "The shared document was removed from the folder on purpose; the store is a local one now, with all of its objects."
             )
         }
-        guard found == container else {
-            throw QuireError(
-                .syncedContentReplaced,
-                "Another shared document is in the folder than the one that the store belongs to.")
-        }
+        throw QuireError(
+            .storeUnavailable,
+            "The shared document is not in the folder: its disk or network may not be connected. What was saved stays to be sent."
+        )
     }
 
     private func send(_ result: inout SyncResult) async throws {

@@ -32,6 +32,10 @@ public struct SyncOptions: Sendable {
     public var containerIdentifier: SyncIdentifier?
     /// Whether the store is made anew from the folder when it is opened; see ``SyncContainer/rebuildFromSyncedContent(discardsMissing:)``.
     public var rebuildsFromSyncedContent = false
+    /// The password with which the files in the folder are encrypted; `nil` if they are not. It is used to make or join the document,
+    /// and is not needed any more when the store has its key. A document that is not encrypted is not joined with a password, and with
+    /// a wrong one the store stays a local one until it is opened again.
+    public var password: String?
     /// The seconds after which files are looked for although no change of the folder was reported.
     public var interval: Double = 30
 
@@ -42,10 +46,12 @@ public struct SyncOptions: Sendable {
 
     /// Names a shared document.
     public init(
-        contentName: String, folder: String, containerIdentifier: SyncIdentifier? = nil
+        contentName: String, folder: String, password: String? = nil,
+        containerIdentifier: SyncIdentifier? = nil
     ) {
         self.contentName = contentName
         self.folder = folder
+        self.password = password
         self.containerIdentifier = containerIdentifier
     }
 }
@@ -138,6 +144,8 @@ final class SyncSession: StoreService {
     private struct State {
         var tasks: [Task<Void, Never>] = []
         var container: SyncContainer?
+        /// Whether the password is a wrong one. To try it again would take half a second each time.
+        var isRefused = false
         /// The last sentence that was logged, so that it is logged once.
         var lastSentence = ""
         var isRebuilt = false
@@ -187,7 +195,12 @@ final class SyncSession: StoreService {
 
     deinit { stop() }
 
-    private func round() async {
+    /// Whether the document does not open with the password.
+    var isRefused: Bool { state.withLock { $0.isRefused } }
+
+    /// Synchronizes once, if the folder is there.
+    func round() async {
+        if isRefused { return }
         do {
             guard let container = try await connected() else { return }
             if options.rebuildsFromSyncedContent, !state.withLock({ $0.isRebuilt }) {
@@ -208,6 +221,7 @@ final class SyncSession: StoreService {
                 error as? QuireError
                 ?? QuireError(
                     .inputOutput, "“\(store.storePath)” cannot be synchronized.", underlying: error)
+            if error.code == .wrongKey { state.withLock { $0.isRefused = true } }
             note(
                 .unavailable(error),
                 "using local storage: 1; “\(store.storePath)” cannot be synchronized: \(error)",
@@ -245,7 +259,8 @@ final class SyncSession: StoreService {
             coordinator: coordinator, store: store, transport: transport,
             policies: options.policies, resolvers: options.resolvers)
         try await container.joinOrCreate(
-            named: options.contentName, identifier: options.containerIdentifier)
+            named: options.contentName, password: options.password,
+            identifier: options.containerIdentifier)
         // Of writers that were killed, on any machine.
         try await transport.removeLeftovers()
         let (changes, signal) = (transport.changes, signal)

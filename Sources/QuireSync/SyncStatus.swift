@@ -19,7 +19,7 @@ public struct SyncResult: Sendable {
 
 /// A file that could not be read.
 public struct SyncProblem: Sendable {
-    /// Its name in the shared folder.
+    /// Its name in the shared folder. If the document is encrypted the file has another name there, which the error's message has.
     public let fileName: String
     /// The reason.
     public let error: QuireError
@@ -31,6 +31,8 @@ public struct SyncStatus: Sendable {
     public let container: SyncIdentifier
     /// This replica's identifier.
     public let peer: SyncIdentifier
+    /// Whether the files in the shared folder are encrypted.
+    public let isEncrypted: Bool
     /// The number of files that wait to be handed to the transport.
     public let outgoingCount: Int
     /// Whether something has been saved that is not in those files yet, because there was no round since.

@@ -77,13 +77,60 @@ import Testing
         #expect(
             normal(try shell.output("quire sync status b/L.quire")) == [
                 "Shared document ID, replica ID.", "The folder is shared.",
-                "Nothing is to be sent.", "Replica ID: 1 file merged, last TIME.",
+                "What is sent is not encrypted.", "Nothing is to be sent.",
+                "Replica ID: 1 file merged, last TIME.",
             ])
         let container = "quire sync status $f/L.quire --json | grep container"
         #expect(
             Set(
                 try shell.output("for f in a b; do \(container); done").split(separator: "\n")
             ).count == 1)
+    }
+
+    @Test func aFolderIsEncryptedWithAPassword() throws {
+        let shell = try CommandShell()
+        _ = try shell.output(
+            """
+            mkdir a b; quire new a/L.quire --template Library; quire insert a/L.quire Book title=Emma
+            echo 'correct horse' > password; echo wrong > wrong
+            """)
+        #expect(
+            try shell.run("quire sync init a/L.quire shared --encrypt").output
+                == "quire: --encrypt takes a password: give it with --password-fd N.\n")
+        #expect(
+            try shell.output(
+                "quire sync init a/L.quire shared --encrypt --password-fd 3 3< password")
+                == "Made the encrypted shared document “L” in shared: 3 objects, 1 file sent.\n")
+        let locked = try shell.run("quire sync join shared b/L.quire")
+        #expect(locked.code == 5)
+        #expect(
+            locked.output
+                == "quire: The shared document in “shared” is encrypted; give its password with --password-fd N.\n"
+        )
+        let wrong = try shell.run("quire sync join shared b/L.quire --password-fd 3 3< wrong")
+        #expect(wrong.code == 5)
+        #expect(
+            wrong.output
+                == "quire: The password does not open the shared document: it is another one, or “container.json” is damaged.\n"
+        )
+        #expect(try shell.output("ls -A b").isEmpty)
+        #expect(
+            try shell.output(
+                "quire sync join shared b/L.quire --password-fd 3 --json 3< password | grep encrypted"
+            ).contains("true"))
+        try expectSame("a/L.quire", "b/L.quire", in: shell)
+        // From now on without the password.
+        _ = try shell.output("quire insert b/L.quire Author name=Austen; quire sync run b/L.quire")
+        #expect(
+            try shell.output("quire sync run a/L.quire")
+                == "Sent 0 files, received 1 file: 1 object inserted.\n")
+        #expect(try shell.output("quire sync join shared a/L.quire").contains("nothing to send"))
+        #expect(
+            try shell.output("quire sync status a/L.quire").contains("What is sent is encrypted."))
+        #expect(
+            try shell.output("quire sync status a/L.quire --json | grep encrypted").contains("true")
+        )
+        #expect(try shell.run("grep -rqE 'Emma|Austen|Author' shared").code == 1)
     }
 
     @Test func aConflictIsListedAndResolvedOnOneMachine() throws {
@@ -214,7 +261,7 @@ import Testing
             mkdir empty; cp -r shared modelless; rm modelless/model/*; cp -r shared wrong
             for m in wrong/model/*; do sed -i s/Author/Writer/g $m; done
             cp -r shared cut; truncate -s 40 cut/container.json; cp -r shared late
-            sed -i 's/"format" : 1/"format" : 2/' late/container.json
+            sed -i 's/"format" : 1/"format" : 3/' late/container.json
             cp -r shared large; for m in large/model/*; do truncate -s 5M $m; done
             """)
         let wrong: [(String, Int32, String)] = [
@@ -365,6 +412,9 @@ import Testing
             ("init None.quire new", 3, "None.quire"),
             ("init R.sqlite", 2, "FOLDER"),
             ("init R.sqlite new --name ''", 2, "--name takes a name"),
+            ("init R.sqlite new --password-fd 0", 2, "--password-fd is for --encrypt"),
+            ("init R.sqlite new --encrypt --password-fd 9", 2, "--password-fd 9"),
+            ("join shared New.quire --password-fd 3 3< text", 1, "is not encrypted"),
             ("init R.sqlite nowhere/new", 3, "nowhere"),
             ("init R.sqlite text", 3, "text"),
             ("init a/L.quire new", 1, "synchronized already"),
@@ -453,6 +503,12 @@ import Testing
         #expect(
             try shell.output("quire sync init p.quire shared --key-file k 2>&1").contains(
                 "is protected, but what is sent to the shared folder is not encrypted"))
+        _ = try shell.output(
+            "quire new q.quire --template Library --class complete --key-file k; echo pass > pass")
+        #expect(
+            try shell.output(
+                "quire sync init q.quire hidden --key-file k --encrypt --password-fd 3 3< pass 2>&1"
+            ) == "Made the encrypted shared document “q” in hidden: 2 objects, 1 file sent.\n")
         #expect(try shell.run("quire sync run p.quire").code == 5)
         #expect(
             try shell.output("quire sync run p.quire --key-file k").contains("Nothing to send"))

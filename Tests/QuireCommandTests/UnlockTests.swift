@@ -237,4 +237,20 @@ import Testing
             try shell.output("echo one | quire fetch L.quire Book --count --passphrase-fd 0")
                 == "0\n")
     }
+
+    @Test func passwordOfASharedFolderIsAskedFor() throws {
+        let shell = try CommandShell()
+        _ = try shell.output("quire new L.quire --template Library")
+        let made = try run(
+            "quire sync init L.quire shared --encrypt",
+            typing: [("New password", "one\\n"), ("The same again", "one\\n")], in: shell)
+        #expect(made.hasPrefix("code 0\n"), "\(made)")
+        let joined = try run(
+            "quire sync join shared M.quire", typing: [("Password of", "one\\n")], in: shell)
+        #expect(
+            joined.hasPrefix("code 0\nPassword of the shared folder “shared”: \nMade M.quire"),
+            "\(joined)")
+        // It has the key, and asks for nothing.
+        #expect(try run("quire sync join shared M.quire", typing: [], in: shell).contains("code 0"))
+    }
 }

@@ -3,7 +3,7 @@ import Testing
 @testable import QuireSync
 
 @Suite struct SyncFileNameTests {
-    private static let longest = String(repeating: "x", count: 150)
+    private static let longest = String(repeating: "x", count: 170)
 
     @Test(arguments: [
         "a", "0", "container.json", "log/peer-1/00_1.seg", "a/b/c/d", "a..b", "a-", "a_",

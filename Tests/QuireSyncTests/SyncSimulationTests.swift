@@ -51,9 +51,12 @@ import Testing
         var steps: [String] = []
         var edits = Edits()
         private var backups: [Int: String] = [:]
+        /// The password of the folder, if its files are encrypted.
+        let password: String?
 
         init(_ seed: SeededRandom) throws {
             random = seed
+            password = Bool.random(using: &random) ? "any" : nil
             sites = try SyncSites(
                 Int.random(in: 2...4, using: &random), model: model,
                 // So few that snapshots are written.
@@ -61,7 +64,7 @@ import Testing
         }
 
         mutating func run() async throws {
-            try await sites.begin()
+            try await sites.begin(password: password)
             for _ in 0..<Int.random(in: 20...50, using: &random) { try await step() }
             if Bool.random(using: &random) {
                 try await passMonths()
@@ -141,7 +144,7 @@ import Testing
             default:
                 guard sites.sites.count < 5 else { return }
                 steps.append("another machine joins")
-                try await sites.addSite().sync.join()
+                try await sites.addSite().sync.join(password: password)
             }
         }
 
@@ -271,7 +274,7 @@ import Testing
         let rows = try sites[0].rows()
         #expect(try simulation.edits.lost(kept: sites[0].livingTitles()) == [], comment)
         let late = try simulation.sites.addSite()
-        try await late.sync.join()
+        try await late.sync.join(password: simulation.password)
         try await late.sync.synchronize()
         for site in simulation.sites.sites {
             let ownState = try await site.sync.stateDescription()

@@ -1,9 +1,15 @@
 import Foundation
 import Quire
+import QuireProtection
 import QuireSQLite
 import QuireTestSupport
 
 @testable import QuireSync
+
+extension ScryptCost {
+    /// Next to none.
+    static let least = ScryptCost(logarithmOfN: 1, r: 1, p: 1)
+}
 
 /// The copies of a shared folder on several machines, and what carries files between them: late, in any order, cut off.
 final class CarriedFolder: Sendable {
@@ -202,7 +208,7 @@ final class SyncSite {
             coordinator: coordinator, store: SyncContainer.store(of: coordinator),
             transport: CarriedTransport(folder: folder, machine: machine),
             segmentsBeforeSnapshot: folder.segmentsBeforeSnapshot,
-            resolvers: resolvers, clock: { clock.tick(offset) })
+            resolvers: resolvers, passwordCost: .least, clock: { clock.tick(offset) })
         return (context, sync)
     }
 
@@ -317,10 +323,10 @@ struct SyncSites {
     }
 
     /// Makes the document on the first machine, and joins it on the others.
-    func begin() async throws {
-        try await sites[0].sync.create(named: "Library")
+    func begin(password: String? = nil) async throws {
+        try await sites[0].sync.create(named: "Library", password: password)
         folder.carryAll()
-        for site in sites.dropFirst() { try await site.sync.join() }
+        for site in sites.dropFirst() { try await site.sync.join(password: password) }
         try await exchange()
     }
 

@@ -245,7 +245,7 @@ struct NewKeyOptions: ParsableArguments {
         } else if let credential = try unlock.credential() {
             slots.append(NewSlot(credential))
         } else if !recoveryKey {
-            guard let passphrase = try SecretLine.askForNewPassphrase() else {
+            guard let passphrase = try SecretLine.askForNew("passphrase", "New passphrase: ") else {
                 throw Failure(
                     sentence:
                         "Say what is to unlock it: --key-file FILE, with --make-key-file if there is none yet, --passphrase-fd N or --recovery-key.",
@@ -342,16 +342,20 @@ enum SecretLine {
         return try read(name, from: terminal)
     }
 
-    /// Asks twice for a passphrase that is to be a new one.
+    /// Asks twice for a passphrase, or password, that is to be a new one.
     ///
+    /// - Parameters:
+    ///   - word: What is asked for.
+    ///   - question: The first question.
+    /// - Returns: The text that was typed; `nil` if there is no terminal.
     /// - Throws: ``Failure`` if the two differ.
-    static func askForNewPassphrase() throws -> String? {
-        guard let passphrase = try ask("the passphrase", "New passphrase: "),
-            let again = try ask("the passphrase", "The same again: ")
+    static func askForNew(_ word: String, _ question: String) throws -> String? {
+        guard let secret = try ask("the \(word)", question),
+            let again = try ask("the \(word)", "The same again: ")
         else { return nil }
-        if passphrase.unicodeScalars.elementsEqual(again.unicodeScalars) { return passphrase }
+        if secret.unicodeScalars.elementsEqual(again.unicodeScalars) { return secret }
         throw Failure(
-            sentence: "The two passphrases are not the same, and nothing was done; try again.",
+            sentence: "The two \(word)s are not the same, and nothing was done; try again.",
             status: .failed)
     }
 }

@@ -17,7 +17,8 @@ struct SyncCommand: ParsableCommand {
             without knowledge of each other the later one stays, and the other is listed until somebody resolves it.
 
             Objects are synchronized, with their large values; a document's additional content and its versions are not. What \
-            is sent is not encrypted. A copy of a replica is no replica of its own: join with a new document instead.
+            is sent is encrypted only if the shared document was made with quire sync init --encrypt. A copy of a replica is no \
+            replica of its own: join with a new document instead.
 
             EXAMPLES:
               quire sync init Library.quire ~/Sync/Library
@@ -43,9 +44,16 @@ struct SyncInitCommand: AsyncParsableCommand {
             The folder is made if it is missing, and remembered. It is for one shared document. The store keeps a history from \
             then on, in which changes are found, whichever program saves them.
 
+            With --encrypt all files in the folder are encrypted, their names as well, with a password that is asked for on the \
+            terminal, or read from the descriptor of --password-fd. Each machine needs it once, to join; then the key is in its \
+            store, which quire protect protects. Without the password and without a replica nobody can read the folder again. \
+            Whoever carries it still learns the number and sizes of files, and when they come and go.
+
             EXAMPLES:
               quire sync init Library.quire ~/Sync/Library
               quire sync init Recipes.sqlite /mnt/share/Recipes --name Recipes
+              quire sync init Library.quire ~/Sync/Library --encrypt
+              quire sync init Library.quire ~/Sync/Library --encrypt --password-fd 3 3< password
             """)
 
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
@@ -59,10 +67,17 @@ struct SyncInitCommand: AsyncParsableCommand {
             "The name of the shared document; that of PATH if not given.", valueName: "NAME"))
     var name: String?
 
+    @Flag(help: "Encrypt the files in the folder with a password.")
+    var encrypt = false
+
+    @OptionGroup var password: FolderPasswordOption
     @OptionGroup var options: SyncOptions
 
     func validate() throws {
         if name?.isEmpty == true { throw ValidationError("--name takes a name.") }
+        if password.descriptor != nil, !encrypt {
+            throw ValidationError("--password-fd is for --encrypt.")
+        }
     }
 
     @MainActor
@@ -71,14 +86,15 @@ struct SyncInitCommand: AsyncParsableCommand {
         try options.unlock.unlock(path)
         let name = name ?? (FileSystem.name(of: path) as NSString).deletingPathExtension
         let folder = FolderTransport.place(of: folder)
+        let password = try encrypt ? password.newPassword() : nil
         let (status, count, result) = try await DocumentSession.use(path, .write, options) {
             document in
             // Before anything is made.
             if try await document.replica().status() != nil { throw synchronizedAlready }
             try FolderTransport.checkApart(folder, document: path)
-            document.reportIfProtected()
+            if !encrypt { document.reportIfProtected() }
             let sync = try document.replica(FolderTransport(folder: folder, creates: true))
-            try await sync.create(named: name)
+            try await sync.create(named: name, password: password)
             try await sync.setTransportDescription(folder)
             let result = try await document.synchronize(sync)
             return (try await document.syncStatus(), try document.objectCount(), result)
@@ -89,12 +105,13 @@ struct SyncInitCommand: AsyncParsableCommand {
             members["path"] = .string(path)
             members["folder"] = .string(folder)
             members["name"] = .string(name)
+            members["encrypted"] = .boolean(status.isEncrypted)
             members["container"] = .string(status.container.description)
             members["objects"] = .integer(Int64(count))
             try output.print(.object(members), levels: 1)
         } else {
             try output.print(
-                "Made the shared document “\(name)” in \(folder): \(Count.of(count, "object")), \(Count.of(result.sentCount, "file")) sent."
+                "Made the \(encrypt ? "encrypted " : "")shared document “\(name)” in \(folder): \(Count.of(count, "object")), \(Count.of(result.sentCount, "file")) sent."
             )
         }
         try output.flush()
@@ -116,10 +133,12 @@ struct SyncJoinCommand: AsyncParsableCommand {
         discussion: """
             If there is nothing at PATH, a document is made there, with the model that the folder has, if its name ends in \
             .quire, or else a SQLite store. A document that is there is merged with the shared one: both get what the other \
-            has, and nothing is lost. The folder is remembered.
+            has, and nothing is lost. The folder is remembered. If the shared document is encrypted, its password is asked for on \
+            the terminal, or read from the descriptor of --password-fd.
 
             EXAMPLES:
               quire sync join ~/Sync/Library Library.quire
+              quire sync join ~/Sync/Library Library.quire --password-fd 3 3< password
               quire sync join /mnt/share/Recipes Recipes.sqlite
             """)
 
@@ -131,6 +150,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
     )
     var path: String
 
+    @OptionGroup var password: FolderPasswordOption
     @OptionGroup var options: SyncOptions
 
     @MainActor
@@ -144,7 +164,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
             if isNew {
                 try await make(transport)
             } else {
-                try await join(path, transport)
+                try await joinExisting(transport)
             }
         joined.result.reportProblems()
         if options.json {
@@ -153,6 +173,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
             members["folder"] = .string(folder)
             members["container"] = .string(joined.status.container.description)
             members["made"] = .boolean(isNew)
+            members["encrypted"] = .boolean(joined.status.isEncrypted)
             members["objects"] = .integer(Int64(joined.count))
             try output.print(.object(members), levels: 1)
         } else {
@@ -171,17 +192,29 @@ struct SyncJoinCommand: AsyncParsableCommand {
     }
 
     @MainActor
-    private func join(_ path: String, _ transport: FolderTransport) async throws -> Joined {
+    private func joinExisting(_ transport: FolderTransport) async throws -> Joined {
+        try options.unlock.unlock(path)
+        // One that is a replica already has the key.
+        let isReplica = try await DocumentSession.use(path, .read, options) { document in
+            try await document.replica().status() != nil
+        }
+        return try await join(
+            path, transport, isReplica ? nil : password.password(of: transport))
+    }
+
+    @MainActor
+    private func join(
+        _ path: String, _ transport: FolderTransport, _ password: String?
+    ) async throws -> Joined {
         try options.unlock.unlock(path)
         return try await DocumentSession.use(path, .write, options) { document in
-            document.reportIfProtected()
             let sync = try document.replica(transport)
-            try await sync.join()
+            try await sync.join(password: password)
+            let status = try await document.syncStatus()
+            if !status.isEncrypted { document.reportIfProtected() }
             try await sync.setTransportDescription(transport.path)
             let result = try await document.synchronize(sync)
-            return Joined(
-                status: try await document.syncStatus(), count: try document.objectCount(),
-                result: result)
+            return Joined(status: status, count: try document.objectCount(), result: result)
         }
     }
 
@@ -189,7 +222,8 @@ struct SyncJoinCommand: AsyncParsableCommand {
     @MainActor
     private func make(_ transport: FolderTransport) async throws -> Joined {
         try DocumentPackage.checkOutside(path)
-        let model = try await SyncContainer.model(in: transport)
+        let password = try await password.password(of: transport)
+        let model = try await SyncContainer.model(in: transport, password: password)
         let place = FileSystem.absolute(path)
         let sibling = try TemporarySibling.makeFolder(beside: place)
         defer { sibling.remove() }
@@ -203,7 +237,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
             } else {
                 try SQLiteStore.create(at: temporary, model: model).close()
             }
-            let joined = try await join(temporary, transport)
+            let joined = try await join(temporary, transport, password)
             try FileSystem.synchronizeTree(sibling.path)
             if isPackage {
                 try TerminationCleanup.uninterrupted {
@@ -255,8 +289,7 @@ struct SyncLeaveCommand: AsyncParsableCommand {
             let count = try document.objectCount()
             if everywhere {
                 let transport = try FolderTransport.existing(await document.sharedFolder(nil))
-                try await SyncContainer.removeSyncedContent(in: transport)
-                try await document.replica().removeSyncMetadata()
+                try await document.replica(transport).removeSyncedContent()
             } else {
                 // The folder may be away for good.
                 let transport = try? FolderTransport(folder: await document.sharedFolder(nil))
@@ -291,7 +324,7 @@ extension DocumentSession {
             .reduce(0) { try $0 + store.count(matching: FetchSpecification($1.name)) }
     }
 
-    /// Says on standard error that the files in a shared folder are not encrypted, if the document is.
+    /// Says on standard error that the document is protected, but the files in the shared folder are not encrypted.
     func reportIfProtected() {
         guard let protection = (store as? SQLiteStore)?.protection,
             protection.fileProtection != .none

@@ -32,6 +32,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
                 .object([
                     "path": .string(path), "container": .string(status.container.description),
                     "peer": .string(status.peer.description), "folder": JSONValue(folder),
+                    "encrypted": .boolean(status.isEncrypted),
                     "toSend": .integer(Int64(status.outgoingCount)),
                     "hasNewChanges": .boolean(status.hasNewChanges || status.isPreparing),
                     "conflicts": .integer(Int64(status.conflictCount)),
@@ -41,6 +42,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
         } else {
             try output.print("Shared document \(status.container), replica \(status.peer).")
             if let folder { try output.print("The folder is \(folder).") }
+            try output.print("What is sent is \(status.isEncrypted ? "" : "not ")encrypted.")
             var toSend: [String] = []
             if status.outgoingCount > 0 { toSend.append(Count.of(status.outgoingCount, "file")) }
             if status.hasNewChanges || status.isPreparing {

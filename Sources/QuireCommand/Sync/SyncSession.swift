@@ -14,6 +14,48 @@ struct SyncOptions: ParsableArguments {
     @OptionGroup var wait: WaitOption
 }
 
+/// The password of an encrypted shared document. It is not an argument, which every user of the machine can see.
+struct FolderPasswordOption: ParsableArguments {
+    @Option(
+        name: .customLong("password-fd"),
+        help: ArgumentHelp(
+            "The password of the shared folder, a line that is read from this open descriptor.",
+            valueName: "N"))
+    var descriptor: Int32?
+
+    func validate() throws { try UnlockOptions.check(descriptor, of: "--password-fd") }
+
+    /// The password of a new shared document: from the descriptor, or asked for on the terminal.
+    ///
+    /// - Throws: ``Failure`` with the status `usage` if there is neither.
+    func newPassword() throws -> String {
+        if let descriptor { return try SecretLine.read("the password", from: descriptor) }
+        if let typed = try SecretLine.askForNew("password", "New password of the shared folder: ") {
+            return typed
+        }
+        throw Failure(
+            sentence: "--encrypt takes a password: give it with --password-fd N.", status: .usage)
+    }
+
+    /// The password for joining the shared document in a folder: from the descriptor, or asked for on the terminal if the document
+    /// is encrypted; `nil` if it is not.
+    ///
+    /// - Throws: ``Failure`` with the status `locked` if there is neither.
+    func password(of transport: FolderTransport) async throws -> String? {
+        if let descriptor { return try SecretLine.read("the password", from: descriptor) }
+        guard try await SyncContainer.isEncrypted(in: transport) else { return nil }
+        if let typed = try SecretLine.ask(
+            "the password", "Password of the shared folder “\(transport.path)”: ")
+        {
+            return typed
+        }
+        throw Failure(
+            sentence:
+                "The shared document in “\(transport.path)” is encrypted; give its password with --password-fd N.",
+            status: .locked)
+    }
+}
+
 extension DocumentSession {
     /// Opens a document, runs a body with it, saves and closes it.
     ///

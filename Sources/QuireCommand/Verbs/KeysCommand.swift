@@ -141,7 +141,8 @@ struct KeysAddCommand: AsyncParsableCommand {
             let key = try RecoveryKey()
             return (.recoveryKey(key), key.words)
         }
-        guard let passphrase = try SecretLine.askForNewPassphrase() else {
+        guard let passphrase = try SecretLine.askForNew("passphrase", "New passphrase: ")
+        else {
             throw Failure(
                 sentence:
                     "There is no terminal to ask for a passphrase; give one with --new-passphrase-fd N.",

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Quire
 internal import QuireModel
+internal import QuireProtection
 internal import QuireQuery
 internal import QuireSQLite
 internal import QuireStore
@@ -42,8 +43,9 @@ final class SyncReplica: Sendable {
     ///
     /// The store keeps a history from then on, in which the changes of all programs are found.
     ///
+    /// - Parameter key: The key of the document; `nil` if its files are not encrypted.
     /// - Throws: `QuireError` with code `invalidState` if it is one of another document.
-    func attach(to container: SyncIdentifier) throws {
+    func attach(to container: SyncIdentifier, key: SecretMemory? = nil) throws {
         try store.saveInOneTransaction {
             try store.withTransaction { connection in
                 if let settings = try SyncSettings.read(from: connection, path: store.storePath) {
@@ -56,6 +58,7 @@ final class SyncReplica: Sendable {
                 settings.scan = .init(entity: "", key: 0)
                 settings.captured = try store.lastHistoryTransactionNumber() ?? 0
                 try settings.write(to: connection)
+                if let key { try writeKey(key, to: connection) }
                 try SyncTables(store, connection, model, settings).noteModel()
             }
         }
@@ -91,6 +94,7 @@ final class SyncReplica: Sendable {
         return try reading(nil) { tables in
             return SyncStatus(
                 container: tables.settings.container, peer: tables.settings.peer,
+                isEncrypted: try tables.documentKey() != nil,
                 outgoingCount: Int(
                     try tables.connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0),
                 hasNewChanges: tables.settings.captured != last,

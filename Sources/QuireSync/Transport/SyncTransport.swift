@@ -49,12 +49,12 @@ public struct SyncFileName: Hashable, Sendable, CustomStringConvertible {
     /// The greatest number of parts of a name.
     static let maximumPartCount = 4
     /// The greatest number of characters of a part.
-    static let maximumPartLength = 150
+    static let maximumPartLength = 170
 
     /// - Precondition: The name is valid.
     init(unchecked path: String) { self.path = path }
 
-    /// A name from a text; `nil` if it is not valid, has more than four parts, or a part with more than 150 characters.
+    /// A name from a text; `nil` if it is not valid, has more than four parts, or a part with more than 170 characters.
     public init?(_ path: String) {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count <= Self.maximumPartCount, parts.allSatisfy(Self.isValidPart) else {

@@ -21,9 +21,20 @@ public enum SyncTransportConformance {
     /// - Returns: The failures, as sentences that begin with the requirement; none if the transport conforms.
     /// - Complexity: About a second, and 4 MiB of memory, on a local disk.
     public static func check(patience: Duration = .zero, _ open: @escaping Open) async -> [String] {
+        await check(
+            patience: patience, maximumNameLength: SyncFileName.maximumPartLength, open)
+    }
+
+    /// Runs all checks of a transport whose files have shorter names than its folders may have.
+    ///
+    /// - Parameter maximumNameLength: The greatest number of characters of a file's last part.
+    static func check(
+        patience: Duration = .zero, maximumNameLength: Int, _ open: @escaping Open
+    ) async -> [String] {
         var failures: [String] = []
         for check in TransportCheck.all {
-            let scene = TransportScene(open: open, patience: patience)
+            let scene = TransportScene(
+                open: open, patience: patience, maximumNameLength: maximumNameLength)
             do {
                 try await check.body(scene)
             } catch {
@@ -54,11 +65,16 @@ private final class TransportScene: Sendable {
     private let place = UUID()
     private let open: SyncTransportConformance.Open
     private let patience: Duration
+    /// The greatest number of characters of a file's last part.
+    let maximumNameLength: Int
     private let found = Lock<[String]>([])
 
-    init(open: @escaping SyncTransportConformance.Open, patience: Duration) {
+    init(
+        open: @escaping SyncTransportConformance.Open, patience: Duration, maximumNameLength: Int
+    ) {
         self.open = open
         self.patience = patience
+        self.maximumNameLength = maximumNameLength
     }
 
     var failures: [String] { found.withLock { $0 } }
@@ -210,9 +226,10 @@ extension TransportCheck {
             let transport = try await scene.transport()
             let part = "0123456789-_.abcdefghijklmnopqrstuvwxyz"
             let long = String(repeating: "n", count: SyncFileName.maximumPartLength)
+            let longFile = long.prefix(scene.maximumNameLength)
             for path in [
-                part, "a..b", "0", "a-", "z_", long, "x\(part)/\(part)/\(part)/\(part)",
-                "\(long.dropLast())/\(long)/\(long)/\(long)",
+                part, "a..b", "0", "a-", "z_", "\(longFile)", "x\(part)/\(part)/\(part)/\(part)",
+                "\(long.dropLast())/\(long)/\(long)/\(longFile)",
             ] {
                 let name = try scene.name(path)
                 scene.expect(

@@ -91,4 +91,31 @@ import Testing
             try other.close()
         }
     }
+
+    @Test func aPasswordEncryptsTheFolder() async throws {
+        try await withProgramFolder { folder in
+            let shared = folder.appendingPathComponent("shared").path
+            let container = try container(at: folder.appendingPathComponent("1.sqlite"))
+            try container.viewContext.insertObject(entityName: "Book")["title"] = "Emma"
+            try container.viewContext.save()
+            let transport = try FolderTransport(folder: shared, creates: true)
+            let sync = try SyncContainer(
+                coordinator: container.persistentStoreCoordinator, transport: transport)
+            // snippet: sharing-a-document-4
+            try await sync.create(named: "Library", password: "correct horse battery staple")
+            // end
+            try await sync.synchronize()
+            #expect(try await sync.status()?.isEncrypted == true)
+            #expect(try await SyncContainer.isEncrypted(in: transport))
+            let other = try self.container(at: folder.appendingPathComponent("2.sqlite"))
+            let otherSync = try SyncContainer(
+                coordinator: other.persistentStoreCoordinator, transport: transport)
+            await #expect(throws: QuireError.self) { try await otherSync.join() }
+            try await otherSync.join(password: "correct horse battery staple")
+            try await otherSync.synchronize()
+            #expect(try other.viewContext.count(for: FetchRequest("Book")) == 1)
+            try container.close()
+            try other.close()
+        }
+    }
 }
