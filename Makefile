@@ -10,12 +10,13 @@ SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help demo demo-sync test example docs torture test-threads test-optimized bench guard samples format lint
+.PHONY: help demo demo-sync demo-syncthing test example docs torture test-threads test-optimized bench guard samples format lint
 
 help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
 	@echo "make demo STORE=path MODEL=path    and look into a Core Data store of yours"
 	@echo "make demo-sync    synchronize two documents through a folder, with a conflict"
+	@echo "make demo-syncthing    the same with two Syncthing processes that carry the folder"
 	@echo "make test     run all tests"
 	@echo "make test FILTER=pattern    run those whose name it matches"
 	@echo "make example  build the package Examples/Notes, which depends on this one, and check what it prints"
@@ -45,6 +46,12 @@ demo-sync:
 	@.ci/install-packages $(BUILD_PACKAGES)
 	$(PLAIN) --product quire
 	@SampleDocs/demo-sync.sh "$$($(PLAIN) --show-bin-path)/quire"
+
+# With Syncthing, which it does not install.
+demo-syncthing:
+	@.ci/install-packages $(BUILD_PACKAGES)
+	$(PLAIN) --product quire
+	@SampleDocs/demo-syncthing.sh "$$($(PLAIN) --show-bin-path)/quire"
 
 test:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)

@@ -35,7 +35,9 @@ extension SyncContainer {
     }
 
     /// Writes a snapshot and removes the files that it stands for.
-    func compact(_ merged: [SyncSegmentName]) async throws {
+    ///
+    /// - Parameter readsBlobs: Whether blobs are read, to find those that are damaged.
+    func compact(_ merged: [SyncSegmentName], readsBlobs: Bool = false) async throws {
         let replica = replica
         guard let snapshot = try await onQueue({ try replica.beginSnapshot() }) else { return }
         var sizes: [SyncSegmentName: Int] = [:]
@@ -60,7 +62,7 @@ extension SyncContainer {
         var covered = segments.map { SyncSegment.folder.entry($0.fileName) }
         covered += try await coveredSnapshotFiles(merged, by: snapshot)
         for file in covered.compactMap(\.self) { try await transport.remove(file) }
-        try await removeUnusedBlobs(blobs)
+        try await removeUnusedBlobs(blobs, readsBlobs: readsBlobs)
     }
 
     /// The files of older snapshots: those that have been merged whole, and this peer's own that it has not finished.
@@ -94,8 +96,12 @@ extension SyncContainer {
 
     /// Removes blobs that no object has had for a while, and creates those again that another peer has removed too early.
     ///
-    /// - Parameter used: The blobs that records have, each with an object.
-    private func removeUnusedBlobs(_ used: [SyncBlob: SyncIdentifier]) async throws {
+    /// - Parameters:
+    ///   - used: The blobs that records have, each with an object.
+    ///   - readsBlobs: Whether those in the folder are read.
+    private func removeUnusedBlobs(
+        _ used: [SyncBlob: SyncIdentifier], readsBlobs: Bool
+    ) async throws {
         let (replica, date) = (replica, clock())
         let present = Set(try await Self.blobFiles(in: transport).values)
         let needed = Set(used.keys.map(\.digest))
@@ -108,10 +114,17 @@ extension SyncContainer {
             guard let file = SyncBlob(digest: digest, size: 0).fileName else { continue }
             try await transport.remove(file)
         }
-        for (blob, id) in used where !present.contains(blob.digest) {
-            guard let file = blob.fileName,
-                let data = try await onQueue({ try replica.externalData(blob, of: id) })
+        for (blob, id) in used {
+            guard let file = blob.fileName else { continue }
+            if present.contains(blob.digest) {
+                guard readsBlobs else { continue }
+                var (found, ignored): ([Data: Data], SyncResult) = ([:], SyncResult())
+                try await fetchBlobs(of: [blob], into: &found, &ignored)
+                if !found.isEmpty { continue }
+            }
+            guard let data = try await onQueue({ try replica.externalData(blob, of: id) })
             else { continue }
+            try await transport.remove(file)
             try await transport.create(file, data)
         }
     }

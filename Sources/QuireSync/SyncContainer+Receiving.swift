@@ -132,14 +132,17 @@ extension SyncContainer {
         result.problems.append(SyncProblem(fileName: file.path, error: error))
     }
 
-    /// Fetches files of external data that have arrived.
-    private func fetchBlobs(
+    /// Fetches files of external data that have arrived, until these are many bytes: the rest is fetched after they are merged.
+    func fetchBlobs(
         of wanted: [SyncBlob], into blobs: inout [Data: Data], _ result: inout SyncResult
     ) async throws {
-        for blob in wanted where blobs[blob.digest] == nil {
-            guard let file = blob.fileName, let size = Int(exactly: blob.size) else { continue }
+        var size = blobs.values.reduce(0) { $0 + $1.count }
+        for blob in wanted where blobs[blob.digest] == nil && size < Self.batchBytes {
+            guard let file = blob.fileName, let maximum = Int(exactly: blob.size) else {
+                continue
+            }
             do {
-                guard let data = try await transport.contents(of: file, maximumSize: size) else {
+                guard let data = try await transport.contents(of: file, maximumSize: maximum) else {
                     continue
                 }
                 guard Data(SHA256.hash(data: data)) == blob.digest else {
@@ -147,6 +150,7 @@ extension SyncContainer {
                         .invalidFormat, "“\(file)” is not whole.", subject: .init(file: file.path))
                 }
                 blobs[blob.digest] = data
+                size += data.count
             } catch {
                 note(error, file, &result)
             }
@@ -166,14 +170,21 @@ extension SyncContainer {
     func fetchMissing(_ result: inout SyncResult) async throws {
         let (replica, date) = (replica, clock())
         let missing = try await onQueue { try replica.missingBlobs() }
-        for (digest, ids) in missing {
-            var blobs: [Data: Data] = [:]
-            // Of any size: the digest says whether it is whole.
-            let blob = SyncBlob(digest: digest, size: Int64(Int32.max))
-            try await fetchBlobs(of: [blob], into: &blobs, &result)
+        var rest = Array(missing.keys)
+        while !rest.isEmpty {
+            try Task.checkCancellation()
+            var (blobs, ids): ([Data: Data], Set<SyncIdentifier>) = ([:], [])
+            while let digest = rest.popLast() {
+                // Of any size: the digest says whether it is whole.
+                let blob = SyncBlob(digest: digest, size: Int64(Int32.max))
+                let count = blobs.count
+                try await fetchBlobs(of: [blob], into: &blobs, &result)
+                if blobs.count > count { ids.formUnion(missing[digest] ?? []) }
+                if blobs.values.reduce(0, { $0 + $1.count }) >= Self.batchBytes { break }
+            }
             if blobs.isEmpty { continue }
-            let merged = try await onQueue { [blobs] in
-                try replica.show(Set(ids), blobs: blobs, at: date)
+            let merged = try await onQueue { [blobs, ids] in
+                try replica.show(ids, blobs: blobs, at: date)
             }
             didChange(merged, &result)
         }

@@ -240,6 +240,10 @@ public actor SyncContainer {
     /// Makes the store a local one again. Its objects stay, and so do the files in the folder. Changes that have not been sent are
     /// sent by none.
     ///
+    /// The store keeps the identifiers of its objects: if it joins again, or joins or makes another shared document, objects that it has
+    /// in common with others are not there twice. Of what both have changed meanwhile the others' values stay, and this store's are
+    /// listed as conflicts; what was deleted here meanwhile comes back.
+    ///
     /// If all has been sent and the folder can be reached, the others are told, so that they need not wait for this replica; see
     /// ``retire(_:)``.
     public func removeSyncMetadata() async throws {

@@ -538,6 +538,7 @@ import Testing
         normal(
             try shell.run(
                 """
+                touch outa erra outb errb
                 running() { kill -0 $first 2> /dev/null && kill -0 $second 2> /dev/null; }
                 printed() { until [ $(wc -l < $1) -ge $2 ] || ! running; do :; done; }
                 env --default-signal quire sync watch a/L.quire > outa 2> erra & first=$!

@@ -335,7 +335,8 @@ import Testing
                 #expect(result.sentCount == 1)
                 #expect(sites.folder.files(on: 1).count == before + 1)
             } else {
-                #expect(await code { try await second.sync.synchronize() } == .invalidState)
+                #expect(
+                    await code { try await second.sync.synchronize() } == .syncedContentReplaced)
                 #expect(sites.folder.files(on: 1).count == before)
             }
             for (_, bytes) in sites.folder.files(on: 1) {
@@ -461,7 +462,7 @@ import Testing
         // The other document's description is an error, before anything is sent.
         sites.folder.damage("container.json", on: 1, otherFiles["container.json"])
         #expect(
-            await code { try await sites.sites[1].sync.synchronize() } == .invalidState)
+            await code { try await sites.sites[1].sync.synchronize() } == .syncedContentReplaced)
         #expect(
             await code { try await sites.sites[1].sync.join(password: Self.password) }
                 == .invalidState)

@@ -224,34 +224,6 @@ import Testing
         try sites.close()
     }
 
-    @Test func aDamagedFileStopsNothingElse() async throws {
-        let sites = try SyncSites(2, model: Self.model)
-        try await sites.begin()
-        let (first, second) = (sites.sites[0], sites.sites[1])
-        for name in ["one", "two", "three"] {
-            try first.context.insertObject(entityName: "Author")["name"] = name
-            try first.context.save()
-            try await first.sync.synchronize()
-        }
-        sites.folder.carryAll()
-        let path = try #require(
-            sites.folder.files(on: 1).keys.sorted().first {
-                $0.contains("-0000000002-")
-            })
-        let whole = try #require(sites.folder.files(on: 1)[path])
-        sites.folder.damage(path, on: 1, whole.prefix(whole.count - 40))
-        let result = try await second.sync.synchronize()
-        #expect(result.problems.map(\.fileName) == [path])
-        #expect(
-            try second.objects("Author").compactMap { $0["name", as: String.self] }.sorted()
-                == ["one", "three"])
-        sites.folder.damage(path, on: 1, whole)
-        #expect(try await second.sync.synchronize().problems.isEmpty)
-        try await expectSame(sites)
-        #expect(try second.objects("Author").count == 3)
-        try sites.close()
-    }
-
     @Test func whatAnOlderProgramDoesNotKnowIsThereAfterItsUpdate() async throws {
         let old = ManagedObjectModel { Entity("Author") { Attribute("name", .string) } }
         let new = ManagedObjectModel {

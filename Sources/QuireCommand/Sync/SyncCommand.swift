@@ -26,12 +26,13 @@ struct SyncCommand: ParsableCommand {
               quire sync run Library.quire
               quire sync watch Library.quire
               quire sync conflicts Library.quire
+              quire sync ignore ~/Sync
             """,
         subcommands: [
             SyncInitCommand.self, SyncJoinCommand.self, SyncRunCommand.self, SyncWatchCommand.self,
             SyncStatusCommand.self, SyncConflictsCommand.self, SyncResolveCommand.self,
             SyncRepairCommand.self, SyncRebuildCommand.self, SyncRetireCommand.self,
-            SyncLeaveCommand.self,
+            SyncLeaveCommand.self, SyncIgnoreCommand.self,
         ])
 }
 

@@ -74,8 +74,16 @@ final class SyncCapture {
         (changed, order, version, size) = ([:], [], nil, 0)
     }
 
+    /// The time of the values of the object that is captured, if the store had it when it left a shared document: later changes of
+    /// others win over them.
+    private var formerTime: UInt64?
+
     /// The version of the changes of one transaction of the history.
     private func currentVersion() -> SyncVersion {
+        if let formerTime {
+            return SyncVersion(
+                time: formerTime, peer: tables.settings.peer, sequence: tables.nextSequence)
+        }
         if let version { return version }
         let new = tables.nextVersion(at: time)
         version = new
@@ -129,7 +137,9 @@ final class SyncCapture {
             remaining -= rows.count
         }
         tables.settings.scan = index < entities.count ? scan : nil
-        if tables.settings.scan == nil { try captureLostRows() }
+        if tables.settings.scan != nil { return }
+        try captureLostRows()
+        try tables.removeFormerIdentifiers()
     }
 
     /// Captures the deletion of rows of which the history says nothing.
@@ -151,8 +161,10 @@ final class SyncCapture {
             return
         }
         guard let entity = model[row.entity] else { return }
-        let object = try tables.object(at: objectID) ?? insert(row, entity)
-        try captureChanges(of: object, row, entity)
+        let known = try tables.object(at: objectID)
+        formerTime = known == nil ? try tables.formerIdentifier(of: objectID)?.time : nil
+        defer { formerTime = nil }
+        try captureChanges(of: known ?? insert(row, entity), row, entity)
     }
 
     /// Records a deletion, and that of the objects for which the row stood.
@@ -185,8 +197,8 @@ final class SyncCapture {
             values.append((slot, value))
         }
         var id =
-            entity.identifier(of: entries, in: tables.settings.container, layout: model.layout)
-            ?? newIdentifier()
+            try entity.identifier(of: entries, in: tables.settings.container, layout: model.layout)
+            ?? tables.formerIdentifier(of: row.objectID)?.id ?? newIdentifier()
         // A second object of one identity in the store is another object.
         if try tables.object(id)?.objectID != nil { id = newIdentifier() }
         // One that others have, or that was deleted.

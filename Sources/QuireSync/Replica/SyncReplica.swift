@@ -80,7 +80,11 @@ final class SyncReplica: Sendable {
     /// Makes the store a local one again. Its objects stay.
     func detach() throws {
         try store.saveInOneTransaction {
-            try store.withTransaction { try SyncTables.drop(in: $0) }
+            try store.withTransaction { connection in
+                guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
+                else { return }
+                try SyncTables.drop(in: connection, at: settings.clock.last)
+            }
         }
     }
 
