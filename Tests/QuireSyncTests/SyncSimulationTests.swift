@@ -16,32 +16,46 @@ import Testing
 /// - every text that was saved is there, or was overwritten or deleted by somebody who saw it, or was listed as a conflict;
 /// - when time passes, what was deleted is forgotten everywhere.
 @MainActor @Suite struct SyncSimulationTests {
-    static let model = ManagedObjectModel {
-        Entity("Author") {
-            Attribute("name", .string)
-            Attribute("born", .integer16)
-            ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
-            ToOne("profile", "Profile", inverse: "author").deleteRule(.cascade)
-        }
-        Entity("Profile") {
-            Attribute("text", .string)
-            ToOne("author", "Author", inverse: "profile")
-        }
-        Entity("Book") {
-            Attribute("title", .string)
-            Attribute("price", .decimal)
-            ToOne("author", "Author", inverse: "books")
-            ToMany("tags", "Tag", inverse: "books")
-            ToMany("chapters", "Chapter", inverse: "book").ordered().deleteRule(.cascade)
-        }
-        Entity("Chapter") {
-            Attribute("title", .string)
-            ToOne("book", "Book", inverse: "chapters").required()
-        }
-        Entity("Tag") {
-            Attribute("name", .string)
-            ToMany("books", "Book", inverse: "tags")
-            Unique("name")
+    static let model = makeModel(isNew: false)
+    /// That of the next version of the program.
+    static let newModel = makeModel(isNew: true)
+
+    private static func makeModel(isNew: Bool) -> ManagedObjectModel {
+        ManagedObjectModel {
+            Entity("Author") {
+                Attribute("name", .string)
+                Attribute("born", .integer16)
+                ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
+                ToOne("profile", "Profile", inverse: "author").deleteRule(.cascade)
+                if isNew { ToMany("awards", "Award", inverse: "author") }
+            }
+            Entity("Profile") {
+                Attribute("text", .string)
+                ToOne("author", "Author", inverse: "profile")
+            }
+            Entity("Book") {
+                Attribute("title", .string)
+                Attribute("price", .decimal)
+                if isNew { Attribute("pages", .integer32) }
+                ToOne("author", "Author", inverse: "books")
+                ToMany("tags", "Tag", inverse: "books")
+                ToMany("chapters", "Chapter", inverse: "book").ordered().deleteRule(.cascade)
+            }
+            Entity("Chapter") {
+                Attribute("title", .string)
+                ToOne("book", "Book", inverse: "chapters").required()
+            }
+            Entity("Tag") {
+                Attribute("name", .string)
+                ToMany("books", "Book", inverse: "tags")
+                Unique("name")
+            }
+            if isNew {
+                Entity("Award") {
+                    Attribute("name", .string)
+                    ToOne("author", "Author", inverse: "awards")
+                }
+            }
         }
     }
 
@@ -51,14 +65,18 @@ import Testing
         var steps: [String] = []
         var edits = Edits()
         private var backups: [Int: String] = [:]
+        /// The number of machines.
+        private let maximum: Int
         /// The password of the folder, if its files are encrypted.
         let password: String?
 
         init(_ seed: SeededRandom) throws {
             random = seed
             password = Bool.random(using: &random) ? "any" : nil
+            let isLarge = Int.random(in: 0..<8, using: &random) == 0
+            maximum = isLarge ? 8 : 5
             sites = try SyncSites(
-                Int.random(in: 2...4, using: &random), model: model,
+                Int.random(in: isLarge ? 4...8 : 2...4, using: &random), model: model,
                 // So few that snapshots are written.
                 segmentsBeforeSnapshot: 6)
         }
@@ -72,8 +90,13 @@ import Testing
             }
             sites.folder.failOnce(after: nil)
             try await sites.exchange()
+            // At last all programs are updated.
+            for site in sites.sites where !Self.isNew(site) { try site.reopen(model: newModel) }
+            try await sites.exchange()
             for site in sites.sites { try await edits.note(site.sync.conflicts()) }
         }
+
+        private static func isNew(_ site: SyncSite) -> Bool { site.model.entities.count == 6 }
 
         /// Months in which some machines are away, and the others forget what was deleted.
         private mutating func passMonths() async throws {
@@ -123,13 +146,17 @@ import Testing
             case 10..<14:
                 steps.append("\(number): synchronize")
                 if Int.random(in: 0..<4, using: &random) == 0 {
-                    sites.folder.failOnce(after: Int.random(in: 0..<8, using: &random))
+                    sites.folder.failOnce(
+                        after: Int.random(in: 0..<8, using: &random),
+                        Bool.random(using: &random) ? .outOfSpace : .storeUnavailable)
                 }
                 do {
                     try await site.sync.synchronize()
                     try await edits.note(site.sync.conflicts())
-                } catch let error as QuireError where error.code == .storeUnavailable {
-                    steps.append("\(number): the folder cannot be reached")
+                } catch let error as QuireError
+                    where error.code == .storeUnavailable || error.code == .outOfSpace
+                {
+                    steps.append("\(number): the folder cannot be used")
                 }
                 sites.folder.failOnce(after: nil)
             case 14..<18:
@@ -141,8 +168,11 @@ import Testing
                 site.clockOffset = years * 31_557_600
                 try site.reopen()
             case 19: try await copy(site)
+            case 20 where !Self.isNew(site):
+                steps.append("\(number): update")
+                try site.reopen(model: newModel)
             default:
-                guard sites.sites.count < 5 else { return }
+                guard sites.sites.count < maximum else { return }
                 steps.append("another machine joins")
                 try await sites.addSite().sync.join(password: password)
             }
@@ -161,7 +191,7 @@ import Testing
                 try await edits.note(site.sync.conflicts())
                 try site.restore(backup)
                 backups[site.machine] = nil
-            } else if Bool.random(using: &random) || sites.sites.count > 4 {
+            } else if Bool.random(using: &random) || sites.sites.count >= maximum {
                 steps.append("\(site.machine): back up")
                 let path = sites.temporary.path("\(site.machine).backup")
                 try site.copy(to: path)
@@ -180,7 +210,7 @@ import Testing
         private mutating func edit(_ site: SyncSite) throws {
             let context = site.context
             let value = Int.random(in: 0..<1000, using: &random)
-            let step = Int.random(in: 0..<14, using: &random)
+            let step = Int.random(in: 0..<(Self.isNew(site) ? 16 : 14), using: &random)
             steps.append("\(site.machine): edit \(step), \(value)")
             switch step {
             case 0, 1:
@@ -223,6 +253,11 @@ import Testing
                 guard let book = try any("Book", site) else { return }
                 book["title"] = edits.next(after: book["title", as: String.self])
             case 12: try any("Author", site)?["born"] = Int16(value)
+            case 14: try any("Book", site)?["pages"] = Int32(value)
+            case 15:
+                let award = try context.insertObject(entityName: "Award")
+                award["name"] = "Award \(value)"
+                award["author"] = try any("Author", site)
             default:
                 let entities = ["Author", "Book", "Chapter", "Tag", "Profile"]
                 guard let entity = entities.randomElement(using: &random),
@@ -273,7 +308,7 @@ import Testing
         let state = try await sites[0].sync.stateDescription()
         let rows = try sites[0].rows()
         #expect(try simulation.edits.lost(kept: sites[0].livingTitles()) == [], comment)
-        let late = try simulation.sites.addSite()
+        let late = try simulation.sites.addSite(model: Self.newModel)
         try await late.sync.join(password: simulation.password)
         try await late.sync.synchronize()
         for site in simulation.sites.sites {

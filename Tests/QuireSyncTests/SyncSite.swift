@@ -17,6 +17,8 @@ final class CarriedFolder: Sendable {
         var files: [[String: Data]]
         /// The number of calls until one fails; `nil` for none.
         var callsUntilFailure: Int?
+        /// The error of that call.
+        var failure = QuireError.Code.storeUnavailable
         /// Files that a machine has removed, which carriers remove from the others.
         var removed: Set<String> = []
         /// Files that are not listed yet, although they are there.
@@ -50,7 +52,9 @@ final class CarriedFolder: Sendable {
         state.withLock { $0.files[machine][path] = data }
     }
 
-    func failOnce(after calls: Int?) { state.withLock { $0.callsUntilFailure = calls } }
+    func failOnce(after calls: Int?, _ failure: QuireError.Code = .storeUnavailable) {
+        state.withLock { ($0.callsUntilFailure, $0.failure) = (calls, failure) }
+    }
 
     /// Carries every file to every machine, whole.
     ///
@@ -71,7 +75,8 @@ final class CarriedFolder: Sendable {
         }
     }
 
-    /// Carries some files from one machine to another: some are cut off, some are not listed for a while.
+    /// Carries some files from one machine to another: some are cut off, some are not listed for a while, of some there are copies
+    /// under other names.
     func carrySome(_ random: inout SeededRandom) {
         state.withLock { state in
             let from = Int.random(in: 0..<state.files.count, using: &random)
@@ -85,7 +90,11 @@ final class CarriedFolder: Sendable {
                 guard !state.removed.contains(path), known?.count ?? -1 < data.count,
                     Int.random(in: 0..<3, using: &random) > 0
                 else { continue }
-                switch Int.random(in: 0..<6, using: &random) {
+                switch Int.random(in: 0..<8, using: &random) {
+                case 6:
+                    state.files[to][path] = data
+                    let copy = Self.copyName(of: path, &random)
+                    if state.files[to][copy] == nil { state.files[to][copy] = data }
                 case 0:
                     state.files[to][path] = data.prefix(.random(in: 0...data.count, using: &random))
                 case 1:
@@ -97,6 +106,16 @@ final class CarriedFolder: Sendable {
         }
     }
 
+    /// The name that a carrier may give a file: of a copy in conflict, in other letters, or that of another file.
+    private static func copyName(of path: String, _ random: inout SeededRandom) -> String {
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0: path + ".sync-conflict-20261126-120000-ABCDEFG"
+        case 1: path.uppercased()
+        case 2: path.replacing("-000000000", with: "-000000001")
+        default: path + " (conflicted copy)"
+        }
+    }
+
     fileprivate func access<Result>(
         _ machine: Int, _ body: (inout [String: Data], Set<String>) -> Result,
         changing change: (path: String, isRemoved: Bool)? = nil
@@ -105,7 +124,7 @@ final class CarriedFolder: Sendable {
             if let calls = state.callsUntilFailure {
                 state.callsUntilFailure = calls > 0 ? calls - 1 : nil
                 if calls == 0 {
-                    throw QuireError(.storeUnavailable, "The folder cannot be reached.")
+                    throw QuireError(state.failure, "The folder cannot be used.")
                 }
             }
             if let change {
@@ -360,7 +379,8 @@ struct SyncSites {
         let machine = folder.addMachine()
         let path = temporary.path("\(machine).sqlite")
         try site.copy(to: path)
-        sites.append(try SyncSite(path, machine: machine, folder, model: model, clock: clock))
+        sites.append(
+            try SyncSite(path, machine: machine, folder, model: site.model, clock: clock))
     }
 
     func close() throws { for site in sites { try site.close() } }
