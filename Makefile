@@ -10,7 +10,7 @@ SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help demo demo-sync demo-syncthing test example docs torture test-threads test-optimized bench guard samples format lint
+.PHONY: help demo demo-sync demo-syncthing test example docs torture weaken-sync test-threads test-optimized bench guard samples format lint
 
 help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
@@ -22,6 +22,7 @@ help:
 	@echo "make example  build the package Examples/Notes, which depends on this one, and check what it prints"
 	@echo "make docs     build the documentation of the libraries into .build/docs"
 	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
+	@echo "make weaken-sync  weaken rules of synchronization: the simulation must notice each"
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
 	@echo "make test-optimized  run the tests of the command as it is built for use"
 	@echo "make bench    measure Quire beside SQLite's C API and GRDB"
@@ -71,6 +72,11 @@ docs:
 	@.ci/docs "$$($(PLAIN) --show-bin-path)" .build/docs
 
 # What is tried, and how often, is in Tests/README.md.
+weaken-sync:
+	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	$(PLAIN) --build-tests
+	@Tests/weaken-sync.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" "$(PLAIN) --build-tests" $(RULE)
+
 torture:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	$(PLAIN) --build-tests

@@ -115,4 +115,114 @@ import Testing
             try await document.close()
         }
     }
+
+    // MARK: - Availability
+
+    /// What a coordinator says of its synchronization: the code of the error, or “available”.
+    private func availabilities(_ coordinator: PersistentStoreCoordinator) -> AsyncStream<String> {
+        let (stream, continuation) = AsyncStream<String>.makeStream()
+        let observer = NotificationCenter.default.addObserver(
+            forName: PersistentStoreCoordinator.syncAvailabilityDidChangeNotification,
+            object: coordinator, queue: nil
+        ) { notification in
+            switch notification.syncAvailability {
+            case .available: continuation.yield("available")
+            case .unavailable(let error): continuation.yield(error.code.rawValue)
+            case nil: continuation.yield("nothing")
+            }
+        }
+        nonisolated(unsafe) let token = observer
+        continuation.onTermination = { _ in NotificationCenter.default.removeObserver(token) }
+        return stream
+    }
+
+    private func wait(for expected: String, in stream: AsyncStream<String>) async {
+        for await found in stream where found == expected { return }
+    }
+
+    @Test(.timeLimit(.minutes(2))) func theProgramHearsWhetherTheFolderIsThere() async throws {
+        let folder = try TemporaryFolder()
+        let shared = folder.path("shared")
+        let coordinator = try coordinator(at: folder.path("1.sqlite"), folder: shared)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let said = availabilities(coordinator)
+        func save() throws {
+            try context.insertObject(entityName: "Author")["name"] = "Author"
+            try context.save()
+        }
+        try save()
+        await wait(for: "storeUnavailable", in: said)
+        try FileSystem.makeFolder(shared)
+        try save()
+        await wait(for: "available", in: said)
+        try FileSystem.rename(shared, to: folder.path("away"))
+        try save()
+        await wait(for: "storeUnavailable", in: said)
+        try FileSystem.rename(folder.path("away"), to: shared)
+        try save()
+        await wait(for: "available", in: said)
+        // Removed on purpose, by another program.
+        let transport = try FolderTransport(
+            folder: FileSystem.path(shared, "Library.quiresync"))
+        try await SyncContainer.removeSyncedContent(in: transport)
+        try save()
+        await wait(for: "syncedContentRemoved", in: said)
+        #expect(try context.count(for: FetchRequest("Author")) == 5)
+        try coordinator.close()
+    }
+
+    @Test(.timeLimit(.minutes(2))) func onlyTheDocumentThatIsNamedIsJoined() async throws {
+        let folder = try TemporaryFolder()
+        let shared = folder.path("shared")
+        try FileSystem.makeFolder(shared)
+        let first = try coordinator(at: folder.path("1.sqlite"), folder: shared)
+        let said = availabilities(first)
+        let context = ManagedObjectContext.mainQueue(coordinator: first)
+        try context.insertObject(entityName: "Author")["name"] = "Author"
+        try context.save()
+        await wait(for: "available", in: said)
+        let container = try #require(try await first.syncContainer?.status()?.container)
+
+        for (identifier, expected) in [
+            (SyncIdentifier(), "syncedContentReplaced"), (container, "available"),
+        ] {
+            let other = try PersistentStoreCoordinator(managedObjectModel: SyncTests.model)
+            let said = availabilities(other)
+            var description = PersistentStoreDescription(path: folder.path("2.sqlite"))
+            description.syncOptions = SyncOptions(
+                contentName: "Library", folder: shared, containerIdentifier: identifier)
+            try other.addPersistentStore(description)
+            await wait(for: expected, in: said)
+            try other.close()
+        }
+        try first.close()
+    }
+
+    @Test(.timeLimit(.minutes(2))) func aStoreIsMadeAnewWhenItIsOpened() async throws {
+        let folder = try TemporaryFolder()
+        let shared = folder.path("shared")
+        try FileSystem.makeFolder(shared)
+        var peers: [SyncIdentifier] = []
+        for isRebuilt in [false, true] {
+            let coordinator = try PersistentStoreCoordinator(managedObjectModel: SyncTests.model)
+            let said = availabilities(coordinator)
+            var description = PersistentStoreDescription(path: folder.path("1.sqlite"))
+            var options = SyncOptions(contentName: "Library", folder: shared)
+            options.rebuildsFromSyncedContent = isRebuilt
+            description.syncOptions = options
+            try coordinator.addPersistentStore(description)
+            let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+            try context.insertObject(entityName: "Author")["name"] = "Author"
+            try context.save()
+            await wait(for: "available", in: said)
+            peers.append(try #require(try await coordinator.syncContainer?.status()?.peer))
+            try coordinator.close()
+        }
+        #expect(Set(peers).count == 2)
+        let plain = try PersistentStoreCoordinator(managedObjectModel: SyncTests.model)
+        try plain.addPersistentStore(PersistentStoreDescription(path: folder.path("1.sqlite")))
+        let context = ManagedObjectContext.mainQueue(coordinator: plain)
+        #expect(try context.count(for: FetchRequest("Author")) == 2)
+        try plain.close()
+    }
 }

@@ -1,0 +1,63 @@
+#!/bin/bash
+# Weakens one rule of synchronization after another, and runs the simulation, which must fail each time: it would notice if the rule
+# got lost. Changes sources in place and puts them back; takes some minutes for each rule.
+#
+# Usage: weaken-sync.sh PROGRAM BUILD [RULE]...     PROGRAM is what BUILD, a command, builds
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+program=$1 build=$2
+shift 2
+sync=Sources/QuireSync
+rules=(tombstones clock read-first conflicts waiting forgotten forks)
+
+# The file of a rule, and what weakens it: an expression of Perl on the whole text.
+weaken() {
+    case $1 in
+    # Snapshots lack deleted objects.
+    tombstones) edit Replica/SyncReplica+Snapshots.swift \
+        's/\.compactMap \{ try tables\.object\(\$0\)\?\.record \}/$&.filter(\\.isAlive)/' ;;
+    # The machine's clock decides, whatever has been seen.
+    clock) edit State/SyncIdentifier.swift \
+        's/mutating func observe\(_ time: UInt64\) \{ last = max\(last, time\) \}/mutating func observe(_ time: UInt64) {}/; s/last = max\(last \+ 1, (UInt64\(seconds \* 1000\) << 16)\)/last = $1/' ;;
+    # Files are removed that have not been merged.
+    read-first) edit SyncContainer+Receiving.swift \
+        's/listed\.filter \{ !unknown\.contains\(\$0\) \}\n    \}\n\n    \/\/ MARK: - Snapshots/listed.filter { _ in true }\n    }\n\n    \/\/ MARK: - Snapshots/' ;;
+    # Values that lose are not listed.
+    conflicts) edit Replica/SyncMerge.swift \
+        's/try tables\.addConflict\(of: record, key, lost, at: date\)//' ;;
+    # Deletions are forgotten as soon as this replica knows of them.
+    waiting) edit Replica/SyncStability.swift \
+        's/common\.contains\(candidate\.acknowledged\)/true/; s/let active = try activePeers\(at: date\)/let active = try activePeers(at: date).filter { \$0.id == settings.peer }/' ;;
+    # A snapshot does not say which deletions its author has forgotten.
+    forgotten) edit Replica/SyncMerge.swift \
+        's/if segment\.forgotten\.ranges\.isEmpty \{ return \}/return/' ;;
+    # A copied store keeps its identifier.
+    forks) edit Replica/SyncReplica.swift \
+        's/if try !unknown\(own\)\.isEmpty \{/if false, try !unknown(own).isEmpty {/' ;;
+    *) echo "There is no rule $1." >&2; exit 2 ;;
+    esac
+}
+
+edited=
+edit() {
+    edited=$sync/$1
+    git diff --quiet -- "$edited" || { echo "$edited has changes; commit them first." >&2; exit 2; }
+    perl -0pi -e "$2" "$edited"
+    ! git diff --quiet -- "$edited" || { echo "The rule is not in $edited any more." >&2; exit 2; }
+}
+restore() { [ -z "$edited" ] || git checkout -q -- "$edited"; }
+trap restore EXIT
+
+status=0
+for rule in "${@:-${rules[@]}}"; do
+    weaken "$rule"
+    $build > /dev/null || { echo "$rule: it does not build" >&2; exit 2; }
+    count=$("$program" --testing-library swift-testing --filter machinesAgreeWhateverHappens 2>&1 |
+        grep -aoE 'seed → [0-9]+' | sort -u | wc -l)
+    restore
+    edited=
+    echo "$rule: $count runs fail"
+    [ "$count" -gt 0 ] || status=1
+done
+exit $status
