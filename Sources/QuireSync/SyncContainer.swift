@@ -225,8 +225,20 @@ public actor SyncContainer {
                     .syncedContentReplaced, error.message, subject: error.subject,
                     underlying: error)
             }
+            let peer = try await onQueue { try replica.settings()?.peer }
             try await removeSyncMetadata()
             try await join(password: password)
+            if let peer { try await removeFiles(of: peer) }
+        }
+    }
+
+    /// Removes the files that a replica has sent as one of another document, which nobody reads.
+    private func removeFiles(of peer: SyncIdentifier) async throws {
+        for folder in [SyncSegment.folder, SyncSnapshotPart.folder] {
+            for name in try await transport.fileNames(in: folder)
+            where SyncSegmentName(name)?.peer == peer {
+                if let file = folder.entry(name) { try await transport.remove(file) }
+            }
         }
     }
 
@@ -258,10 +270,11 @@ public actor SyncContainer {
     private func sayFarewell() async {
         let (replica, date) = (replica, clock())
         do {
+            var result = SyncResult()
+            try await checkContainer(&result)
             guard let (name, bytes) = try await onQueue({ try replica.farewell(at: date) }),
                 let file = SyncSegment.folder.entry(name.fileName)
             else { return }
-            try await useCipher()
             try await transport.create(file, bytes)
         } catch {
             Self.logger.info(

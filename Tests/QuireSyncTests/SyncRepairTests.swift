@@ -173,6 +173,30 @@ import Testing
         try sites.close()
     }
 
+    /// Before the files of either had arrived at the other.
+    @Test func ofTwoMachinesThatMakeTheDocumentOneJoinsTheOther() async throws {
+        let sites = try SyncSites(2, model: SyncTests.model)
+        for site in sites.sites {
+            try site.context.insertObject(entityName: "Author")["name"] = "\(site.machine)"
+            try site.context.save()
+            try await site.sync.create(named: "Library")
+            try await site.sync.synchronize()
+        }
+        // The carrier keeps one of the two descriptions.
+        let kept = sites.folder.files(on: 0)["container.json"]
+        sites.folder.damage("container.json", on: 1, kept)
+        sites.folder.carryAll()
+        try await sites.sites[1].sync.joinOrCreate(named: "Library")
+        try await sites.exchange()
+        for site in sites.sites {
+            #expect(try site.objects("Author").count == 2)
+            // What was sent as part of the other document is gone.
+            #expect(try await site.sync.synchronize().problems.isEmpty)
+        }
+        try expectSame(sites)
+        try sites.close()
+    }
+
     @Test func aFolderThatIsEmptyIsNotOneThatWasRemoved() async throws {
         let sites = try await makeSites()
         let site = sites.sites[0]

@@ -74,10 +74,15 @@ final class SyncMerge {
 
     /// Whether this replica has forgotten the object of a record; then it stays deleted, whatever others have changed meanwhile.
     private func isForgotten(_ record: SyncRecord) throws -> Bool {
-        guard let existence = record[.existence], record.id.isRandom, record.existenceCount <= 2,
-            tables.settings.forgotten.contains(existence.version),
+        let forgotten = tables.settings.forgotten
+        guard !forgotten.ranges.isEmpty, record.id.isRandom, record.existenceCount <= 2,
             try tables.object(record.id) == nil
         else { return false }
+        guard let existence = record[.existence] else {
+            // A file that is read again.
+            return record.entries.values.allSatisfy { forgotten.contains($0.version) }
+        }
+        guard forgotten.contains(existence.version) else { return false }
         if record.isAlive {
             conflictCount += try tables.noteLoss(of: record, at: date) {
                 !tables.settings.seen.contains($0.version)

@@ -55,9 +55,9 @@ struct SyncVector: Hashable, Sendable {
         return rest
     }
 
-    /// The number of segments of a peer.
+    /// The number of segments of a peer; at most 2³², which files may lie about.
     func count(of peer: SyncIdentifier) -> Int {
-        ranges[peer]?.ranges.reduce(0) { $0 + $1.count } ?? 0
+        min(ranges[peer]?.ranges.reduce(0) { $0 + min($1.count, 1 << 32) } ?? 0, 1 << 32)
     }
 
     func encode(to writer: inout SyncByteWriter) {

@@ -87,6 +87,13 @@ import Testing
             #expect(try await otherSync.conflicts().isEmpty)
             other.viewContext.refreshAllObjects()
             #expect(otherBook["title"] as? String == "Emma, 1815")
+            // snippet: sharing-a-document-5
+            let status = try await sync.status()
+            for peer in status?.peers ?? [] where peer.missingCount > 0 {
+                print("\(peer.missingCount) files of \(peer.id) have not arrived.")
+            }
+            // end
+            #expect(status?.peers.count == 2)
             try container.close()
             try other.close()
         }
