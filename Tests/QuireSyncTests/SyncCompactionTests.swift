@@ -34,8 +34,11 @@ import Testing
     }
 
     /// Machines with three authors, of which the first one has deleted one.
-    private func makeSites(_ count: Int) async throws -> SyncSites {
-        let sites = try SyncSites(count, model: SyncTests.model, segmentsBeforeSnapshot: 6)
+    private func makeSites(
+        _ count: Int, segmentsBeforeSnapshot: Int = 6
+    ) async throws -> SyncSites {
+        let sites = try SyncSites(
+            count, model: SyncTests.model, segmentsBeforeSnapshot: segmentsBeforeSnapshot)
         for name in ["Austen", "Brontë", "Carroll"] {
             try sites.sites[0].context.insertObject(entityName: "Author")["name"] = name
         }
@@ -64,6 +67,33 @@ import Testing
         let files = sites.folder.files(on: 0).count
         try await passMonths(3, sites)
         #expect(sites.folder.files(on: 0).count == files)
+        try sites.close()
+    }
+
+    /// They name objects that are forgotten.
+    @Test func filesThatAreReadAgainChangeNothing() async throws {
+        let sites = try await makeSites(2, segmentsBeforeSnapshot: 1_000)
+        let austen = try sites.sites[1].objects("Author")
+            .first { $0["name", as: String.self] == "Austen" }
+        austen?["born"] = Int16(1775)
+        try sites.sites[1].context.save()
+        try await sites.exchange()
+        try deleteAusten(sites.sites[0])
+        try await passMonths(4, sites)
+        #expect(try sites.sites.map(recordCount) == [2, 2])
+        // Another deletion is forgotten, and with it what files have been merged.
+        for name in ["Brontë", "Carroll"] {
+            let author = try #require(
+                try sites.sites[0].objects("Author")
+                    .first { $0["name", as: String.self] == name })
+            sites.sites[0].context.delete(author)
+            try sites.sites[0].context.save()
+            try await passMonths(4, sites)
+        }
+        for site in sites.sites {
+            #expect(try recordCount(site) == 0)
+            #expect(try await site.sync.conflicts().isEmpty)
+        }
         try sites.close()
     }
 
