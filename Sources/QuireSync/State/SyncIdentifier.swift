@@ -121,11 +121,11 @@ struct SyncClock: Sendable, Equatable {
     /// The next time.
     mutating func next(at date: Date) -> UInt64 {
         let seconds = min(max(date.timeIntervalSince1970, 0), 1e10)
-        last = max(last + 1, UInt64(seconds * 1000) << 16)
+        last = UInt64(seconds * 1000) << 16
         return last
     }
 
-    mutating func observe(_ time: UInt64) { last = max(last, time) }
+    mutating func observe(_ time: UInt64) {}
 
     /// The point in time that a time of the clock means.
     static func date(of time: UInt64) -> Date {
