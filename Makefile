@@ -74,8 +74,7 @@ docs:
 # What is tried, and how often, is in Tests/README.md.
 weaken-sync:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
-	$(PLAIN) --build-tests
-	@Tests/weaken-sync.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" "$(PLAIN) --build-tests" $(RULE)
+	@Tests/weaken-sync.sh .build/plain/release/quirePackageTests.xctest "$(PLAIN) --build-tests" $(RULE)
 
 torture:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Weakens one rule of synchronization after another, and runs the simulation, which must fail each time: it would notice if the rule
-# got lost. Changes sources in place and puts them back; takes some minutes for each rule.
+# got lost. It builds the last commit in a temporary folder; takes minutes for each rule.
 #
-# Usage: weaken-sync.sh PROGRAM BUILD [RULE]...     PROGRAM is what BUILD, a command, builds
+# Usage: weaken-sync.sh PROGRAM BUILD [RULE]...     PROGRAM is what BUILD, a command, builds; both in that folder
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ weaken() {
         's/\.compactMap \{ try tables\.object\(\$0\)\?\.record \}/$&.filter(\\.isAlive)/' ;;
     # The machine's clock decides, whatever has been seen.
     clock) edit State/SyncIdentifier.swift \
-        's/mutating func observe\(_ time: UInt64\) \{ last = max\(last, time\) \}/mutating func observe(_ time: UInt64) {}/; s/last = max\(last \+ 1, (UInt64\(seconds \* 1000\) << 16)\)/last = $1/' ;;
+        's/last = max\(last, min\(time, Self\.maximumObserved\)\)//; s/last = max\(last \+ 1, (UInt64\(seconds \* 1000\) << 16)\)/last = $1/' ;;
     # Files are removed that have not been merged.
     read-first) edit SyncContainer+Receiving.swift \
         's/listed\.filter \{ !unknown\.contains\(\$0\) \}\n    \}\n\n    \/\/ MARK: - Snapshots/listed.filter { _ in true }\n    }\n\n    \/\/ MARK: - Snapshots/' ;;
@@ -39,15 +39,16 @@ weaken() {
     esac
 }
 
-edited=
 edit() {
-    edited=$sync/$1
-    git diff --quiet -- "$edited" || { echo "$edited has changes; commit them first." >&2; exit 2; }
-    perl -0pi -e "$2" "$edited"
-    ! git diff --quiet -- "$edited" || { echo "The rule is not in $edited any more." >&2; exit 2; }
+    perl -0pi -e "$2" "$sync/$1"
+    ! git diff --quiet -- "$sync/$1" || { echo "The rule is not in $sync/$1 any more." >&2; exit 2; }
 }
-restore() { [ -z "$edited" ] || git checkout -q -- "$edited"; }
-trap restore EXIT
+
+# In a tree of its own, so that nothing weakened is left, or committed, here.
+tree=$(mktemp -d "${TMPDIR:-/tmp}/quire-weaken.XXXXXX")
+git worktree add -q --detach "$tree" HEAD || exit 2
+trap 'git worktree remove --force "$tree"' EXIT
+cd "$tree" || exit 2
 
 status=0
 for rule in "${@:-${rules[@]}}"; do
@@ -55,8 +56,7 @@ for rule in "${@:-${rules[@]}}"; do
     $build > /dev/null || { echo "$rule: it does not build" >&2; exit 2; }
     count=$("$program" --testing-library swift-testing --filter machinesAgreeWhateverHappens 2>&1 |
         grep -a 'recorded an issue' | grep -oE 'seed → [0-9]+' | sort -u | wc -l)
-    restore
-    edited=
+    git checkout -q -- "$sync"
     echo "$rule: $count runs fail"
     [ "$count" -gt 0 ] || status=1
 done

@@ -109,9 +109,10 @@ extension Sequence<UInt8> {
 /// It never goes back, and its next time is greater than all that it has seen: so a change that was made with knowledge of
 /// another one is later, whatever the machines' clocks say.
 struct SyncClock: Sendable, Equatable {
-    /// The greatest time that a file may contain: of some year that no clock will show. What is above it is damage, so that the
-    /// clock cannot be driven to its end.
+    /// The greatest time that a file may contain: of some year that no clock will show. What is above it is damage.
     static let maximum = UInt64(1) << 61
+    /// The greatest time that is observed, half of that: whatever a file says, the clock can go on.
+    private static let maximumObserved = UInt64(1) << 60
 
     /// The last time given out or seen.
     private(set) var last: UInt64
@@ -121,11 +122,13 @@ struct SyncClock: Sendable, Equatable {
     /// The next time.
     mutating func next(at date: Date) -> UInt64 {
         let seconds = min(max(date.timeIntervalSince1970, 0), 1e10)
-        last = UInt64(seconds * 1000) << 16
+        last = max(last + 1, UInt64(seconds * 1000) << 16)
         return last
     }
 
-    mutating func observe(_ time: UInt64) {}
+    mutating func observe(_ time: UInt64) {
+        last = max(last, min(time, Self.maximumObserved))
+    }
 
     /// The point in time that a time of the clock means.
     static func date(of time: UInt64) -> Date {
