@@ -105,4 +105,14 @@ import Testing
         }
         #expect(error?.code == .invalidFormat)
     }
+
+    @Test func theClockGoesOnWhateverItHasSeen() {
+        var clock = SyncClock()
+        let first = clock.next(at: Date(timeIntervalSince1970: 1_790_000_000))
+        clock.observe(SyncClock.maximum)
+        let second = clock.next(at: Date(timeIntervalSince1970: 1_790_000_000))
+        let third = clock.next(at: Date(timeIntervalSince1970: 0))
+        #expect(first < second && second < third)
+        #expect(third < SyncClock.maximum)
+    }
 }
