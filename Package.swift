@@ -94,7 +94,7 @@ let benchmarks: [Target] =
         .executableTarget(
             name: "Benchmarks",
             dependencies: [
-                "QuireDocuments", "Quire", "QuireSQLite", "CSQLite",
+                "QuireDocuments", "QuireSync", "Quire", "QuireSQLite", "QuireSystem", "CSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Benchmarks",

@@ -43,6 +43,9 @@ func runBenchmarks() async throws {
     if options.measuresComparisons, options.engines.contains(.quire) {
         results.comparisons = try await run.measureComparisons(progress: report)
     }
+    if let size = options.synchronization, options.engines.contains(.quire) {
+        results.comparisons += try await run.measureSynchronization(of: size, progress: report)
+    }
     let order = Dictionary(
         uniqueKeysWithValues: options.workloads.enumerated().map { ($1.id, $0) })
     results.workloads.sort { (order[$0.id] ?? 0, $0.count) < (order[$1.id] ?? 0, $1.count) }

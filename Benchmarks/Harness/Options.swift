@@ -18,6 +18,8 @@ struct Options {
     var measuresGrowth = true
     /// Whether to measure what is compared one by one.
     var measuresComparisons = true
+    /// How much to synchronize; `nil` for nothing.
+    var synchronization: SynchronizationSize? = SynchronizationSize()
     /// Compares instruction counts with a file instead of measuring.
     var instructionGuard: InstructionGuard?
     /// Whether to write that file anew.
@@ -30,7 +32,7 @@ struct Options {
 
         USAGE: Benchmarks [options]
 
-          --quick                1,000 and 10,000 objects, fewer rounds, no growth of memory
+          --quick                1,000 and 10,000 objects, fewer rounds, little synchronization, no growth of memory
           --counts 1000,10000    how many notes the documents have (1000,10000,100000)
           --workloads W1,W2      which workloads (\(Workload.all.map(\.id).joined(separator: ","))), or none
           --engines c,quire      which engines (\(EngineKind.allCases.map(\.rawValue).joined(separator: ",")))
@@ -42,6 +44,7 @@ struct Options {
           --graph C1,U2          which tasks of contexts (\(GraphTask.all.map(\.id).joined(separator: ","))), or none
           --no-growth            do not measure that memory stays the same however many objects are inserted
           --no-comparisons       no readers beside saves, large documents, orders, imports, archives
+          --no-sync              do not measure synchronization
           --json                 print JSON instead of tables
           --guard FILE           only compare counts of instructions with those in a file; needs valgrind
           --renew                write that file anew
@@ -66,6 +69,7 @@ struct Options {
                 measuresGrowth = false
                 measuresDocumentSaves = false
                 measuresComparisons = false
+                if synchronization != nil { synchronization = .quick }
             case "--counts":
                 counts = try list().map {
                     guard let count = Int($0), count >= 100 else {
@@ -105,6 +109,7 @@ struct Options {
                 }
             case "--no-growth": measuresGrowth = false
             case "--no-comparisons": measuresComparisons = false
+            case "--no-sync": synchronization = nil
             case "--json": json = true
             case "--guard": instructionGuard = InstructionGuard(path: try value())
             case "--renew": renews = true

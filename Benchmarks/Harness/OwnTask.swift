@@ -3,6 +3,7 @@ enum OwnTask {
     case memory(MemoryTask)
     case instructions(InstructionTask)
     case threeTiers(ThreeTiers)
+    case firstSync(FirstSync)
     case command(Command)
 
     /// The option that what to do follows, for the benchmark's own use.
@@ -17,6 +18,8 @@ enum OwnTask {
             self = .instructions(task)
         } else if name == ThreeTiers.name, let task = ThreeTiers(arguments: rest) {
             self = .threeTiers(task)
+        } else if name == FirstSync.name, let task = FirstSync(arguments: rest) {
+            self = .firstSync(task)
         } else if name == Command.taskName, let program = rest.first {
             self = .command(Command(program, Array(rest.dropFirst())))
         } else {
@@ -30,6 +33,7 @@ enum OwnTask {
         switch self {
         case .memory(let task): try task.run()
         case .threeTiers(let task): try task.run()
+        case .firstSync(let task): try await task.run()
         case .command(let task): try task.run()
         case .instructions(let task): try await task.run(in: folder)
         }

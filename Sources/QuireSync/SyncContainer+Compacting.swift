@@ -18,7 +18,9 @@ extension SyncContainer {
     /// Of several peers the first one does it at the limit, the next at twice the limit, and so on.
     ///
     /// - Parameter merged: The files in the folder that have been merged.
-    func compactIfNeeded(_ merged: [SyncSegmentName]) async throws {
+    func compactIfNeeded(
+        _ merged: [SyncSegmentName], _ result: inout SyncResult
+    ) async throws {
         let replica = replica
         let segments = merged.filter { $0.part == nil }
         guard let settings = try await onQueue({ try replica.settings() }), settings.scan == nil
@@ -31,15 +33,20 @@ extension SyncContainer {
             segments.count > segmentsBeforeSnapshot * (1 + rank)
                 || size > max(2 * snapshotSize, Self.minimumCompactedSize) * Int64(1 + rank)
         else { return }
-        try await compact(merged)
+        try await compact(merged, &result)
     }
 
     /// Writes a snapshot and removes the files that it stands for.
     ///
+    /// What is saved meanwhile is sent after each part: the snapshot of a large document takes seconds.
+    ///
     /// - Parameter readsBlobs: Whether blobs are read, to find those that are damaged.
-    func compact(_ merged: [SyncSegmentName], readsBlobs: Bool = false) async throws {
+    func compact(
+        _ merged: [SyncSegmentName], readsBlobs: Bool = false, _ result: inout SyncResult
+    ) async throws {
         let replica = replica
         guard let snapshot = try await onQueue({ try replica.beginSnapshot() }) else { return }
+        let sentBefore = result.sentCount
         var sizes: [SyncSegmentName: Int] = [:]
         var blobs: [SyncBlob: SyncIdentifier] = [:]
         for index in 0..<snapshot.partCount {
@@ -52,6 +59,8 @@ extension SyncContainer {
             try await transport.create(file, part.bytes)
             sizes[part.name] = part.bytes.count
             blobs.merge(part.blobs) { first, _ in first }
+            try await capture(&result)
+            try await send(&result)
         }
         let written = sizes
         try await onQueue { try replica.noteSnapshotFiles(written) }
@@ -62,7 +71,9 @@ extension SyncContainer {
         var covered = segments.map { SyncSegment.folder.entry($0.fileName) }
         covered += try await coveredSnapshotFiles(merged, by: snapshot)
         for file in covered.compactMap(\.self) { try await transport.remove(file) }
-        try await removeUnusedBlobs(blobs, readsBlobs: readsBlobs)
+        // What was sent meanwhile may have blobs that no object had when its part was written.
+        try await removeUnusedBlobs(
+            blobs, readsBlobs: readsBlobs, removes: result.sentCount == sentBefore)
     }
 
     /// The files of older snapshots: those that have been merged whole, and this peer's own that it has not finished.
@@ -99,10 +110,13 @@ extension SyncContainer {
     /// - Parameters:
     ///   - used: The blobs that records have, each with an object.
     ///   - readsBlobs: Whether those in the folder are read.
+    ///   - removes: Whether any are removed.
     private func removeUnusedBlobs(
-        _ used: [SyncBlob: SyncIdentifier], readsBlobs: Bool
+        _ used: [SyncBlob: SyncIdentifier], readsBlobs: Bool, removes: Bool
     ) async throws {
         let (replica, date) = (replica, clock())
+        // There are no files, and to find that out takes a listing of each of 256 folders.
+        if try await onQueue({ try used.isEmpty && replica.cannotHaveBlobs() }) { return }
         let present = Set(try await Self.blobFiles(in: transport).values)
         let needed = Set(used.keys.map(\.digest))
             .union(try await onQueue { try replica.digestsOfConflicts() })
@@ -110,7 +124,7 @@ extension SyncContainer {
         let removable = try await onQueue {
             try replica.unusedBlobs(unused, at: date, since: Self.blobDelay)
         }
-        for digest in removable {
+        for digest in removes ? removable : [] {
             guard let file = SyncBlob(digest: digest, size: 0).fileName else { continue }
             try await transport.remove(file)
         }

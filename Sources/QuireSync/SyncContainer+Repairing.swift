@@ -24,7 +24,7 @@ extension SyncContainer {
             let rows = try await container.onQueue { try replica.writeAllRows(at: date) }
             container.didChange(rows, &result)
             // Whatever the folder had of what has been merged: the files may be damaged by now.
-            try await container.compact(merged, readsBlobs: true)
+            try await container.compact(merged, readsBlobs: true, &result)
             return result
         }
     }

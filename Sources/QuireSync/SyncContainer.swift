@@ -357,11 +357,11 @@ public actor SyncContainer {
         let date = clock()
         try await onQueue { [replica] in try replica.settle(at: date) }
         try await send(&result)
-        try await compactIfNeeded(merged)
+        try await compactIfNeeded(merged, &result)
         return merged
     }
 
-    private func capture(_ result: inout SyncResult) async throws {
+    func capture(_ result: inout SyncResult) async throws {
         let (replica, date) = (replica, clock())
         var isComplete = false
         while !isComplete {
@@ -403,7 +403,7 @@ public actor SyncContainer {
         )
     }
 
-    private func send(_ result: inout SyncResult) async throws {
+    func send(_ result: inout SyncResult) async throws {
         let replica = replica
         var last: Int64 = 0
         while let (name, bytes) = try await onQueue({ [last] in

@@ -232,6 +232,55 @@ import Testing
     }
 
     /// A writer that fails leaves parts of a snapshot, which the next one of the same replica removes.
+    @Test func whatIsSavedWhileASnapshotIsWrittenIsSentBetweenItsParts() async throws {
+        var sites = try SyncSites(1, model: Self.textModel)
+        let site = sites.sites[0]
+        for number in 0...SyncReplica.snapshotPartSize.records {
+            try site.context.insertObject(entityName: "Note")["text"] = "Note \(number)"
+        }
+        try site.context.save()
+        try await sites.begin()
+        let created = Lock([String]())
+        let sync = try site.container(sites) { call in
+            guard case .creating(let file) = call else { return }
+            created.withLock { $0.append(file.folder.path) }
+            if created.withLock({ $0.count }) > 1 { return }
+            try site.context.insertObject(entityName: "Note")["text"] = "Last"
+            try site.context.save()
+        }
+        let result = try await sync.repair()
+        #expect(created.withLock { $0 } == ["base", "log", "base"])
+        #expect(result.sentCount == 1)
+        // The segment stays, and the snapshot takes the place of the others.
+        let segments = sites.folder.files(on: 0).keys.filter { $0.hasPrefix("log/") }
+        #expect(segments.count == 1)
+        let late = try sites.addSite()
+        try await late.sync.join()
+        try await late.sync.synchronize()
+        #expect(try late.objects("Note").count == SyncReplica.snapshotPartSize.records + 2)
+        try sites.close()
+    }
+
+    @Test func withoutBinaryAttributesNoBlobsAreLookedFor() async throws {
+        let sites = try SyncSites(1, model: Self.textModel)
+        let site = sites.sites[0]
+        try site.context.insertObject(entityName: "Note")["text"] = "One"
+        try site.context.save()
+        try await sites.begin()
+        let listed = Lock(Set<String>())
+        let sync = try site.container(sites) { call in
+            if case .listing(let folder) = call { _ = listed.withLock { $0.insert(folder.path) } }
+        }
+        try await sync.repair()
+        #expect(listed.withLock { $0 } == ["log", "base"])
+        try sites.close()
+    }
+
+    /// A model whose values are never in files of their own.
+    private static let textModel = ManagedObjectModel {
+        Entity("Note") { Attribute("text", .string) }
+    }
+
     @Test func anUnfinishedSnapshotIsRemoved() async throws {
         let sites = try SyncSites(1, model: SyncTests.model, segmentsBeforeSnapshot: 2)
         try await sites.begin()
@@ -300,6 +349,35 @@ import Testing
         #expect(
             try sites.sites[1].objects("Book").first?["cover", as: Data.self]
                 == Data(repeating: 6, count: 300_000))
+        try sites.close()
+    }
+
+    @Test func aBlobThatAnObjectGetsAgainWhileASnapshotIsWrittenIsKept() async throws {
+        let sites = try SyncSites(1, model: SyncTests.model)
+        try await sites.begin()
+        let site = sites.sites[0]
+        let book = try site.context.insertObject(entityName: "Book")
+        func save(_ byte: UInt8) throws {
+            book["cover"] = Data(repeating: byte, count: 300_000)
+            try site.context.save()
+        }
+        for byte in 1...2 {
+            try save(UInt8(byte))
+            try await site.sync.synchronize()
+        }
+        try await site.sync.repair()
+        // The first one has been in use by nobody for longer than it is kept.
+        sites.clock.advance(days: 31)
+        let isSaved = Lock(false)
+        let sync = try site.container(sites) { call in
+            guard case .creating(let file) = call, file.folder.path == "base",
+                !isSaved.withLock({ $0 })
+            else { return }
+            isSaved.withLock { $0 = true }
+            try save(1)
+        }
+        #expect(try await sync.repair().sentCount == 1)
+        #expect(blobs(sites).count == 2)
         try sites.close()
     }
 

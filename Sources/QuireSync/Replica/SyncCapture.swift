@@ -144,10 +144,8 @@ final class SyncCapture {
 
     /// Captures the deletion of rows of which the history says nothing.
     private func captureLostRows() throws {
-        for id in try tables.identifiersWithRows() {
-            guard let objectID = try tables.object(id)?.objectID else { continue }
-            if try store.row(for: objectID) == nil { try capture(objectID, row: nil) }
-        }
+        let lost = try tables.rows { try store.row(for: $0) == nil }
+        for objectID in lost { try capture(objectID, row: nil) }
     }
 
     // MARK: - One object

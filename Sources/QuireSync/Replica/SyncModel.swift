@@ -66,6 +66,15 @@ final class SyncModel: Sendable {
         return names
     }
 
+    /// Whether an attribute's values are bytes, which may be in a file of their own.
+    var hasBinaryAttributes: Bool {
+        entities.compactMap(\.self).contains { entity in
+            entity.slots.contains {
+                $0.attribute?.type == .binary || $0.attribute?.type == .transformable
+            }
+        }
+    }
+
     static func name(of property: String, _ entity: ResolvedEntity) -> String {
         "\(entity.name).\(property)"
     }

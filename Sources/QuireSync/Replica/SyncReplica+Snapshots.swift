@@ -129,6 +129,12 @@ extension SyncReplica {
         }
     }
 
+    /// Whether no attribute of the model has values that are in files of their own, and no such file is known.
+    func cannotHaveBlobs() throws -> Bool {
+        if model.hasBinaryAttributes { return false }
+        return try digestsOfConflicts().isEmpty && reading(true) { try $0.unusedBlobs().isEmpty }
+    }
+
     /// The digests of the blobs that have lost against other values, and may still be chosen.
     func digestsOfConflicts() throws -> Set<Data> {
         try reading([]) { tables in

@@ -16,7 +16,7 @@ internal import QuireStore
 /// - A segment's records and rows, and the fact that it has been merged, are one transaction.
 final class SyncReplica: Sendable {
     let store: SQLiteStore
-    private let model: SyncModel
+    let model: SyncModel
 
     /// - Throws: `QuireError` with code `unsupported` if the store cannot be synchronized; see ``SyncPolicies``.
     init(

@@ -180,6 +180,22 @@ final class SyncTables {
         settings = new
     }
 
+    /// The identifiers of the rows that fulfil a condition. Objects that are looked at are not kept in memory.
+    ///
+    /// - Parameter isIncluded: Must not write.
+    func rows(where isIncluded: (ManagedObjectID) throws -> Bool) throws -> [ManagedObjectID] {
+        try connection.withStatement(
+            "SELECT Z_ROOT, Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW IS NOT NULL"
+        ) { row in
+            var found: [ManagedObjectID] = []
+            while try row.step() {
+                let object = try object(root: row.text(0), key: row.integer(1), row.data(2))
+                if let id = object.objectID, try isIncluded(id) { found.append(id) }
+            }
+            return found
+        }
+    }
+
     /// The objects that have rows.
     func identifiersWithRows() throws -> [SyncIdentifier] {
         try connection.withStatement("SELECT Z_ID FROM QUIRE_SYNC_OBJECT WHERE Z_ROW IS NOT NULL") {
@@ -259,7 +275,12 @@ final class SyncTables {
         try replace(
             object.record.references, by: [], of: id, in: "QUIRE_SYNC_REFERENCE", "Z_TARGET",
             "Z_SOURCE", \.bytes)
-        for blob in object.record.blobs { try setMissing(blob, of: id, false) }
+        let date = SyncClock.date(of: settings.clock.last)
+        for blob in object.record.blobs {
+            try setMissing(blob, of: id, false)
+            // Unless another object has it.
+            try setUnused(blob.digest, since: date)
+        }
         for table in ["QUIRE_SYNC_OBJECT", "QUIRE_SYNC_DELETED"] {
             try connection.withStatement("DELETE FROM \(table) WHERE Z_ID = ?") {
                 try $0.bind(id.bytes, at: 1)

@@ -72,14 +72,19 @@ final class FolderWatch: Sendable {
         let isGone = !event.kinds.isDisjoint(with: [.itself, .ended])
         // A sync tool's temporary file, or a writer's.
         if !isGone, !event.name.isEmpty, !SyncFileName.isValidPart(event.name) { return }
-        let (ended, isIncomplete) = state.withLock { state in
+        let child = event.kinds.contains(.overflow) ? nil : name.entry(event.name)
+        let (ended, isNeeded) = state.withLock { state in
             // Other folders may get the names of it and of those in it.
             let gone = isGone ? state.subscriptions.keys.filter { $0.isInside(name) } : []
             let ended = gone.compactMap { state.subscriptions.removeValue(forKey: $0) }
-            return (ended, state.subscriptions.count < state.folders.count)
+            guard !isGone, let child else {
+                return (ended, state.subscriptions.count < state.folders.count)
+            }
+            // A file, or a folder that is watched already: many may be missing, and need not be tried at each event.
+            return (ended, state.folders.contains(child) && state.subscriptions[child] == nil)
         }
         for subscription in ended { subscription.cancel() }
-        if isIncomplete { lookLater() }
+        if isNeeded { lookLater() }
         consumer.yield()
     }
 
