@@ -276,7 +276,7 @@ let package = Package(
         // Makes and saves documents while it is watched, hindered and killed; for QuireDurabilityTests.
         .executableTarget(
             name: "QuireCrashWriter",
-            dependencies: ["QuireDocuments", "Quire"],
+            dependencies: ["QuireDocuments", "QuireSync", "Quire"],
             path: "Tests/QuireCrashWriter",
             swiftSettings: settings),
         // The code of README.md, word for word; QuireCommandTests runs it.
@@ -371,13 +371,17 @@ let package = Package(
             name: "QuireSyncTests",
             dependencies: [
                 "QuireSync", "QuireModel", "QuireSQLite", "QuireStore", "QuireProtection",
+                "QuireRescue",
                 "QuireSystem", "Quire", "QuireDocuments", "QuireTestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: settings),
         .testTarget(
             name: "QuireDurabilityTests",
-            dependencies: ["Quire", "QuireDocuments", "QuireTestSupport", "QuireCrashWriter"],
+            dependencies: [
+                "Quire", "QuireDocuments", "QuireRescue", "QuireSync", "QuireTestSupport",
+                "QuireCrashWriter",
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "QuireCommandTests",

@@ -51,9 +51,8 @@ extension SyncContainer {
         var blobs: [SyncBlob: SyncIdentifier] = [:]
         for index in 0..<snapshot.partCount {
             try Task.checkCancellation()
-            // Others would not read a larger file: the segments stay.
+            // Without all parts the segments stay.
             guard let part = try await onQueue({ try replica.snapshotFile(index, of: snapshot) }),
-                part.bytes.count <= SyncSegment.maximumSize,
                 let file = SyncSnapshotPart.folder.entry(part.name.fileName)
             else { return }
             try await transport.create(file, part.bytes)
@@ -81,10 +80,8 @@ extension SyncContainer {
         _ merged: [SyncSegmentName], by snapshot: SyncReplica.Snapshot
     ) async throws -> [SyncFileName?] {
         // An older snapshot has segments that may be known only when all of its files are.
-        let whole = Dictionary(grouping: merged.filter { $0.part != nil }, by: \.sequence).values
-            .filter { Set($0.compactMap { $0.part?.index }).count == $0[0].part?.count }
-        let own = try await transport.fileNames(in: SyncSnapshotPart.folder)
-            .compactMap { SyncSegmentName($0) }
+        let whole = SyncSegmentName.wholeSnapshots(merged)
+        let own = try await segmentNames(in: SyncSnapshotPart.folder)
             .filter { $0.peer == snapshot.peer && $0.sequence != snapshot.number }
         return Set(whole.joined()).union(own).map { SyncSnapshotPart.folder.entry($0.fileName) }
     }

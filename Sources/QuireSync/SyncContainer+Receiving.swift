@@ -9,6 +9,8 @@ extension SyncContainer {
     /// The maximum number of records, and of bytes of their files, that are merged in one transaction.
     private static let batchRecords = 2_000
     private static let batchBytes = 64 << 20
+    /// The maximum size of a file of external data, whatever a record says.
+    private static let maximumBlobSize = Int64(Int32.max)
 
     /// Merges what has arrived.
     ///
@@ -16,7 +18,7 @@ extension SyncContainer {
     func receive(_ result: inout SyncResult) async throws -> [SyncSegmentName] {
         let folder = SyncSegment.folder
         let replica = replica
-        let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
+        let listed = try await segmentNames(in: folder)
         if try await onQueue({ try replica.takeAnotherIdentifierIfNeeded(seeing: listed) }) {
             reportAnotherIdentifier()
         }
@@ -27,6 +29,7 @@ extension SyncContainer {
         }
         let snapshots = try await receiveSnapshots(of: container, &result)
         var batch: [SyncReplica.ReceivedSegment] = []
+        var batchSize = 0
         var blobs: [Data: Data] = [:]
         for name in names {
             try Task.checkCancellation()
@@ -36,11 +39,14 @@ extension SyncContainer {
             try await fetchBlobs(
                 of: segment.segment.records.flatMap(\.blobs), into: &blobs, &result)
             batch.append(segment)
+            // Not the size of the file: compressed records may be a thousand times as large.
+            batchSize += segment.segment.records.reduce(0) { $0 + $1.size }
             if batch.reduce(0, { $0 + $1.segment.records.count }) >= Self.batchRecords
+                || batchSize >= Self.batchBytes
                 || blobs.values.reduce(0, { $0 + $1.count }) >= Self.batchBytes
             {
                 try await merge(batch, blobs, &result)
-                (batch, blobs) = ([], [:])
+                (batch, batchSize, blobs) = ([], 0, [:])
             }
         }
         let isUpgraded = try await onQueue { try replica.hasOtherModel() }
@@ -59,27 +65,32 @@ extension SyncContainer {
     ) async throws -> [SyncSegmentName] {
         let folder = SyncSnapshotPart.folder
         let replica = replica
-        let listed = try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
+        let listed = try await segmentNames(in: folder)
         var unknown = Set(try await onQueue { try replica.unknown(listed) })
         let merged = listed.filter { !unknown.contains($0) }
-        let groups = Dictionary(grouping: listed.filter { $0.part != nil }, by: \.sequence)
         var received: [SyncSegmentName] = []
-        for (_, names) in groups.sorted(by: { $0.key < $1.key }) {
-            let indexes = Set(names.compactMap { $0.part?.index })
-            guard names.contains(where: unknown.contains), indexes.count == names[0].part?.count
-            else { continue }
-            var isWhole = true
+        for names in SyncSegmentName.wholeSnapshots(listed)
+            .sorted(by: { ($0[0].sequence, $0[0].peer) < ($1[0].sequence, $1[0].peer) })
+        {
+            // The parts that have not been merged. There may be another file for one, which is damaged.
+            var rest = Set(names.map { $0.part?.index })
+            for name in names where !unknown.contains(name) { rest.remove(name.part?.index) }
             for name in names where unknown.contains(name) {
                 try Task.checkCancellation()
-                guard let file = await read(name, of: container, in: folder, &result) else {
-                    isWhole = false
+                guard let file = await read(name, of: container, in: folder, &result),
+                    let path = folder.entry(name.fileName)
+                else { continue }
+                let isKnown: Bool
+                do {
+                    isKnown = try await onQueue {
+                        try replica.hasAll(of: file.segment, file: path)
+                    }
+                } catch let error as QuireError where error.subject.file == path.path {
+                    note(error, path, &result)
                     continue
                 }
-                let isKnown = try await onQueue {
-                    try replica.settings()?.seen.contains(file.segment.seen) ?? false
-                }
                 if isKnown {
-                    let sizes = Dictionary(uniqueKeysWithValues: names.map { ($0, file.size) })
+                    let sizes = Dictionary(names.map { ($0, file.size) }) { first, _ in first }
                     try await onQueue { try replica.noteSnapshotFiles(sizes) }
                     received += names
                     break
@@ -88,7 +99,8 @@ extension SyncContainer {
                 try await fetchBlobs(
                     of: file.segment.records.flatMap(\.blobs), into: &blobs, &result)
                 unknown.remove(name)
-                let isLast = isWhole && !names.contains(where: unknown.contains)
+                rest.remove(name.part?.index)
+                let isLast = rest.isEmpty
                 let date = clock()
                 let changes = try await onQueue { [blobs] in
                     try replica.merge(snapshot: file, isLast: isLast, blobs: blobs, at: date)
@@ -98,6 +110,12 @@ extension SyncContainer {
             }
         }
         return merged + received
+    }
+
+    /// The names of segments in their folder, or of files of snapshots in theirs.
+    func segmentNames(in folder: SyncFileName) async throws -> [SyncSegmentName] {
+        try await transport.fileNames(in: folder).compactMap { SyncSegmentName($0) }
+            .filter { ($0.part == nil) == (folder == SyncSegment.folder) }
     }
 
     func read(
@@ -138,9 +156,8 @@ extension SyncContainer {
     ) async throws {
         var size = blobs.values.reduce(0) { $0 + $1.count }
         for blob in wanted where blobs[blob.digest] == nil && size < Self.batchBytes {
-            guard let file = blob.fileName, let maximum = Int(exactly: blob.size) else {
-                continue
-            }
+            guard let file = blob.fileName else { continue }
+            let maximum = Int(min(blob.size, Self.maximumBlobSize))
             do {
                 guard let data = try await transport.contents(of: file, maximumSize: maximum) else {
                     continue
@@ -176,7 +193,7 @@ extension SyncContainer {
             var (blobs, ids): ([Data: Data], Set<SyncIdentifier>) = ([:], [])
             while let digest = rest.popLast() {
                 // Of any size: the digest says whether it is whole.
-                let blob = SyncBlob(digest: digest, size: Int64(Int32.max))
+                let blob = SyncBlob(digest: digest, size: Self.maximumBlobSize)
                 let count = blobs.count
                 try await fetchBlobs(of: [blob], into: &blobs, &result)
                 if blobs.count > count { ids.formUnion(missing[digest] ?? []) }

@@ -132,21 +132,15 @@ extension SyncContainer {
         }
         var found: [SyncReplica.ReceivedSegment] = []
         for folder in [SyncSnapshotPart.folder, SyncSegment.folder] {
-            let listed = try await transport.fileNames(in: folder).compactMap {
-                SyncSegmentName($0)
+            var names = try await segmentNames(in: folder)
+            if folder == SyncSnapshotPart.folder {
+                // Not one that has not arrived whole, or was not finished.
+                names = SyncSegmentName.wholeSnapshots(names).flatMap(\.self)
             }
-            for names in Dictionary(grouping: listed, by: \.sequence).values {
-                // A snapshot that has not arrived whole, or was not finished.
-                if let count = names[0].part?.count,
-                    Set(names.compactMap { $0.part?.index }).count < count
-                {
-                    continue
-                }
-                for name in names {
-                    try Task.checkCancellation()
-                    if let file = await read(name, of: container, in: folder, &result) {
-                        found.append(file)
-                    }
+            for name in names {
+                try Task.checkCancellation()
+                if let file = await read(name, of: container, in: folder, &result) {
+                    found.append(file)
                 }
             }
         }

@@ -9,11 +9,12 @@ import QuireDocuments
 ///     QuireCrashWriter PATH SEED draft
 ///     QuireCrashWriter PATH SEED wait
 ///     QuireCrashWriter PATH SEED terminate
+///     QuireCrashWriter FOLDER SEED share STEP
 ///     QuireCrashWriter PATH commands
 ///
 /// The document is `a.quire` in the folder. What it contains after N saves depends on the seed and N only;
-/// ``CrashContent`` says how. ``CrashStep`` lists the steps; ``CrashDraft``, ``CrashWait`` and ``CommandedWriter`` are for tests
-/// of their own. What is printed:
+/// ``CrashContent`` says how. ``CrashStep`` lists the steps; ``CrashDraft``, ``CrashWait``, ``CrashReplica`` and
+/// ``CommandedWriter`` are for tests of their own. What is printed:
 ///
 /// - `begin NAME N`: from now on the package NAME may be that of save N;
 /// - `end NAME N`: it is, durably;
@@ -37,6 +38,9 @@ enum CrashWriter {
         }
         if arguments.count == 4, arguments[3] == "terminate" {
             return await CrashWait.run(at: arguments[1], endedBy: SIGTERM)
+        }
+        if arguments.count == 5, arguments[3] == "share" {
+            return await CrashReplica.run(arguments[4], in: arguments[1])
         }
         guard arguments.count >= 4, let seed = UInt64(arguments[2]) else {
             report("usage: QuireCrashWriter FOLDER SEED STEP…")

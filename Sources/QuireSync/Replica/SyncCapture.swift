@@ -198,7 +198,9 @@ final class SyncCapture {
             try entity.identifier(of: entries, in: tables.settings.container, layout: model.layout)
             ?? tables.formerIdentifier(of: row.objectID)?.id ?? newIdentifier()
         // A second object of one identity in the store is another object.
-        if try tables.object(id)?.objectID != nil { id = newIdentifier() }
+        if let taken = try tables.object(id), taken.objectID != nil || !taken.record.canComeBack {
+            id = newIdentifier()
+        }
         // One that others have, or that was deleted.
         let old = try tables.object(id)?.record
         var object = SyncTables.Object(
@@ -355,6 +357,11 @@ final class SyncCapture {
 
     private func set(_ key: SyncKey, _ value: SyncValue, of record: inout SyncRecord) {
         let version = currentVersion()
+        // Only if the clock is at its end: then the other value stays, as it does on all replicas.
+        if formerTime == nil, key != .existence, let own = record[key], own.version > version {
+            differing.insert(record.id)
+            return
+        }
         record.set(key, value, version)
         if changed[record.id] == nil {
             changed[record.id] = SyncRecord(id: record.id, entity: record.entity)

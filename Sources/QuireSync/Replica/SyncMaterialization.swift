@@ -45,6 +45,7 @@ final class SyncMaterialization {
     /// - Returns: The objects whose rows have changed.
     func run(_ touched: Set<SyncIdentifier>) throws -> ObjectIDChanges {
         let affected = try affectedObjects(by: touched)
+        for row in tables.abandonedRows { try deleteRow(row) }
         var shown: [SyncIdentifier] = []
         for id in affected.sorted() {
             guard let object = try tables.object(id) else { continue }
@@ -137,6 +138,13 @@ final class SyncMaterialization {
     }
 
     private func hide(_ object: SyncTables.Object, _ objectID: ManagedObjectID) throws {
+        try deleteRow(objectID)
+        var object = object
+        object.objectID = nil
+        try tables.put(object)
+    }
+
+    private func deleteRow(_ objectID: ManagedObjectID) throws {
         if let row = try store.row(for: objectID) {
             changes.deleted.append(ObjectDeletion(objectID: objectID, version: nil))
             deleted.insert(objectID)
@@ -146,9 +154,6 @@ final class SyncMaterialization {
                 }
             }
         }
-        var object = object
-        object.objectID = nil
-        try tables.put(object)
     }
 
     private func write(_ id: SyncIdentifier) throws {

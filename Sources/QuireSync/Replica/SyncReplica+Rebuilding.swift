@@ -63,7 +63,9 @@ extension SyncReplica {
         _ files: [ReceivedSegment], _ tables: SyncTables, _ merge: SyncMerge
     ) throws {
         let snapshots = files.filter { $0.name.part != nil }
-        for group in Dictionary(grouping: snapshots, by: \.name.sequence).values {
+        let byName = Dictionary(snapshots.map { ($0.name, $0) }) { first, _ in first }
+        for names in SyncSegmentName.wholeSnapshots(Array(byName.keys)) {
+            let group = names.compactMap { byName[$0] }
             for file in group {
                 try merge.merge(snapshot: file.segment)
                 try tables.noteSnapshotFile(file.name, size: file.size)

@@ -34,7 +34,7 @@ extension SyncReplica {
                 container: tables.settings.container, peer: tables.settings.peer,
                 number: .random(in: 1..<1 << 60), time: tables.settings.clock.last,
                 seen: tables.settings.seen, forgotten: tables.settings.forgotten,
-                peers: try tables.peers(), ends: try snapshotEnds(tables))
+                peers: try tables.peersForSnapshot(), ends: try snapshotEnds(tables))
         }
     }
 
@@ -68,7 +68,8 @@ extension SyncReplica {
         let blobs: [SyncBlob: SyncIdentifier]
     }
 
-    /// - Returns: `nil` if deleted objects have been forgotten since the snapshot was begun, or the store is not a replica any more.
+    /// - Returns: `nil` if deleted objects have been forgotten since the snapshot was begun, others would not read the file because it
+    ///   is too large, or the store is not a replica any more.
     func snapshotFile(_ index: Int, of snapshot: Snapshot) throws -> SnapshotFile? {
         let header = SyncSnapshotHeader(
             after: index > 0 ? snapshot.ends[index - 1] : nil,
@@ -90,7 +91,31 @@ extension SyncReplica {
         ).encoded()
         let name = SyncSegmentName(
             peer: snapshot.peer, sequence: snapshot.number, part: part, encoded: bytes)
+        // What others would not read must not take the place of segments.
+        guard bytes.count <= SyncSegment.maximumSize else { return nil }
+        do {
+            _ = try SyncSegment(bytes, name: name)
+        } catch let error as QuireError where error.code == .invalidFormat {
+            return nil
+        }
         return SnapshotFile(name: name, bytes: Data(bytes), blobs: blobs)
+    }
+
+    /// Whether this replica has merged all that a snapshot has.
+    ///
+    /// - Throws: `QuireError` with code `invalidFormat` if own files would become too large by what it claims.
+    func hasAll(of snapshot: SyncSegment, file: SyncFileName) throws -> Bool {
+        guard let settings = try settings() else { return false }
+        if settings.seen.contains(snapshot.seen) { return true }
+        var (seen, forgotten) = (settings.seen, settings.forgotten)
+        seen.formUnion(snapshot.seen)
+        forgotten.formUnion(snapshot.forgotten)
+        guard max(seen.rangeCount, forgotten.rangeCount) <= SyncVector.maximumRangeCount else {
+            throw QuireError(
+                .invalidFormat, "“\(file)” is damaged: it has too many ranges of segments.",
+                subject: .init(file: file.path))
+        }
+        return false
     }
 
     /// Records files of a snapshot as known: written by this replica, or without anything new.

@@ -86,6 +86,13 @@ extension SyncTables {
         }
     }
 
+    /// The peers that a snapshot names: those that have written most, if there are more than others would read.
+    func peersForSnapshot() throws -> [SyncPeer] {
+        let peers = try peers()
+        if peers.count <= SyncPeer.maximumCount { return peers }
+        return Array(peers.sorted { $0.sequence > $1.sequence }.prefix(SyncPeer.maximumCount))
+    }
+
     func peer(_ id: SyncIdentifier) throws -> SyncPeer? {
         try connection.withStatement("SELECT Z_CONTENT FROM QUIRE_SYNC_PEER WHERE Z_PEER = ?") {
             try $0.bind(id.bytes, at: 1)
@@ -142,7 +149,7 @@ extension SyncTables {
             return SyncPeerStatus(
                 id: peer.id, lastDate: SyncClock.date(of: peer.time),
                 mergedCount: seen.count(of: peer.id), missingCount: missing.count(of: peer.id),
-                unseenCount: unseen.ranges.keys.reduce(0) { $0 + unseen.count(of: $1) },
+                unseenCount: unseen.count,
                 isRetired: peer.isRetired)
         }
     }

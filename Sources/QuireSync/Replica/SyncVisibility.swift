@@ -45,10 +45,17 @@ final class SyncVisibility {
         else { return nil }
         var targets: [SyncIdentifier] = []
         for slot in entity.requiredSlots {
-            guard case .reference(let target)? = object.record[.property(slot.name)]?.value else {
-                return nil
-            }
-            targets.append(try survivor(of: target))
+            guard case .reference(let id)? = object.record[.property(slot.name)]?.value,
+                let index = slot.relationshipIndex
+            else { return nil }
+            let target = try survivor(of: id)
+            // A file lies, if it is of another entity: the relationship has no row to refer to.
+            guard let name = try tables.object(target)?.record.entity,
+                let found = model.layout.entity(named: name),
+                model.layout.destination(of: entity.entity.relationships[index]).subtree
+                    .contains(found.number)
+            else { return nil }
+            targets.append(target)
         }
         return targets
     }

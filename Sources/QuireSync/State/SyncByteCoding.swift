@@ -52,11 +52,21 @@ struct SyncByteReader {
     private var position: Int
     /// The name of the file, for errors.
     let file: String
+    /// What may still be read of things that take more memory than bytes in a file; without limit from the store's own tables.
+    private var allowance: Int
 
-    init(_ bytes: ArraySlice<UInt8>, file: String) {
+    /// - Parameter allowance: The number of ranges and entries that may be read.
+    init(_ bytes: ArraySlice<UInt8>, file: String, allowance: Int = .max) {
         self.bytes = bytes
         position = bytes.startIndex
         self.file = file
+        self.allowance = allowance
+    }
+
+    /// Counts ranges or entries that follow.
+    mutating func use(_ count: Int) throws {
+        guard count <= allowance else { throw damage("it has too many parts") }
+        allowance -= count
     }
 
     var remaining: Int { bytes.endIndex - position }
@@ -100,10 +110,12 @@ struct SyncByteReader {
         return Int64(bitPattern: number >> 1) ^ -Int64(bitPattern: number & 1)
     }
 
-    /// A number of things that follow, each of at least one byte: never more than there are bytes, so that memory may be reserved.
-    mutating func count() throws -> Int {
+    /// A number of things that follow: never more than there are bytes for, so that memory may be reserved.
+    ///
+    /// - Parameter size: The least number of bytes that each takes.
+    mutating func count(size: Int = 1) throws -> Int {
         let number = try unsigned()
-        guard number <= UInt64(remaining) else { throw damage("it ends too early") }
+        guard number <= UInt64(remaining / size) else { throw damage("it ends too early") }
         return Int(number)
     }
 
@@ -125,6 +137,6 @@ struct SyncByteReader {
     }
 
     mutating func identifiers() throws -> [SyncIdentifier] {
-        try (0..<(try count())).map { _ in try identifier() }
+        try (0..<(try count(size: 16))).map { _ in try identifier() }
     }
 }

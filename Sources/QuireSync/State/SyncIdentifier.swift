@@ -111,7 +111,8 @@ extension Sequence<UInt8> {
 struct SyncClock: Sendable, Equatable {
     /// The greatest time that a file may contain: of some year that no clock will show. What is above it is damage.
     static let maximum = UInt64(1) << 61
-    /// The greatest time that is observed, half of that: whatever a file says, the clock can go on.
+    /// The greatest time that is observed, half of that: whatever a file says, the clock can go on. A value of a file that lies, with
+    /// a greater time, wins over all that are set.
     private static let maximumObserved = UInt64(1) << 60
 
     /// The last time given out or seen.
@@ -122,7 +123,7 @@ struct SyncClock: Sendable, Equatable {
     /// The next time.
     mutating func next(at date: Date) -> UInt64 {
         let seconds = min(max(date.timeIntervalSince1970, 0), 1e10)
-        last = max(last + 1, UInt64(seconds * 1000) << 16)
+        last = min(max(last &+ 1, UInt64(seconds * 1000) << 16), Self.maximum)
         return last
     }
 

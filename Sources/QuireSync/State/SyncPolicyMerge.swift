@@ -105,7 +105,8 @@ final class SyncPolicyMerge {
     /// Sets the values of a decision.
     func apply(_ values: [(key: SyncKey, value: SyncValue)], to record: inout SyncRecord) {
         let version = tables.nextVersion(at: date)
-        for (key, value) in values { record.set(key, value, version) }
+        // It is the last one, unless the clock is at its end.
+        for (key, value) in values { record.merge(key, SyncEntry(value: value, version: version)) }
         changed.insert(record.id)
     }
 

@@ -64,6 +64,13 @@ struct SyncRecord: Hashable, Sendable {
         if case .integer(let count)? = entries[.existence]?.value { count } else { 0 }
     }
 
+    /// The greatest number of insertions and deletions. It is even, so such an object is deleted, and stays so: a file that lies
+    /// cannot make a replica write a number that others do not read.
+    static let maximumExistenceCount: Int64 = 1 << 60
+
+    /// Whether the object can exist again.
+    var canComeBack: Bool { existenceCount < Self.maximumExistenceCount }
+
     /// Whether the object exists.
     var isAlive: Bool { existenceCount & 1 == 1 }
 
@@ -130,6 +137,9 @@ extension SyncRecord {
     var isForgettable: Bool {
         id.isRandom && (existenceCount == 0 || existenceCount == 2)
     }
+
+    /// About the number of bytes that it takes in memory.
+    var size: Int { entries.values.reduce(64) { $0 + 160 + $1.value.size } }
 
     /// The files that the record's values are in.
     var blobs: [SyncBlob] {

@@ -44,6 +44,8 @@ struct SyncSegment: Sendable, Equatable {
     static let maximumSize = 64 << 20
     private static let magic = Array("QUIRESYN".utf8)
     private static let version: UInt8 = 1
+    /// The maximum number of ranges in a file's vectors, and of entries of its records: a small file could take gigabytes of memory.
+    private static let (maximumRangeCount, maximumEntryCount) = (1 << 20, 1 << 21)
     static let folder = SyncFileName(unchecked: "log")
 
     /// The file that carries it.
@@ -82,7 +84,8 @@ struct SyncSegment: Sendable, Equatable {
     init(_ bytes: [UInt8], name: SyncSegmentName) throws {
         let file = name.fileName
         let content = bytes.dropLast(32)
-        var reader = SyncByteReader(content, file: file)
+        var reader = SyncByteReader(
+            content, file: file, allowance: Self.maximumRangeCount)
         let digest = Array(SHA256.hash(data: content))
         guard bytes.count > 32, digest.elementsEqual(bytes.suffix(32)),
             SyncSegmentName.digestText(digest) == name.digest
@@ -121,6 +124,9 @@ struct SyncSegment: Sendable, Equatable {
         seen = try SyncVector(from: &reader)
         forgotten = try SyncVector(from: &reader)
         retired = Set(try reader.identifiers())
+        guard retired.count <= SyncPeer.maximumRetiredCount else {
+            throw reader.damage("it retires too many peers")
+        }
         snapshot = part == nil ? nil : try SyncSnapshotHeader(from: &reader)
         records = try Self.records(&reader)
     }
@@ -142,7 +148,8 @@ struct SyncSegment: Sendable, Equatable {
             block = Array(data)[...]
         }
         guard block.count == Int(size) else { throw reader.damage("its records are not whole") }
-        var inner = SyncByteReader(block, file: reader.file)
+        var inner = SyncByteReader(
+            block, file: reader.file, allowance: Self.maximumEntryCount)
         let records = try SyncRecordBlock.decode(&inner)
         guard inner.remaining == 0 else { throw inner.damage("there is more than its end") }
         return records
@@ -210,7 +217,9 @@ struct SyncSnapshotHeader: Sendable, Equatable {
     init(from reader: inout SyncByteReader) throws {
         after = try reader.identifiers().first
         through = try reader.identifiers().first
-        peers = try (0..<(try reader.count())).map { _ in try SyncPeer(from: &reader) }
+        let count = try reader.count(size: SyncPeer.minimumSize)
+        guard count <= SyncPeer.maximumCount else { throw reader.damage("it has too many peers") }
+        peers = try (0..<count).map { _ in try SyncPeer(from: &reader) }
     }
 }
 
@@ -255,6 +264,14 @@ struct SyncSegmentName: Hashable, Sendable {
 
     static func digestText(_ digest: some Sequence<UInt8>) -> String {
         digest.prefix(8).hexadecimal
+    }
+
+    /// Groups the names of files of snapshots by snapshot, and keeps those of snapshots of which there is a file for each part.
+    static func wholeSnapshots(_ names: [SyncSegmentName]) -> [[SyncSegmentName]] {
+        // Not by the number alone: another peer's file must not keep a snapshot from being whole.
+        Dictionary(grouping: names.filter { $0.part != nil }) {
+            [$0.peer.description, String($0.sequence), String($0.part?.count ?? 0)]
+        }.values.filter { Set($0.map { $0.part?.index }).count == $0[0].part?.count }
     }
 
     var fileName: String {
@@ -351,7 +368,9 @@ enum SyncRecordBlock {
             let id = try reader.identifier()
             let entity = try element(names)
             var entries: [SyncKey: SyncEntry] = [:]
-            for _ in 0..<(try reader.count()) {
+            let entryCount = try reader.count(size: 6)
+            try reader.use(entryCount)
+            for _ in 0..<entryCount {
                 let key: SyncKey
                 switch Kind(rawValue: try reader.byte()) {
                 case .existence: key = .existence
@@ -370,7 +389,9 @@ enum SyncRecordBlock {
                 }
                 let value = try SyncValue(from: &reader)
                 if key == .existence {
-                    guard case .integer(let count) = value, (0..<1 << 60).contains(count) else {
+                    guard case .integer(let count) = value,
+                        (0...SyncRecord.maximumExistenceCount).contains(count)
+                    else {
                         throw reader.damage("an object neither exists nor is deleted")
                     }
                 }

@@ -101,7 +101,11 @@ extension SyncValue {
         case .double(let number): .double(number)
         case .boolean(let flag): .boolean(flag)
         case .decimal(let text):
-            Decimal(string: text, locale: Locale(identifier: "en_US_POSIX")).map { .decimal($0) }
+            // None that a decimal has for a description is longer.
+            text.utf8.count > 256
+                ? nil
+                : Decimal(string: text, locale: Locale(identifier: "en_US_POSIX"))
+                    .map { .decimal($0) }
         case .string(let text): .string(text)
         case .date(let seconds): .date(Date(timeIntervalSinceReferenceDate: seconds))
         case .binary(let data): .binary(data)

@@ -55,10 +55,25 @@ struct SyncVector: Hashable, Sendable {
         return rest
     }
 
-    /// The number of segments of a peer; at most 2³², which files may lie about.
+    /// The number of segments of a peer.
     func count(of peer: SyncIdentifier) -> Int {
-        min(ranges[peer]?.ranges.reduce(0) { $0 + min($1.count, 1 << 32) } ?? 0, 1 << 32)
+        ranges[peer]?.ranges.reduce(0) { $0 + $1.count } ?? 0
     }
+
+    /// The number of segments, at most the greatest integer: a file that lies may have named as many of each of many peers.
+    var count: Int {
+        ranges.keys.reduce(0) {
+            let (sum, isTooLarge) = $0.addingReportingOverflow(count(of: $1))
+            return isTooLarge ? .max : sum
+        }
+    }
+
+    /// The number of ranges.
+    var rangeCount: Int { ranges.values.reduce(0) { $0 + $1.ranges.count } }
+
+    /// The number of ranges that a replica's own vectors may get from snapshots. It is far below what a file may have, so that a
+    /// file that lies does not make own files ones that others do not read.
+    static let maximumRangeCount = 1 << 16
 
     func encode(to writer: inout SyncByteWriter) {
         writer.unsigned(UInt64(ranges.count))
@@ -80,15 +95,28 @@ struct SyncVector: Hashable, Sendable {
     }
 
     init(from reader: inout SyncByteReader) throws {
-        for _ in 0..<(try reader.count()) {
+        var last: SyncIdentifier?
+        let peerCount = try reader.count(size: 17)
+        try reader.use(peerCount)
+        for _ in 0..<peerCount {
             let peer = try reader.identifier()
-            for _ in 0..<(try reader.count()) {
+            // In the order in which they are written: in any other one, inserting takes quadratic time.
+            guard last.map({ $0 < peer }) ?? true else {
+                throw reader.damage("its peers are not in order")
+            }
+            last = peer
+            var end: UInt64 = 0
+            let rangeCount = try reader.count(size: 2)
+            try reader.use(rangeCount)
+            for _ in 0..<rangeCount {
                 let start = try reader.unsigned()
                 let count = try reader.unsigned()
-                guard start < 1 << 61, count > 0, count < 1 << 61 else {
+                // So that the union of valid ranges is valid.
+                guard start >= end, start < 1 << 61, count > 0, count <= (1 << 61) - start else {
                     throw reader.damage("a range of segments is not valid")
                 }
-                insert(peer, Int64(start)..<Int64(start + count))
+                end = start + count
+                insert(peer, Int64(start)..<Int64(end))
             }
         }
     }
@@ -116,6 +144,12 @@ struct SyncPeer: Hashable, Sendable {
         }
         isRetired = isRetired || other.isRetired
     }
+
+    /// The maximum number of peers in a file, and of those that a segment retires.
+    static let maximumCount = 1 << 14
+    static let maximumRetiredCount = 1 << 10
+    /// The least number of bytes that one takes in a file.
+    static let minimumSize = 21
 
     func encode(to writer: inout SyncByteWriter) {
         writer.identifier(id)

@@ -67,7 +67,9 @@ struct SyncCipher: Sendable {
 
     /// The last part of the name of a file that is carried in a folder's place; `nil` if the file is not one of that folder.
     func name(ofEncrypted text: String, in folder: SyncFileName) throws -> String? {
-        guard let bytes = Base32.decode(text), bytes.count > Self.tagCount else { return nil }
+        guard text.utf8.count <= SyncFileName.maximumPartLength, let bytes = Base32.decode(text),
+            bytes.count > Self.tagCount
+        else { return nil }
         let tag = Array(bytes.prefix(Self.tagCount))
         let plain = try masked(Array(bytes.dropFirst(Self.tagCount)), by: tag)
         guard let name = String(validating: plain, as: UTF8.self), SyncFileName.isValidPart(name),

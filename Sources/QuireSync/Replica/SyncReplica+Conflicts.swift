@@ -1,0 +1,92 @@
+internal import Foundation
+internal import Quire
+internal import QuireModel
+internal import QuireStore
+
+/// The values that have lost against others, and what people make of them.
+extension SyncReplica {
+    /// The values that have lost against others.
+    func conflicts() throws -> [SyncConflict] {
+        try reading([]) { tables in
+            return try tables.conflicts().compactMap { found in
+                let object = try tables.object(found.id)
+                var lost = object?.record ?? SyncRecord(id: found.id, entity: found.entity)
+                lost.set(found.key, found.lost.value, found.lost.version)
+                return SyncConflict(
+                    number: found.number, objectID: object?.objectID,
+                    entityName: object?.record.entity ?? found.entity,
+                    propertyName: found.key.propertyName ?? "",
+                    kind: object?.record.isAlive ?? false ? .value : .deletion,
+                    lost: try described(found.key, of: lost, tables),
+                    kept: try object.map { try described(found.key, of: $0.record, tables) }
+                        ?? .null,
+                    date: SyncClock.date(of: found.lost.version.time))
+            }
+        }
+    }
+
+    /// A value that a record has, or would have; of a counter, the sum.
+    private func described(
+        _ key: SyncKey, of record: SyncRecord, _ tables: SyncTables
+    ) throws -> AttributeValue {
+        guard let value = record[key]?.value else { return .null }
+        if let slot = model.entity(named: record.entity)?.slots
+            .first(where: { $0.name == key.propertyName }),
+            let counter = SyncCounter(slot, of: record), counter.isCounted
+        {
+            return counter.value
+        }
+        if case .reference(let id) = value {
+            return try tables.object(id)?.objectID.map { .objectID($0) } ?? .null
+        }
+        return value.attributeValue ?? .null
+    }
+
+    /// Gives the object of a conflict the value that has lost, as a new change; one that is deleted comes back.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if there is no such conflict any more.
+    func choose(_ number: Int64, at date: Date) throws -> Merged {
+        try mergingAfterCapture(blobs: [:], at: date) { tables, merge in
+            guard let conflict = try tables.conflicts().first(where: { $0.number == number })
+            else { throw noConflict(number) }
+            guard var object = try tables.object(conflict.id), object.record.canComeBack else {
+                throw QuireError(
+                    .notFound,
+                    "The object of conflict \(number) was deleted everywhere long ago and cannot come back; insert a new one with the value, and dismiss the conflict.",
+                    subject: .init(file: store.storePath, value: String(number)))
+            }
+            let version = tables.nextVersion(at: date)
+            var change = SyncRecord(id: conflict.id, entity: object.record.entity)
+            if !object.record.isAlive {
+                // All of it: others may have forgotten it.
+                change = object.record
+                change.set(.existence, .integer(object.record.existenceCount + 1), version)
+            }
+            // What a peer has counted is still in the record, and is for that peer to change.
+            let isCounted = if case .counter = conflict.key { true } else { false }
+            if !isCounted { change.set(conflict.key, conflict.lost.value, version) }
+            object.record.merge(change)
+            try tables.put(object)
+            try tables.removeConflicts(of: conflict.id, conflict.key)
+            try tables.addToOutbox([change])
+            merge.touch([conflict.id])
+            return 0
+        }
+    }
+
+    /// Takes a conflict off the list: the value that was kept stays.
+    func dismiss(_ number: Int64) throws {
+        try transact { tables in
+            guard try tables.conflicts().contains(where: { $0.number == number }) else {
+                throw noConflict(number)
+            }
+            try tables.removeConflict(number)
+        }
+    }
+
+    private func noConflict(_ number: Int64) -> QuireError {
+        QuireError(
+            .notFound, "“\(store.storePath)” has no conflict \(number) any more.",
+            subject: .init(file: store.storePath, value: String(number)))
+    }
+}

@@ -1,0 +1,254 @@
+internal import Foundation
+internal import Quire
+internal import QuireSQLite
+
+/// What a replica knows of files: segments and snapshots that are merged or written, segments that are to be sent, blobs.
+extension SyncTables {
+    // MARK: - Missing files
+
+    /// Records that an object's row lacks a value because its file has not arrived, or that it has arrived.
+    func setMissing(_ blob: SyncBlob, of id: SyncIdentifier, _ isMissing: Bool) throws {
+        try pair(
+            isMissing
+                ? "INSERT OR IGNORE INTO QUIRE_SYNC_MISSING VALUES (?, ?)"
+                : "DELETE FROM QUIRE_SYNC_MISSING WHERE Z_DIGEST = ? AND Z_ID = ?", blob.digest, id)
+    }
+
+    func isMissing(_ blob: SyncBlob, of id: SyncIdentifier) throws -> Bool {
+        try connection.withStatement(
+            "SELECT 1 FROM QUIRE_SYNC_MISSING WHERE Z_DIGEST = ? AND Z_ID = ?"
+        ) {
+            try $0.bind(blob.digest, at: 1)
+            try $0.bind(id.bytes, at: 2)
+            return try $0.step()
+        }
+    }
+
+    /// The objects that wait for files, by the files' digests.
+    func missing() throws -> [Data: [SyncIdentifier]] {
+        try connection.withStatement("SELECT Z_DIGEST, Z_ID FROM QUIRE_SYNC_MISSING") { row in
+            var found: [Data: [SyncIdentifier]] = [:]
+            while try row.step() {
+                found[row.data(0), default: []].append(SyncIdentifier(bytes: row.data(1)))
+            }
+            return found
+        }
+    }
+
+    // MARK: - Segments
+
+    /// Whether a segment, or a file of a snapshot, has been merged or written.
+    func has(_ name: SyncSegmentName) throws -> Bool { try size(of: name) != nil }
+
+    /// Whether a segment of the same peer and number has been merged that is another file.
+    func hasOtherSegment(than name: SyncSegmentName) throws -> Bool {
+        try connection.withStatement(
+            "SELECT 1 FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST != ?"
+        ) {
+            try $0.bind(name.peer.bytes, at: 1)
+            try $0.bind(name.sequence, at: 2)
+            try $0.bind(name.digest, at: 3)
+            return try $0.step()
+        }
+    }
+
+    /// Records a segment as merged.
+    ///
+    /// - Parameter size: The number of bytes of its file.
+    func note(_ segment: SyncSegment, _ name: SyncSegmentName, size: Int) throws {
+        var seen = SyncByteWriter()
+        segment.seen.encode(to: &seen)
+        try connection.withStatement(
+            "INSERT OR REPLACE INTO QUIRE_SYNC_SEGMENT VALUES (?, ?, ?, ?, ?)"
+        ) {
+            try $0.bind(name.peer.bytes, at: 1)
+            try $0.bind(name.sequence, at: 2)
+            try $0.bind(name.digest, at: 3)
+            try $0.bind(Data(seen.bytes), at: 4)
+            try $0.bind(Int64(size), at: 5)
+            try $0.run()
+        }
+        settings.seen.insert(name.peer, name.sequence)
+        settings.known.formUnion(segment.seen)
+        settings.clock.observe(segment.time)
+        var merged = segment.seen
+        merged.insert(name.peer, name.sequence)
+        try note(
+            SyncPeer(
+                id: name.peer, sequence: name.sequence, time: segment.time, seen: merged,
+                forgotten: segment.forgotten))
+        try noteRetired(segment.retired)
+    }
+
+    func noteSnapshotFile(_ name: SyncSegmentName, size: Int) throws {
+        try connection.withStatement("INSERT OR IGNORE INTO QUIRE_SYNC_SNAPSHOT VALUES (?, ?)") {
+            try $0.bind(name.fileName, at: 1)
+            try $0.bind(Int64(size), at: 2)
+            try $0.run()
+        }
+    }
+
+    /// The size of a segment or a file of a snapshot in bytes; `nil` if it has been neither merged nor written.
+    func size(of name: SyncSegmentName) throws -> Int64? {
+        if name.part == nil {
+            return try connection.withStatement(
+                "SELECT Z_SIZE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST = ?"
+            ) {
+                try $0.bind(name.peer.bytes, at: 1)
+                try $0.bind(name.sequence, at: 2)
+                try $0.bind(name.digest, at: 3)
+                return try $0.step() ? $0.integer(0) : nil
+            }
+        }
+        return try connection.withStatement(
+            "SELECT Z_SIZE FROM QUIRE_SYNC_SNAPSHOT WHERE Z_NAME = ?"
+        ) {
+            try $0.bind(name.fileName, at: 1)
+            return try $0.step() ? $0.integer(0) : nil
+        }
+    }
+
+    /// The blobs in the folder that no object has, and since when.
+    func unusedBlobs() throws -> [Data: Date] {
+        try connection.withStatement("SELECT Z_DIGEST, Z_DATE FROM QUIRE_SYNC_BLOB") { row in
+            var found: [Data: Date] = [:]
+            while try row.step() {
+                found[row.data(0)] = Date(timeIntervalSinceReferenceDate: row.double(1))
+            }
+            return found
+        }
+    }
+
+    /// - Parameter date: `nil` if an object has the blob, or it is not in the folder.
+    func setUnused(_ digest: Data, since date: Date?) throws {
+        try connection.withStatement(
+            date == nil
+                ? "DELETE FROM QUIRE_SYNC_BLOB WHERE Z_DIGEST = ?"
+                : "INSERT OR REPLACE INTO QUIRE_SYNC_BLOB VALUES (?, ?)"
+        ) {
+            try $0.bind(digest, at: 1)
+            if let date { try $0.bind(date.timeIntervalSinceReferenceDate, at: 2) }
+            try $0.run()
+        }
+    }
+
+    /// The segments that the author of a version had merged; empty if its segment is not known.
+    func seen(by version: SyncVersion) throws -> SyncVector {
+        let key = SegmentKey(peer: version.peer, sequence: version.sequence)
+        if let known = vectors[key] { return known }
+        let vector = try connection.withStatement(
+            "SELECT Z_SEEN FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ?"
+        ) { row in
+            try row.bind(version.peer.bytes, at: 1)
+            try row.bind(version.sequence, at: 2)
+            guard try row.step() else { return SyncVector() }
+            var reader = SyncByteReader(Array(row.data(0))[...], file: store.storePath)
+            return try SyncVector(from: &reader)
+        }
+        vectors[key] = vector
+        return vector
+    }
+
+    /// Makes records a segment that will be handed to the transport.
+    @discardableResult
+    func addToOutbox(
+        _ records: [SyncRecord], retired: Set<SyncIdentifier> = []
+    ) throws -> SyncSegmentName {
+        let sequence = nextSequence
+        let segment = SyncSegment(
+            container: settings.container, peer: settings.peer, sequence: sequence,
+            time: settings.clock.last, model: model.digest, seen: settings.seen,
+            forgotten: settings.forgotten, retired: retired, records: records)
+        let bytes = segment.encoded()
+        try connection.withStatement("INSERT INTO QUIRE_SYNC_OUTBOX VALUES (?, ?)") {
+            try $0.bind(sequence, at: 1)
+            try $0.bind(Data(bytes), at: 2)
+            try $0.run()
+        }
+        let name = SyncSegmentName(peer: settings.peer, sequence: sequence, encoded: bytes)
+        try note(segment, name, size: bytes.count)
+        settings.sequence = sequence
+        return name
+    }
+
+    /// The segments that have not been handed over, by number.
+    func outbox() throws -> [SyncSegment] {
+        let contents = try connection.withStatement(
+            "SELECT Z_NUMBER, Z_CONTENT FROM QUIRE_SYNC_OUTBOX ORDER BY Z_NUMBER"
+        ) { row in
+            var found: [(Int64, [UInt8])] = []
+            while try row.step() { found.append((row.integer(0), Array(row.data(1)))) }
+            return found
+        }
+        return try contents.map { number, bytes in
+            try SyncSegment(
+                bytes, name: SyncSegmentName(peer: settings.peer, sequence: number, encoded: bytes))
+        }
+    }
+
+    /// Makes this replica another peer: another one has its identifier, because the store was copied, or an older copy has been
+    /// restored.
+    ///
+    /// Changes that have not been handed over become changes of the new peer; those that have stay the old one's.
+    func becomeAnotherPeer() throws {
+        let unsent = try outbox()
+        try connection.execute("DELETE FROM QUIRE_SYNC_OUTBOX")
+        for segment in unsent {
+            settings.seen.remove(segment.peer, segment.sequence)
+            settings.known.remove(segment.peer, segment.sequence)
+            try connection.withStatement(
+                "DELETE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ?"
+            ) {
+                try $0.bind(segment.peer.bytes, at: 1)
+                try $0.bind(segment.sequence, at: 2)
+                try $0.run()
+            }
+        }
+        // Others know it as it was when it sent its last one.
+        try removePeer(settings.peer)
+        settings.peer = SyncIdentifier()
+        settings.sequence = 0
+        settings.acknowledged = nil
+        for segment in unsent {
+            var records: [SyncRecord] = []
+            for record in segment.records {
+                guard var object = try object(record.id) else { continue }
+                var renamed = SyncRecord(id: record.id, entity: record.entity)
+                for (key, entry) in record.entries {
+                    guard entry.version.peer == segment.peer else {
+                        renamed.set(key, entry.value, entry.version)
+                        continue
+                    }
+                    let version = SyncVersion(
+                        time: entry.version.time, peer: settings.peer, sequence: nextSequence)
+                    renamed.set(key, entry.value, version)
+                    if object.record[key] == entry { object.record.set(key, entry.value, version) }
+                }
+                try put(object)
+                records.append(renamed)
+            }
+            try addToOutbox(records, retired: segment.retired)
+        }
+    }
+
+    /// Makes this replica another peer if others know segments of it that it has not written, or somebody has retired it.
+    ///
+    /// - Returns: Whether it has.
+    func becomeAnotherPeerIfNeeded(seenBy other: SyncVector) throws -> Bool {
+        let last = other.ranges[settings.peer]?.ranges.last?.upperBound ?? 0
+        guard try last > settings.sequence + 1 || peer(settings.peer)?.isRetired ?? false else {
+            return false
+        }
+        try becomeAnotherPeer()
+        return true
+    }
+
+    /// The number of the segment that changes made in this transaction will be in.
+    var nextSequence: Int64 { settings.sequence + 1 }
+
+    /// A version for a change that is made now.
+    func nextVersion(at date: Date) -> SyncVersion {
+        SyncVersion(
+            time: settings.clock.next(at: date), peer: settings.peer, sequence: nextSequence)
+    }
+}

@@ -1,0 +1,204 @@
+import Foundation
+import Logging
+import Quire
+import QuireSystem
+
+/// Making a shared document, joining it, and leaving it.
+extension SyncContainer {
+    /// Makes the shared document in the transport's folder, of which the store is the first replica.
+    ///
+    /// With a password its files are encrypted, and so are their names. Each machine needs the password once, to join; then the key is
+    /// kept in its store, and in copies of that, which should be protected itself if others can read it. Whoever carries the files still learns their
+    /// number, their sizes and when they come and go, can withhold files and bring back old ones, and can try passwords, at half a
+    /// second each. There is no other way to the files than the password and the replicas.
+    ///
+    /// ```swift
+    /// try await sync.create(named: "Library", password: password)
+    /// ```
+    ///
+    /// - Complexity: With a password, half a second and 128 MiB.
+    /// - Throws: `QuireError` with code `invalidState` if there is one already, which can be joined, or if the store is a replica of
+    ///   another one; `invalidValue` if the password is empty.
+    public func create(named name: String, password: String? = nil) async throws {
+        try await inTurn { try await $0.makeDocument(named: name, password) }
+    }
+
+    private func makeDocument(named name: String, _ password: String?) async throws {
+        let replica = replica
+        if try await onQueue({ try replica.settings() }) != nil { throw replica.alreadyAttached() }
+        if try await Self.description(in: carrier) != nil { throw Self.existsAlready() }
+        let container = SyncIdentifier()
+        let new: (description: SyncContainerDescription, cipher: SyncCipher?)
+        if let password {
+            let cost = passwordCost
+            new = try await onQueue {
+                try SyncContainerDescription.encrypted(
+                    container: container, .init(name: name, model: replica.modelDigest),
+                    password: password, cost: cost)
+            }
+        } else {
+            let description = SyncContainerDescription(
+                container: container, name: name, model: replica.modelDigest)
+            new = (description, nil)
+        }
+        guard try await carrier.create(Self.descriptionFile, new.description.encoded()) else {
+            throw Self.existsAlready()
+        }
+        try await attach(to: container, new.cipher)
+    }
+
+    private static func existsAlready() -> QuireError {
+        QuireError(
+            .invalidState, "There is a shared document in the folder already; join it instead.")
+    }
+
+    /// Makes the store a replica of the document in the transport's folder. What both have is merged; nothing is lost.
+    ///
+    /// - Parameter password: The password of an encrypted document; see ``isEncrypted(in:)``. A store that is a replica of it already
+    ///   has its key, and needs none.
+    /// - Throws: `QuireError` with code `notFound` if there is none (yet), `invalidState` if the store is a replica of another one,
+    ///   `unsupported` if the document was made by a later version, `invalidFormat` if its file is damaged;
+    ///   `protectedDataUnavailable` if it is encrypted and no password is given, `wrongKey` if the password is another one,
+    ///   `protectionUnavailable` if one is given and the document is not encrypted.
+    public func join(password: String? = nil) async throws {
+        try await inTurn { try await $0.joinDocument(password) }
+    }
+
+    private func joinDocument(_ password: String?) async throws {
+        let description = try await Self.existingDescription(in: carrier)
+        let replica = replica
+        let container = try description.identifier()
+        var cipher: SyncCipher?
+        if let attached = try await onQueue({ try replica.settings()?.container }) {
+            cipher = try await onQueue { try replica.cipher() }
+            do {
+                try description.check(attached, cipher)
+            } catch let error as QuireError where error.code == .syncedContentReplaced {
+                throw replica.alreadyAttached()
+            }
+        }
+        if cipher == nil { cipher = try await Self.cipher(of: description, password) }
+        try await attach(to: container, cipher)
+    }
+
+    private func attach(to container: SyncIdentifier, _ cipher: SyncCipher?) async throws {
+        let replica = replica
+        try await onQueue { try replica.attach(to: container, key: cipher?.secret) }
+        try await useCipher()
+        try await sendModel()
+    }
+
+    /// Joins the document in the transport's folder, or makes it if there is none.
+    ///
+    /// A store whose document has been replaced by that of another machine, and that has met no other peer, joins that one.
+    ///
+    /// - Parameters:
+    ///   - password: The password of an encrypted document; `nil` if it is not encrypted.
+    ///   - identifier: The document that must be in the folder, if there is one; `nil` for any.
+    /// - Throws: `QuireError` with code `syncedContentReplaced` if another document is in the folder; `syncedContentRemoved` if there is
+    ///   none, because it was removed.
+    func joinOrCreate(
+        named name: String, password: String? = nil, identifier: SyncIdentifier? = nil
+    ) async throws {
+        do {
+            let found = try await Self.description(in: carrier)?.identifier()
+            if let identifier, let found, identifier != found {
+                throw QuireError(
+                    .syncedContentReplaced,
+                    "The folder has the shared document \(found) instead of \(identifier).")
+            }
+            if found == nil {
+                if try await !carrier.fileNames(in: Self.removalMarks).isEmpty {
+                    throw QuireError(
+                        .syncedContentRemoved,
+                        "The shared document was removed from the folder on purpose; create another one to synchronize again."
+                    )
+                }
+                return try await create(named: name, password: password)
+            }
+        } catch let error as QuireError where error.code == .invalidState {
+            // Another machine's has come just now.
+        } catch let error as QuireError where error.code == .invalidFormat {
+            return try await requireReplica(error)
+        }
+        do {
+            try await join(password: password)
+        } catch let error as QuireError where error.code == .invalidFormat {
+            try await requireReplica(error)
+        } catch let error as QuireError where error.code == .invalidState {
+            let replica = replica
+            guard try await onQueue({ try replica.hasMetNobody() }) else {
+                throw QuireError(
+                    .syncedContentReplaced, error.message, subject: error.subject,
+                    underlying: error)
+            }
+            let peer = try await onQueue { try replica.settings()?.peer }
+            try await removeSyncMetadata()
+            try await join(password: password)
+            if let peer { try await removeFiles(of: peer) }
+        }
+    }
+
+    /// Removes the files that a replica has sent as one of another document, which nobody reads.
+    private func removeFiles(of peer: SyncIdentifier) async throws {
+        for folder in [SyncSegment.folder, SyncSnapshotPart.folder] {
+            for name in try await transport.fileNames(in: folder)
+            where SyncSegmentName(name)?.peer == peer {
+                if let file = folder.entry(name) { try await transport.remove(file) }
+            }
+        }
+    }
+
+    /// Throws an error about the document's description unless the store is a replica already: its rounds go on without it, and
+    /// report it.
+    private func requireReplica(_ error: QuireError) async throws {
+        let replica = replica
+        if try await onQueue({ try replica.settings() }) == nil { throw error }
+    }
+
+    /// Makes the store a local one again. Its objects stay, and so do the files in the folder. Changes that have not been sent are
+    /// sent by none.
+    ///
+    /// The store keeps the identifiers of its objects: if it joins again, or joins or makes another shared document, objects that it has
+    /// in common with others are not there twice. Of what both have changed meanwhile the others' values stay, and this store's are
+    /// listed as conflicts; what was deleted here meanwhile comes back.
+    ///
+    /// If all has been sent and the folder can be reached, the others are told, so that they need not wait for this replica; see
+    /// ``retire(_:)``.
+    public func removeSyncMetadata() async throws {
+        try await inTurn { container in
+            let replica = container.replica
+            await container.sayFarewell()
+            try await container.onQueue { try replica.detach() }
+        }
+    }
+
+    /// Tells the others that this replica leaves, if nothing of it is unsent.
+    private func sayFarewell() async {
+        let (replica, date) = (replica, clock())
+        do {
+            var result = SyncResult()
+            try await checkContainer(&result)
+            guard let (name, bytes) = try await onQueue({ try replica.farewell(at: date) }),
+                let file = SyncSegment.folder.entry(name.fileName)
+            else { return }
+            try await transport.create(file, bytes)
+        } catch {
+            Self.logger.info(
+                "The other replicas could not be told that this one leaves: \(error)")
+        }
+    }
+
+    /// Retires a replica that does not come back: the others need not keep deleted objects until it knows of the deletions.
+    ///
+    /// It is done anyway when nothing has come from a replica for ninety days. Nothing is lost if it does come back: what was changed
+    /// there is merged as the changes of another replica.
+    ///
+    /// - Parameter peer: The identifier of a replica in ``SyncStatus/peers``, other than this one.
+    /// - Throws: `QuireError` with code `notFound` if no file of such a replica is known; `invalidValue` if it is this one, which
+    ///   leaves by ``removeSyncMetadata()``.
+    public func retire(_ peer: SyncIdentifier) async throws {
+        let (replica, date) = (replica, clock())
+        try await onQueue { try replica.retire(peer, at: date) }
+    }
+}
