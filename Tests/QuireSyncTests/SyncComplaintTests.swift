@@ -788,6 +788,23 @@ import Testing
         try sites.close()
     }
 
+    /// E11, of a text that no file could carry: it is said so, and all is sent once it is shorter.
+    @Test func aTextThatIsTooLargeIsAnError() async throws {
+        let sites = try SyncSites(2, model: Self.model)
+        try await sites.begin()
+        let (first, second) = (sites.sites[0], sites.sites[1])
+        let book = try first.insertBook(String(repeating: "a", count: 33 << 20))
+        try first.context.save()
+        let error = await #expect(throws: QuireError.self) { try await first.sync.synchronize() }
+        #expect(error?.code == .unsupported)
+        book["title"] = String(repeating: "a", count: 31 << 20)
+        try first.insertBook("Emma")
+        try first.context.save()
+        try await sites.exchange()
+        #expect(try second.books().count == 2)
+        try sites.close()
+    }
+
     // MARK: - E12
 
     enum Fate: CaseIterable {

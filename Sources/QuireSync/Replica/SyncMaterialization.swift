@@ -45,7 +45,7 @@ final class SyncMaterialization {
     /// - Returns: The objects whose rows have changed.
     func run(_ touched: Set<SyncIdentifier>) throws -> ObjectIDChanges {
         let affected = try affectedObjects(by: touched)
-        for row in tables.abandonedRows { try deleteRow(row) }
+        for abandoned in tables.abandonedRows { try deleteRow(abandoned.row) }
         var shown: [SyncIdentifier] = []
         for id in affected.sorted() {
             guard let object = try tables.object(id) else { continue }
@@ -75,6 +75,19 @@ final class SyncMaterialization {
         if !tables.changedUniqueValues.isEmpty {
             for id in touched { pending += try tables.referrers(of: id) }
         }
+        for (id, objectID) in tables.abandonedRows {
+            pending.append(id)
+            pending += try tables.referrers(of: id)
+            if let entity = model[store.layout.entity(number: objectID.entityNumber)] {
+                for slot in entity.slots {
+                    guard let partner = try partner(at: slot, of: objectID, entity) else {
+                        continue
+                    }
+                    pending.append(partner)
+                    pending += try tables.referrers(of: partner)
+                }
+            }
+        }
         while let id = pending.popLast() {
             guard affected.insert(id).inserted, let object = try tables.object(id) else { continue }
             let isVisible = try values.visibility.isVisible(id)
@@ -91,25 +104,38 @@ final class SyncMaterialization {
         to pending: inout [SyncIdentifier]
     ) throws {
         for slot in entity.slots {
-            guard let index = slot.relationshipIndex,
-                let inverse = model.layout.inverse(of: entity.entity.relationships[index]),
-                !inverse.isToMany
-            else { continue }
+            guard isOneToOne(slot, entity) else { continue }
             var partners: [SyncIdentifier] = []
             if case .reference(let id)? = object.record[.property(slot.name)]?.value {
                 partners.append(try values.visibility.survivor(of: id))
             }
-            if let objectID = object.objectID, let row = try store.row(for: objectID),
-                case .objectID(let old) = try row.value(at: slot.index),
-                let id = try tables.object(at: old)?.record.id
+            if let objectID = object.objectID,
+                let old = try partner(at: slot, of: objectID, entity)
             {
-                partners.append(id)
+                partners.append(old)
             }
             for partner in partners {
                 pending.append(partner)
                 pending += try tables.referrers(of: partner)
             }
         }
+    }
+
+    /// The object at the other end of a one-to-one relationship, by an object's row.
+    private func partner(
+        at slot: ResolvedEntity.Slot, of objectID: ManagedObjectID, _ entity: SyncModel.Entity
+    ) throws -> SyncIdentifier? {
+        guard isOneToOne(slot, entity), let row = try store.row(for: objectID),
+            case .objectID(let other) = try row.value(at: slot.index)
+        else { return nil }
+        return try tables.object(at: other)?.record.id
+    }
+
+    private func isOneToOne(_ slot: ResolvedEntity.Slot, _ entity: SyncModel.Entity) -> Bool {
+        guard let index = slot.relationshipIndex,
+            let inverse = model.layout.inverse(of: entity.entity.relationships[index])
+        else { return false }
+        return !inverse.isToMany
     }
 
     // MARK: - Rows

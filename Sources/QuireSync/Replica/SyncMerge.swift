@@ -124,7 +124,7 @@ final class SyncMerge {
         if let old, isChanged { try noteLossByDeletion(old.record, object.record, segment) }
         if record.entity < object.record.entity {
             // A file lies: the object gets a row of the other entity.
-            if let row = object.objectID { tables.abandonedRows.append(row) }
+            if let row = object.objectID { tables.abandonedRows.append((record.id, row)) }
             object.objectID = nil
             object.record.entity = record.entity
             isChanged = true

@@ -298,7 +298,7 @@ final class SyncTables {
     }
 
     /// The rows of objects that have become objects of other entities in this transaction.
-    var abandonedRows: [ManagedObjectID] = []
+    var abandonedRows: [(id: SyncIdentifier, row: ManagedObjectID)] = []
 
     /// The unique values that objects have got or lost in this transaction.
     var changedUniqueValues: Set<Data> = []

@@ -69,12 +69,17 @@ final class SyncValues {
     private func coerced(
         _ value: AttributeValue, for slot: ResolvedEntity.Slot, _ entity: ResolvedEntity
     ) -> AttributeValue {
+        var coerced = AttributeValue.null
         do {
-            return try slot.coerce(value, in: entity)
+            coerced = try slot.coerce(value, in: entity)
         } catch {
             // Another model gives the attribute another type. The entry stays as it is, for replicas that have that model.
-            return .null
         }
+        // Another model does not require it, or a file lies.
+        if coerced.isNull, let attribute = slot.attribute, !attribute.isOptional {
+            return attribute.defaultValue
+        }
+        return coerced
     }
 
     /// The object that a to-one relationship refers to; `nil` if it has no row, or is of another entity than the relationship's.

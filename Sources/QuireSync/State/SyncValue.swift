@@ -54,7 +54,7 @@ struct SyncBlob: Hashable, Sendable {
 extension SyncValue {
     /// The value of an attribute. Objects and composites have none: their parts are values of their own.
     ///
-    /// - Throws: An error of reading external data.
+    /// - Throws: `QuireError` with code `unsupported` if a text is too large; an error of reading external data.
     init(_ value: AttributeValue) throws {
         switch value {
         case .null, .composite, .objectID: self = .null
@@ -62,7 +62,14 @@ extension SyncValue {
         case .double(let number): self = .double(number)
         case .boolean(let flag): self = .boolean(flag)
         case .decimal(let number): self = .decimal(number.description)
-        case .string(let text): self = .string(text)
+        case .string(let text):
+            guard text.utf8.count <= Self.maximumTextSize else {
+                throw QuireError(
+                    .unsupported,
+                    "A text of \(text.utf8.count) bytes cannot be synchronized: \(Self.maximumTextSize) are the maximum. Shorten it, or keep it as binary data; what was saved is sent then.",
+                    subject: .init(value: String(text.prefix(40))))
+            }
+            self = .string(text)
         case .date(let date): self = .date(date.timeIntervalSinceReferenceDate)
         case .binary(let data): self = Self.bytes(data)
         case .external(let data):
@@ -84,6 +91,8 @@ extension SyncValue {
         }
     }
 
+    /// The maximum size of a text in bytes, far below that of a file, which others would not read if it were larger.
+    static let maximumTextSize = 32 << 20
     /// Bytes above this size are in a file of their own.
     static let maximumInlineSize = 100 * 1024
 
