@@ -13,9 +13,7 @@ for program in syncthing curl; do
     fi
 done
 
-samples=$(cd "$(dirname "$0")" && pwd)
-quire_program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-export QUIRE_TEMPLATES=$samples/../Templates
+. "$(dirname "$0")/demo-functions.sh" "$1"
 limit=300
 
 # Not beneath TMPDIR: the path of a socket is of 107 characters at most.
@@ -31,40 +29,6 @@ trap 'exit 1' INT TERM HUP
 cd "$folder"
 mkdir -p ada/Sync grace/Sync
 cp "$samples/books.csv" .
-
-quire() { "$quire_program" "$@"; }
-
-# Prints a command and runs it.
-run() {
-    local word line="\$"
-    for word in "$@"; do
-        case $word in
-            *[!A-Za-z0-9_./:=,%+-]*) line+=" '$word'" ;;
-            *) line+=" $word" ;;
-        esac
-    done
-    echo "$line"
-    "$@"
-    echo
-}
-
-title() { printf '── %s ──\n' "$1"; }
-
-fail() {
-    echo "demo-syncthing: $1" >&2
-    exit 1
-}
-
-# Fails unless two texts are the same.
-expect() { [ "$2" = "$3" ] || fail "$1: expected $2, but it is $3"; }
-
-# Fails unless both documents are whole and the same.
-expect_same() {
-    run quire diff ada/Library.quire grace/Library.quire --exit-code || fail "the documents differ"
-    for machine in ada grace; do
-        quire check $machine/Library.quire >/dev/null || fail "$machine's document is not whole"
-    done
-}
 
 # Waits until a command succeeds.
 await() {

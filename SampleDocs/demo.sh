@@ -5,41 +5,13 @@
 # Usage: demo.sh QUIRE        with STORE (and MODEL) of the environment, also looks into a Core Data store
 set -euo pipefail
 
-samples=$(cd "$(dirname "$0")" && pwd)
-quire_program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-export QUIRE_TEMPLATES=$samples/../Templates
+. "$(dirname "$0")/demo-functions.sh" "$1"
 store=${STORE:+$(realpath "$STORE")}
 model=${MODEL:+$(realpath "$MODEL")}
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/quire-demo.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-
-quire() { "$quire_program" "$@"; }
-
-# Prints a command and runs it.
-run() {
-    local word line="\$"
-    for word in "$@"; do
-        case $word in
-            *[!A-Za-z0-9_./:=,%+-]*) line+=" '$word'" ;;
-            *) line+=" $word" ;;
-        esac
-    done
-    echo "$line"
-    "$@"
-    echo
-}
-
-title() { printf '── %s ──\n' "$1"; }
-
-fail() {
-    echo "demo: $1" >&2
-    exit 1
-}
-
-# Fails unless two texts are the same.
-expect() { [ "$2" = "$3" ] || fail "$1: expected $2, but it is $3"; }
 
 books=$(($(wc -l <"$samples/books.csv") - 1))
 cp "$samples/books.csv" .
