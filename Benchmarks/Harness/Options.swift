@@ -18,7 +18,7 @@ struct Options {
     var measuresGrowth = true
     /// Whether to measure what is compared one by one.
     var measuresComparisons = true
-    /// How much to synchronize; `nil` for nothing.
+    /// The size of synchronization; `nil` for none.
     var synchronization: SynchronizationSize? = SynchronizationSize()
     /// Compares instruction counts with a file instead of measuring.
     var instructionGuard: InstructionGuard?

@@ -33,7 +33,7 @@ struct FirstSync {
         self.init(work, count: count, store: arguments[2], folder: arguments[3])
     }
 
-    /// What it has taken.
+    /// The figures.
     struct Usage {
         var seconds: Double
         var megabytes: Double
@@ -80,7 +80,7 @@ struct FirstSync {
     }
 }
 
-/// What is synchronized: books of four attributes and an author, one for a hundred books.
+/// The synchronized model: books of four attributes and an author, one for a hundred books.
 enum Library {
     static let model = ManagedObjectModel {
         Entity("Author") {

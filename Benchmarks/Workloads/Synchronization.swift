@@ -5,7 +5,7 @@ import QuireSQLite
 import QuireSync
 import QuireSystem
 
-/// How much is synchronized.
+/// The number of objects and operations.
 struct SynchronizationSize {
     /// The number of objects that are there before.
     var objects = 100_000
@@ -18,7 +18,7 @@ struct SynchronizationSize {
 }
 
 extension Run {
-    /// What synchronization takes: a first round, one change from one coordinator to another, and room in the folder.
+    /// Measures synchronization: a first round, one change from one coordinator to another, and room in the folder.
     func measureSynchronization(
         of size: SynchronizationSize, progress: (String) -> Void
     ) async throws -> [Comparison] {

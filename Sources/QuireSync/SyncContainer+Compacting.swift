@@ -38,7 +38,7 @@ extension SyncContainer {
 
     /// Writes a snapshot and removes the files that it stands for.
     ///
-    /// What is saved meanwhile is sent after each part: the snapshot of a large document takes seconds.
+    /// Saves that are made meanwhile are sent after each part: the snapshot of a large document takes seconds.
     ///
     /// - Parameter readsBlobs: Whether blobs are read, to find those that are damaged.
     func compact(

@@ -7,10 +7,10 @@ import QuireSystem
 extension SyncContainer {
     /// Makes the shared document in the transport's folder, of which the store is the first replica.
     ///
-    /// With a password its files are encrypted, and so are their names. Each machine needs the password once, to join; then the key is
-    /// kept in its store, and in copies of that, which should be protected itself if others can read it. Whoever carries the files still learns their
-    /// number, their sizes and when they come and go, can withhold files and bring back old ones, and can try passwords, at half a
-    /// second each. There is no other way to the files than the password and the replicas.
+    /// With a password its files are encrypted, and so are their names. Each machine needs the password once, to join; then the key
+    /// is kept in its store, and in copies of that, which should be protected itself if others can read it. Whoever carries the files
+    /// still learns their number, their sizes and when they come and go, can withhold files and bring back old ones, and can try
+    /// passwords, at half a second each. There is no other way to the files than the password and the replicas.
     ///
     /// ```swift
     /// try await sync.create(named: "Library", password: password)

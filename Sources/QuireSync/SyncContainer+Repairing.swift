@@ -31,10 +31,10 @@ extension SyncContainer {
 
     /// Makes this replica anew from the folder: its objects become those that the files in the folder make.
     ///
-    /// What was saved here is sent before, and one transaction makes all changes, so nothing has changed if it fails. Objects that
+    /// Saves that were made here are sent before, and one transaction makes all changes, so nothing has changed if it fails. Objects that
     /// stay have the same identifiers. The replica is another peer afterwards.
     ///
-    /// - Parameter discardsMissing: Whether what is not in the folder, although this replica has merged it, is given up, objects and
+    /// - Parameter discardsMissing: Whether what is not in the folder, although this replica has merged it, is lost, objects and
     ///   values. It is missing only if files have been lost from the folder; ``repair()`` sends it again instead.
     /// - Throws: What ``synchronize()`` does; `QuireError` with code `invalidState` if the folder lacks files that this replica, or
     ///   the author of another file, has merged; `invalidFormat` if a file is damaged.

@@ -117,11 +117,11 @@ public actor SyncContainer {
     ///
     /// A file that is damaged or has not arrived whole is passed over, and is tried again the next time.
     ///
-    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `syncedContentReplaced` if another shared document
-    ///   is in the folder, when the store stays what it is;
-    ///   `syncedContentRemoved` if somebody has removed the shared document by ``removeSyncedContent(in:)``, when the store has become a
-    ///   local one; `storeUnavailable` if the folder cannot be reached, or nothing is in it, when everything that was saved stays to be sent;
-    ///   `outOfSpace`; errors of the store.
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `syncedContentReplaced` if another shared
+    ///   document is in the folder, when the store stays what it is; `syncedContentRemoved` if somebody has removed the shared document
+    ///   by ``removeSyncedContent()``, when the store has become a local one; `storeUnavailable` if the folder cannot be reached, or
+    ///   nothing is in it, when everything that was saved stays to be sent; `unsupported` if a text is too large; `outOfSpace`; errors
+    ///   of the store.
     @discardableResult
     public func synchronize() async throws -> SyncResult {
         try await inTurn { container in

@@ -97,7 +97,7 @@ struct SyncContainerDescription: Codable {
     /// The ``Content``, if the document is encrypted.
     var sealed: Data?
 
-    /// What an encrypted document keeps to itself.
+    /// The encrypted part of the description.
     struct Content: Codable {
         let name: String
         let model: String
@@ -198,7 +198,7 @@ struct SyncContainerDescription: Codable {
         return cipher
     }
 
-    /// What is encrypted.
+    /// Decrypts that part.
     ///
     /// - Throws: `QuireError` with code `invalidFormat` if it is damaged, or encrypted with another key.
     func content(_ cipher: SyncCipher) throws -> Content {
@@ -233,8 +233,8 @@ struct SyncContainerDescription: Codable {
     /// Checks that it describes the document that a store is a replica of.
     ///
     /// - Parameter cipher: The replica's; `nil` if its document is not encrypted.
-    /// - Throws: `QuireError` with code `invalidFormat` if it is damaged, or was changed without the key;
-    ///   `syncedContentReplaced` if it is that of another document; `unsupported` if a later version has made it; `protectedDataUnavailable` if it is encrypted
+    /// - Throws: `QuireError` with code `invalidFormat` if it is damaged, or was changed without the key; `syncedContentReplaced` if
+    ///   it is that of another document; `unsupported` if a later version has made it; `protectedDataUnavailable` if it is encrypted
     ///   and the replica has no key.
     func check(_ container: SyncIdentifier, _ cipher: SyncCipher?) throws {
         guard let cipher else {

@@ -54,7 +54,8 @@ public struct SyncOptions: Sendable {
 }
 
 extension SQLiteStoreOptions {
-    /// The options of synchronization; `nil` if the store is not synchronized. Setting it sets ``tracksHistory`` and ``postsRemoteChanges`` too.
+    /// The options of synchronization; `nil` if the store is not synchronized. Setting it sets ``tracksHistory`` and
+    /// ``postsRemoteChanges`` too.
     ///
     /// Stores in memory, and those that are opened read-only, are not synchronized.
     public var syncOptions: SyncOptions? {

@@ -25,7 +25,7 @@ extension PersistentStoreCoordinator {
 }
 
 extension Notification {
-    /// What a ``PersistentStoreCoordinator/syncAvailabilityDidChangeNotification`` says.
+    /// The value of a ``PersistentStoreCoordinator/syncAvailabilityDidChangeNotification``.
     public var syncAvailability: SyncAvailability? {
         userInfo?[SyncAvailability.key] as? SyncAvailability
     }

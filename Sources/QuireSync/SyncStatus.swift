@@ -47,7 +47,7 @@ public struct SyncStatus: Sendable {
     public let missingFileCount: Int
 }
 
-/// What is known of a replica, from the last of its files that has arrived.
+/// The progress of a replica, by the last of its files that has arrived.
 public struct SyncPeerStatus: Sendable, Identifiable {
     /// The replica's identifier.
     public let id: SyncIdentifier

@@ -16,7 +16,7 @@ import Testing
 )
 @MainActor
 struct SyncCrashTests {
-    /// What the process does, to which state.
+    /// A step of the process, and the state before it.
     enum Scenario: String, CaseIterable {
         /// It makes the shared document.
         case create

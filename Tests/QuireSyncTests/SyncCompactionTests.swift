@@ -7,8 +7,8 @@ import Testing
 
 @testable import QuireSync
 
-/// What keeps a shared folder, and what replicas remember, from growing: deleted objects are forgotten, many files become a few, and
-/// those that nobody needs are removed.
+/// Shared folders and replicas do not grow for ever: deleted objects are forgotten, many files become a few, and those that nobody
+/// needs are removed.
 @MainActor @Suite struct SyncCompactionTests {
     /// Months in which machines save and exchange, except for some.
     private func passMonths(

@@ -9,7 +9,7 @@ import Testing
 
 @testable import QuireSync
 
-/// What people have complained about in other synchronizations of object graphs, and what is so here instead.
+/// Complaints about other synchronizations of object graphs, and the facts here.
 @MainActor @Suite struct SyncComplaintTests {
     static let model = ManagedObjectModel {
         Entity("Book") {

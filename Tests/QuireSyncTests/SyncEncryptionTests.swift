@@ -158,7 +158,7 @@ import Testing
         for coordinator in coordinators { try coordinator.close() }
     }
 
-    /// What a round was about to send encrypted is not sent in clear because the store leaves the document meanwhile.
+    /// A round does not go on in clear because the store leaves an encrypted document meanwhile.
     @Test func leavingWaitsForTheRound() async throws {
         let folder = try TemporaryFolder()
         let coordinator = try PersistentStoreCoordinator(managedObjectModel: SyncTests.model)

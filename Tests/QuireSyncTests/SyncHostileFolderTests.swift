@@ -290,7 +290,7 @@ import Testing
         return found
     }
 
-    /// What hostile files are made of.
+    /// The parts of hostile files.
     private struct Ingredients {
         var random: SeededRandom
         let segments: [SyncSegment]

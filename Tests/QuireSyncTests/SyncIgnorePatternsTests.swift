@@ -8,7 +8,7 @@ import Testing
 
 @testable import QuireSync
 
-/// What must not travel where documents and stores themselves are in a folder that is carried.
+/// The files that must not travel where documents and stores themselves are in a folder that is carried.
 @MainActor @Suite struct SyncIgnorePatternsTests {
     private let folder: TemporaryFolder
     private let patterns: SyncIgnorePatterns
@@ -126,7 +126,7 @@ import Testing
         #expect(match(leftover)?.isDeletedWithFolder == true)
     }
 
-    /// What another machine deletes must not take with it what is nowhere else.
+    /// A deletion on another machine must not take with it files that are nowhere else.
     @Test func whatHoldsSavedChangesIsNotDeletedWithItsFolder() throws {
         for path in [
             FileSystem.temporarySibling(of: "Notes.quire", for: "aside"),

@@ -118,7 +118,7 @@ import Testing
 
     // MARK: - Availability
 
-    /// What a coordinator says of its synchronization: the code of the error, or “available”.
+    /// The availability of a coordinator's synchronization, whenever it changes: the code of the error, or “available”.
     private func availabilities(_ coordinator: PersistentStoreCoordinator) -> AsyncStream<String> {
         let (stream, continuation) = AsyncStream<String>.makeStream()
         let observer = NotificationCenter.default.addObserver(

@@ -68,7 +68,7 @@ extension SyncPeerStatus {
         ])
     }
 
-    /// What is known of the replica, as a sentence that a replica's user reads.
+    /// Describes the replica for the user of another one.
     func sentence(for own: SyncIdentifier) -> String {
         if id == own { return "This replica has written \(Count.of(mergedCount, "file"))." }
         var text = "Replica \(id): \(Count.of(mergedCount, "file")) merged"

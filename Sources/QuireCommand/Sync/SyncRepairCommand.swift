@@ -37,7 +37,7 @@ struct SyncRebuildCommand: AsyncParsableCommand {
             What was saved here is sent before. Then the objects become those that the files in the folder make, all of them or \
             none. That is refused while the folder lacks files that have been merged before: they may still arrive, or \
             quire sync repair on a machine that has merged them sends them again. With --discard-missing what was in them is \
-            given up.
+            lost.
 
             EXAMPLES:
               cp -a Library.quire Before.quire && quire sync rebuild Library.quire

@@ -19,7 +19,7 @@ internal import QuireSQLite
 /// them was deleted (``SyncMerge``). For two replicas that have forgotten different objects this makes no difference, because rows
 /// follow from objects that exist.
 ///
-/// What can be inserted again on two machines with one identity is never forgotten; see ``SyncRecord/isForgettable``.
+/// An object that can be inserted again on two machines with one identity is never forgotten; see ``SyncRecord/isForgettable``.
 enum SyncStability {
     /// The seconds between the choice of a candidate and forgetting.
     static let delay: Double = 30 * 86_400

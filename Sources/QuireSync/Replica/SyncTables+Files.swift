@@ -2,7 +2,7 @@ internal import Foundation
 internal import Quire
 internal import QuireSQLite
 
-/// What a replica knows of files: segments and snapshots that are merged or written, segments that are to be sent, blobs.
+/// The files that a replica knows: segments and snapshots that are merged or written, segments that are to be sent, blobs.
 extension SyncTables {
     // MARK: - Missing files
 

@@ -35,7 +35,7 @@ final class SyncTables {
     var settings: SyncSettings
     private var objects: [SyncIdentifier: Object] = [:]
     private var identifiers: [ManagedObjectID: SyncIdentifier] = [:]
-    /// What authors of segments had merged; see ``seen(by:)``.
+    /// The segments that authors of segments had merged; see ``seen(by:)``.
     var vectors: [SegmentKey: SyncVector] = [:]
 
     struct SegmentKey: Hashable {

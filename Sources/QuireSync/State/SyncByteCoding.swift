@@ -52,7 +52,8 @@ struct SyncByteReader {
     private var position: Int
     /// The name of the file, for errors.
     let file: String
-    /// What may still be read of things that take more memory than bytes in a file; without limit from the store's own tables.
+    /// The number of ranges and entries that may still be read: they take more memory than bytes in a file. There is no limit for the
+    /// store's own tables.
     private var allowance: Int
 
     /// - Parameter allowance: The number of ranges and entries that may be read.

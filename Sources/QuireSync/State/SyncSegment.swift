@@ -37,7 +37,7 @@ struct SyncSegment: Sendable, Equatable {
     let records: [SyncRecord]
     /// The part of a snapshot, from 0, and the number of parts; `nil` for a segment.
     let part: SyncSnapshotPart?
-    /// What a part of a snapshot says beside its records.
+    /// The header of a part of a snapshot; `nil` for a segment.
     var snapshot: SyncSnapshotHeader?
 
     /// The maximum size of a file.
@@ -185,7 +185,7 @@ struct SyncSnapshotPart: Hashable, Sendable {
     static let folder = SyncFileName(unchecked: "base")
 }
 
-/// What a part of a snapshot has beside its records.
+/// The header of a part of a snapshot.
 ///
 /// The part has all records with identifiers in its range. One that others have and it has not was deleted, and forgotten, if its
 /// insertion is in the segments that are forgotten.
@@ -194,7 +194,7 @@ struct SyncSnapshotHeader: Sendable, Equatable {
     let after: SyncIdentifier?
     /// The last identifier of the range; `nil` for the last part.
     let through: SyncIdentifier?
-    /// What is known of all peers.
+    /// All peers that the author knew.
     let peers: [SyncPeer]
 
     func contains(_ id: SyncIdentifier) -> Bool {
