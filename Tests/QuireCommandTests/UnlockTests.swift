@@ -93,6 +93,7 @@ import Testing
         "quire status", "quire keys list", "quire library list", "quire lock",
         "quire library new", "quire library rename", "quire library trash",
         "quire library trashed", "quire library restore", "quire library watch",
+        "quire sync ignore",
     ]
 
     /// The parser's description of a command.
