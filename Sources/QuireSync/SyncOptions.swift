@@ -17,7 +17,7 @@ public import QuireSQLite
 /// carrier keeps: the other one's store joins it, and its objects are merged.
 ///
 /// If another shared document comes to be in the folder, as when the folder becomes another account's, or the shared document is
-/// removed, nothing happens to the store: it keeps its objects, and ``PersistentStoreCoordinator/syncAvailabilityDidChangeNotification``
+/// removed, nothing happens to the store: it keeps its objects, and `PersistentStoreCoordinator.syncAvailabilityDidChangeNotification`
 /// says why it is not synchronized any more. What to do then is the program's decision: open another store for that account, or
 /// leave and join.
 public struct SyncOptions: Sendable {

@@ -13,7 +13,7 @@ public enum SyncAvailability: Sendable {
     /// as of ``SyncContainer/synchronize()``.
     case unavailable(QuireError)
 
-    /// The key of the `userInfo` of ``PersistentStoreCoordinator/syncAvailabilityDidChangeNotification``.
+    /// The key of the `userInfo` of `PersistentStoreCoordinator.syncAvailabilityDidChangeNotification`.
     public static let key = "availability"
 }
 
@@ -25,7 +25,7 @@ extension PersistentStoreCoordinator {
 }
 
 extension Notification {
-    /// The value of a ``PersistentStoreCoordinator/syncAvailabilityDidChangeNotification``.
+    /// The value of a `PersistentStoreCoordinator.syncAvailabilityDidChangeNotification`.
     public var syncAvailability: SyncAvailability? {
         userInfo?[SyncAvailability.key] as? SyncAvailability
     }
