@@ -12,11 +12,16 @@ import Testing
 /// Folders in which somebody has damaged files, or put files of his own, with digests that fit: nothing traps, no round fails, and
 /// what others send is merged.
 @MainActor @Suite struct SyncHostileFolderTests {
-    /// A value of each type, each policy, and each kind of relationship but one to one.
+    /// A value of each type, each policy, and each kind of relationship.
     nonisolated static let model = ManagedObjectModel {
         Entity("Author") {
             Attribute("name", .string)
             ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
+            ToOne("profile", "Profile", inverse: "author").deleteRule(.cascade)
+        }
+        Entity("Profile") {
+            Attribute("text", .string)
+            ToOne("author", "Author", inverse: "profile")
         }
         Entity("Book") {
             Attribute("title", .string)
@@ -95,6 +100,9 @@ import Testing
             for step in 0..<5 {
                 let author = try site.context.insertObject(entityName: "Author")
                 author["name"] = "Author \(number) \(step)"
+                let profile = try site.context.insertObject(entityName: "Profile")
+                profile["text"] = "Profile \(number) \(step)"
+                author["profile"] = profile
                 let book = try site.context.insertObject(entityName: "Book")
                 book["title"] = "Book \(number) \(step)"
                 book["author"] = author

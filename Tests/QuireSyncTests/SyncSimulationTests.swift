@@ -238,7 +238,9 @@ import Testing
                     .shuffled(using: &random)
             case 7:
                 guard let author = try any("Author", site) else { return }
-                let profile = try context.insertObject(entityName: "Profile")
+                // A new one, or one that another author may have.
+                let other = value % 2 == 0 ? try any("Profile", site) : nil
+                let profile = try other ?? context.insertObject(entityName: "Profile")
                 profile["text"] = "Profile \(value)"
                 author["profile"] = profile
             case 8: try any("Book", site)?["author"] = try any("Author", site)

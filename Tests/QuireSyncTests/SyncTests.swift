@@ -204,6 +204,87 @@ import Testing
         try sites.close()
     }
 
+    /// The objects of one one-to-one relationship are not taken for those of another one.
+    @Test func twoRelationshipsBetweenTheSameEntitiesAreApart() async throws {
+        let model = ManagedObjectModel {
+            Entity("Author") {
+                Attribute("name", .string)
+                ToOne("profile", "Profile", inverse: "author")
+                ToOne("favorite", "Profile", inverse: "admirer")
+            }
+            Entity("Profile") {
+                Attribute("text", .string)
+                ToOne("author", "Author", inverse: "profile")
+                ToOne("admirer", "Author", inverse: "favorite")
+            }
+        }
+        let sites = try SyncSites(2, model: model)
+        let first = sites.sites[0].context
+        var authors: [ManagedObject] = []
+        var profiles: [ManagedObject] = []
+        for number in 0..<2 {
+            authors.append(try first.insertObject(entityName: "Author"))
+            authors[number]["name"] = "\(number)"
+            profiles.append(try first.insertObject(entityName: "Profile"))
+            profiles[number]["text"] = "\(number)"
+        }
+        for number in 0..<2 { authors[number]["profile"] = profiles[number] }
+        try first.save()
+        try await sites.begin()
+        // The later change is of the author that has the other profile.
+        authors[0]["favorite"] = profiles[1]
+        authors[0]["profile"] = nil
+        try first.save()
+        try await sites.exchange()
+        authors[0]["profile"] = profiles[0]
+        try first.save()
+        try await sites.exchange()
+        try await expectSame(sites)
+        for author in try sites.sites[1].objects("Author") {
+            #expect(
+                author["profile", as: ManagedObject.self]?["text", as: String.self]
+                    == author["name", as: String.self])
+        }
+        try sites.close()
+    }
+
+    /// A one-to-one relationship to an object that another one stands for.
+    @Test func aRelationshipToADuplicateIsOneToTheObjectThatStays() async throws {
+        let model = ManagedObjectModel {
+            Entity("Author") {
+                Attribute("name", .string)
+                ToOne("profile", "Profile", inverse: "author")
+            }
+            Entity("Profile") {
+                Attribute("text", .string)
+                ToOne("author", "Author", inverse: "profile")
+                Unique("text")
+            }
+        }
+        let sites = try SyncSites(2, model: model)
+        try await sites.begin()
+        for site in sites.sites {
+            let profile = try site.context.insertObject(entityName: "Profile")
+            profile["text"] = "one"
+            let author = try site.context.insertObject(entityName: "Author")
+            author["name"] = "\(site.machine)"
+            author["profile"] = profile
+            try site.context.save()
+        }
+        try await sites.exchange()
+        try await expectSame(sites)
+        for site in sites.sites {
+            site.context.refreshAllObjects()
+            let profiles = try site.objects("Profile")
+            #expect(profiles.count == 1)
+            // The later one has it, and both sides agree.
+            let author = profiles[0]["author", as: ManagedObject.self]
+            #expect(author?["name", as: String.self] == "1")
+            #expect(author?["profile", as: ManagedObject.self] === profiles[0])
+        }
+        try sites.close()
+    }
+
     @Test func anObjectWithoutWhatItRequiresIsHidden() async throws {
         let sites = try SyncSites(2, model: Self.model)
         let (first, second) = (sites.sites[0], sites.sites[1])

@@ -118,13 +118,20 @@ final class SyncValues {
     private func holder(
         of target: SyncIdentifier, _ relationship: ResolvedEntity.Relationship
     ) throws -> SyncIdentifier? {
+        var candidates = try tables.referrers(of: target)
+        for duplicate in try visibility.duplicates(of: target) {
+            candidates += try tables.referrers(of: duplicate)
+        }
         var best: (version: SyncVersion, id: SyncIdentifier)?
-        for id in try tables.referrers(of: target) {
+        for id in candidates {
             guard try visibility.isVisible(id), let record = try tables.object(id)?.record,
                 let entity = model.layout.entity(named: record.entity),
                 entity.relationships.indices.contains(relationship.index),
                 entity.relationships[relationship.index].ownerNumber == relationship.ownerNumber,
-                let entry = record[.property(relationship.name)], case .reference = entry.value
+                let entry = record[.property(relationship.name)],
+                // It may refer to the target by another relationship.
+                case .reference(let referred) = entry.value,
+                try visibility.survivor(of: referred) == target
             else { continue }
             if best.map({ $0.version < entry.version }) ?? true { best = (entry.version, id) }
         }

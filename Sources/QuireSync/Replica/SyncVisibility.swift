@@ -80,6 +80,11 @@ final class SyncVisibility {
         return survivors[id] ?? id
     }
 
+    /// The objects that an object stands for, because it has their unique values.
+    func duplicates(of id: SyncIdentifier) throws -> [SyncIdentifier] {
+        try group(of: id).map(\.id).filter { try $0 != id && survivor(of: $0) == id }
+    }
+
     /// An existing object with unique values.
     private struct Member {
         let id: SyncIdentifier
