@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 program=$1 build=$2
 shift 2
 sync=Sources/QuireSync
-rules=(tombstones clock conflicts waiting forgotten forks)
+rules=(tombstones clock read-first conflicts waiting forgotten forks)
 
 # The file of a rule, and what weakens it: an expression of Perl on the whole text.
 weaken() {
@@ -20,6 +20,12 @@ weaken() {
     # The machine's clock decides, whatever has been seen.
     clock) edit State/SyncIdentifier.swift \
         's/last = max\(last, min\(time, Self\.maximumObserved\)\)//; s/last = max\(last \+ 1, (UInt64\(seconds \* 1000\) << 16)\)/last = $1/' ;;
+    # Files are removed that have not been merged.
+    read-first)
+        edit SyncContainer+Receiving.swift \
+            's/return snapshots \+ listed\.filter \{ !unknown\.contains\(\$0\) \}/return snapshots + listed/'
+        edit SyncContainer+Compacting.swift \
+            's/\$0\.part == nil && snapshot\.seen\.contains\(\$0\.peer, \$0\.sequence\)/\$0.part == nil/' ;;
     # Values that lose are not listed.
     conflicts) edit Replica/SyncMerge.swift \
         's/try tables\.addConflict\(of: record, key, lost, at: date\)//' ;;

@@ -2,7 +2,7 @@ import Foundation
 import Logging
 import Quire
 
-/// Keeping the folder small: a snapshot in the place of many segments, and no files that nobody needs.
+/// Compaction of the folder: a snapshot in the place of many segments, and no files without use.
 ///
 /// Invariants
 /// - A file is removed only when this replica has merged it, and a snapshot of a later state is there, whole.
@@ -10,7 +10,7 @@ import Quire
 extension SyncContainer {
     /// The size in bytes below which segments are not worth a snapshot, whatever the size of the last one.
     private static let minimumCompactedSize: Int64 = 4 << 20
-    /// The seconds for which a blob that no object has is kept: somebody may be about to send an object that has it again.
+    /// The seconds for which a blob that no object has is kept: another replica may be about to send an object that has it again.
     private static let blobDelay: Double = 30 * 86_400
 
     /// Writes a snapshot and removes the files that it stands for, if these are many, or take twice the size of the last snapshot.

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Logging
 import Quire
@@ -8,7 +9,7 @@ extension SyncContainer {
     /// Makes the shared document in the transport's folder, of which the store is the first replica.
     ///
     /// With a password its files are encrypted, and so are their names. Each machine needs the password once, to join; then the key
-    /// is kept in its store, and in copies of that, which should be protected itself if others can read it. Whoever carries the files
+    /// is kept in its store, and in copies of that, which should be protected itself if others can read it. The carrier of the files
     /// still learns their number, their sizes and when they come and go, can withhold files and bring back old ones, and can try
     /// passwords, at half a second each. There is no other way to the files than the password and the replicas.
     ///
@@ -127,7 +128,7 @@ extension SyncContainer {
             try await requireReplica(error)
         } catch let error as QuireError where error.code == .invalidState {
             let replica = replica
-            guard try await onQueue({ try replica.hasMetNobody() }) else {
+            guard try await onQueue({ try !replica.hasMergedOthers() }) else {
                 throw QuireError(
                     .syncedContentReplaced, error.message, subject: error.subject,
                     underlying: error)
@@ -139,7 +140,7 @@ extension SyncContainer {
         }
     }
 
-    /// Removes the files that a replica has sent as one of another document, which nobody reads.
+    /// Removes the files that a replica has sent as one of another document: no replica reads them.
     private func removeFiles(of peer: SyncIdentifier) async throws {
         for folder in [SyncSegment.folder, SyncSnapshotPart.folder] {
             for name in try await transport.fileNames(in: folder)
@@ -168,18 +169,18 @@ extension SyncContainer {
     public func removeSyncMetadata() async throws {
         try await inTurn { container in
             let replica = container.replica
-            await container.sayFarewell()
+            await container.retireItself()
             try await container.onQueue { try replica.detach() }
         }
     }
 
-    /// Tells the others that this replica leaves, if nothing of it is unsent.
-    private func sayFarewell() async {
+    /// Retires this replica, if all of its segments have been sent.
+    private func retireItself() async {
         let (replica, date) = (replica, clock())
         do {
             var result = SyncResult()
             try await checkContainer(&result)
-            guard let (name, bytes) = try await onQueue({ try replica.farewell(at: date) }),
+            guard let (name, bytes) = try await onQueue({ try replica.lastSegment(at: date) }),
                 let file = SyncSegment.folder.entry(name.fileName)
             else { return }
             try await transport.create(file, bytes)
@@ -200,5 +201,55 @@ extension SyncContainer {
     public func retire(_ peer: SyncIdentifier) async throws {
         let (replica, date) = (replica, clock())
         try await onQueue { try replica.retire(peer, at: date) }
+    }
+
+    // MARK: - Encryption
+
+    /// Whether the shared document in a transport's folder is encrypted, so that joining it takes a password.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if there is none (yet), `invalidFormat` if its file is damaged, `unsupported` if
+    ///   it was made by a later version.
+    public static func isEncrypted(in transport: any SyncTransport) async throws -> Bool {
+        let description = try await existingDescription(in: transport)
+        try description.checkFormat()
+        return description.isEncrypted
+    }
+
+    /// The cipher of a document that the store is not a replica of yet; `nil` if it is not encrypted.
+    ///
+    /// - Throws: `QuireError` with code `protectedDataUnavailable` if there is no password and it is encrypted,
+    ///   `protectionUnavailable` if there is one and it is not, `wrongKey` if it is another one, `invalidFormat` if the description
+    ///   is damaged, `unsupported` if it was made by a later version.
+    static func cipher(
+        of description: SyncContainerDescription, _ password: String?
+    ) async throws -> SyncCipher? {
+        try description.checkFormat()
+        guard let password else {
+            if description.isEncrypted { throw description.keylessError() }
+            return nil
+        }
+        guard description.isEncrypted else {
+            throw QuireError(
+                .protectionUnavailable,
+                "The shared document in the folder is not encrypted, although a password is given; join it without one, or make an encrypted one in another folder.",
+                subject: .init(file: descriptionFile.path))
+        }
+        // Half a second, in which tasks of others need the threads of the concurrency pool.
+        return try await withCheckedThrowingContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(with: Result { try description.cipher(password) })
+            }
+        }
+    }
+
+    /// Encrypts and decrypts the files of the transport from now on, if the replica has a key.
+    ///
+    /// - Returns: The cipher.
+    @discardableResult
+    func useCipher() async throws -> SyncCipher? {
+        let replica = replica
+        let cipher = try await onQueue { try replica.cipher() }
+        transport = cipher.map { EncryptedTransport(carrier: carrier, cipher: $0) } ?? carrier
+        return cipher
     }
 }

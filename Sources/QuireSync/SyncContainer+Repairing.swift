@@ -100,7 +100,9 @@ extension SyncContainer {
         of id: SyncIdentifier, _ transport: any SyncTransport, carrier: any SyncTransport
     ) async throws {
         guard let mark = removalMark(of: id) else { return }
-        // First: a replica that finds the description missing looks for it.
+        // First: a replica that finds the description missing looks for it. The one in clear keeps programs without the key from
+        // making the document again.
+        try await transport.create(mark, Data())
         try await carrier.create(mark, Data())
         try await carrier.remove(descriptionFile)
         for folder in ["log", "base", "model"].map(SyncFileName.init(unchecked:)) {

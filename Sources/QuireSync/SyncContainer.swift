@@ -118,7 +118,7 @@ public actor SyncContainer {
     /// A file that is damaged or has not arrived whole is passed over, and is tried again the next time.
     ///
     /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `syncedContentReplaced` if another shared
-    ///   document is in the folder, when the store stays what it is; `syncedContentRemoved` if somebody has removed the shared document
+    ///   document is in the folder, when the store stays what it is; `syncedContentRemoved` if the shared document was removed
     ///   by ``removeSyncedContent()``, when the store has become a local one; `storeUnavailable` if the folder cannot be reached, or
     ///   nothing is in it, when everything that was saved stays to be sent; `unsupported` if a text is too large; `outOfSpace`; errors
     ///   of the store.
@@ -156,7 +156,7 @@ public actor SyncContainer {
         let merged = try await receive(&result)
         try await fetchMissing(&result)
         let date = clock()
-        try await onQueue { [replica] in try replica.settle(at: date) }
+        try await onQueue { [replica] in try replica.forgetDeletedObjects(at: date) }
         try await send(&result)
         try await compactIfNeeded(merged, &result)
         return merged
@@ -190,7 +190,8 @@ public actor SyncContainer {
             return note(error, Self.descriptionFile, &result)
         }
         if let mark = Self.removalMark(of: container),
-            try await carrier.contents(of: mark, maximumSize: 0) != nil
+            // With the key, if there is one: the carrier cannot make a replica leave.
+            try await transport.contents(of: mark, maximumSize: 0) != nil
         {
             try await onQueue { try replica.detach() }
             throw QuireError(

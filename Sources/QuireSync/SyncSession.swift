@@ -46,8 +46,8 @@ final class SyncSession: StoreService {
     private struct State {
         var tasks: [Task<Void, Never>] = []
         var container: SyncContainer?
-        /// Whether the password is a wrong one. To try it again would take half a second each time.
-        var isRefused = false
+        /// Whether the password is a wrong one, or the shared document was removed: rounds would only fail again.
+        var isStopped = false
         /// The last sentence that was logged, so that it is logged once.
         var lastSentence = ""
         var isRebuilt = false
@@ -97,12 +97,12 @@ final class SyncSession: StoreService {
 
     deinit { stop() }
 
-    /// Whether the document does not open with the password.
-    var isRefused: Bool { state.withLock { $0.isRefused } }
+    /// Whether there are no rounds any more until the store is opened again.
+    var isStopped: Bool { state.withLock { $0.isStopped } }
 
     /// Synchronizes once, if the folder is there.
     func round() async {
-        if isRefused { return }
+        if isStopped { return }
         do {
             guard let container = try await connected() else { return }
             if options.rebuildsFromSyncedContent, !state.withLock({ $0.isRebuilt }) {
@@ -123,7 +123,9 @@ final class SyncSession: StoreService {
                 error as? QuireError
                 ?? QuireError(
                     .inputOutput, "“\(store.storePath)” cannot be synchronized.", underlying: error)
-            if error.code == .wrongKey { state.withLock { $0.isRefused = true } }
+            if error.code == .wrongKey || error.code == .syncedContentRemoved {
+                state.withLock { $0.isStopped = true }
+            }
             note(
                 .unavailable(error),
                 "using local storage: 1; “\(store.storePath)” cannot be synchronized: \(error)",

@@ -238,6 +238,18 @@ struct SyncCrashTests {
         return contents[0]
     }
 
+    /// Nothing is half written, and the next rounds lead to what an undisturbed process would have led to.
+    private func expectMadeGood(
+        _ folder: String, _ prepared: Prepared, _ comment: String
+    ) async {
+        do {
+            #expect(try incompleteFiles(in: folder) == [], "\(comment)")
+            #expect(try await settle(in: folder, comment) == prepared.content, "\(comment)")
+        } catch {
+            Issue.record(error, "\(comment)")
+        }
+    }
+
     // MARK: - Tests
 
     @Test(arguments: Scenario.allCases)
@@ -257,12 +269,7 @@ struct SyncCrashTests {
             let comment = "killed at \(call) while \(scenario.rawValue)"
             #expect(progress.failures == [] && progress.wrongs == [], "\(comment)")
             if !progress.isClosed { kills += 1 }
-            #expect(try incompleteFiles(in: folder) == [], "\(comment)")
-            do {
-                #expect(try await settle(in: folder, comment) == prepared.content, "\(comment)")
-            } catch {
-                Issue.record(error, "\(comment)")
-            }
+            await expectMadeGood(folder, prepared, comment)
         }
         print(
             "Killed while \(scenario.rawValue): \(kills) times at \(sample.count) of \(prepared.calls.count) calls."
@@ -291,12 +298,7 @@ struct SyncCrashTests {
             let folder = scratch.path("documents")
             try state.disk.write(to: folder)
             let comment = "seed \(seed), \(scenario.rawValue): \(state.story)"
-            #expect(try incompleteFiles(in: folder) == [], "\(comment)")
-            do {
-                #expect(try await settle(in: folder, comment) == prepared.content, "\(comment)")
-            } catch {
-                Issue.record(error, "\(comment)")
-            }
+            await expectMadeGood(folder, prepared, comment)
         }
         print(
             "Power loss while \(scenario.rawValue): \(recording.operations.count) operations, \(states.count) states."

@@ -230,10 +230,36 @@ import Testing
                 contentName: "Library", folder: folder.path("shared"), password: password)
             let session = SyncSession(options, store: store, coordinator: coordinator)
             await session.round()
-            #expect(session.isRefused == isRefused)
+            #expect(session.isStopped == isRefused)
             #expect((session.container != nil) == (password == Self.password))
         }
         try coordinator.close()
+    }
+
+    /// That it was removed is said with the key only.
+    @Test func aCarrierCannotMakeAReplicaLeave() async throws {
+        let sites = try await begin()
+        let (first, second) = (sites.sites[0], sites.sites[1])
+        let container = try #require(try await second.sync.status()?.container)
+        let description = sites.folder.files(on: 1)["container.json"]
+        sites.folder.damage("container.json", on: 1, nil)
+        sites.folder.damage("removed/\(container)", on: 1, Data())
+        #expect(await code { try await second.sync.synchronize() } == .storeUnavailable)
+        #expect(try await second.sync.status() != nil)
+        sites.folder.damage("removed/\(container)", on: 1, nil)
+        sites.folder.damage("container.json", on: 1, description)
+        try await second.sync.synchronize()
+
+        try await first.sync.removeSyncedContent()
+        #expect(try await first.sync.status() == nil)
+        sites.folder.carryAll()
+        #expect(await code { try await second.sync.synchronize() } == .syncedContentRemoved)
+        #expect(try await second.sync.status() == nil)
+        #expect(
+            await code {
+                try await first.sync.joinOrCreate(named: "Library", password: Self.password)
+            } == .syncedContentRemoved)
+        try sites.close()
     }
 
     @Test func aDocumentInClearIsNotJoinedWithAPassword() async throws {

@@ -9,8 +9,8 @@ import Testing
 
 @testable import QuireSync
 
-/// Folders in which somebody has damaged files, or put files of his own, with digests that fit: nothing traps, no round fails, and
-/// what others send is merged.
+/// Folders with damaged files, and with forged ones whose digests fit: nothing traps, no round fails, and the files of others are
+/// merged.
 @MainActor @Suite struct SyncHostileFolderTests {
     /// A value of each type, each policy, and each kind of relationship.
     nonisolated static let model = ManagedObjectModel {

@@ -167,6 +167,11 @@ import Testing
         try await SyncContainer.removeSyncedContent(in: transport)
         try save()
         await wait(for: "syncedContentRemoved", in: said)
+        // Rounds would only fail with other errors.
+        let sessions = coordinator.services.withLock { services in
+            services.values.compactMap { $0 as? SyncSession }
+        }
+        #expect(sessions.map(\.isStopped) == [true])
         #expect(try context.count(for: FetchRequest("Author")) == 5)
         try coordinator.close()
     }

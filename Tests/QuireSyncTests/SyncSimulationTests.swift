@@ -16,48 +16,9 @@ import Testing
 /// - every text that was saved is there, or was overwritten or deleted by somebody who saw it, or was listed as a conflict;
 /// - when time passes, what was deleted is forgotten everywhere.
 @MainActor @Suite struct SyncSimulationTests {
-    static let model = makeModel(isNew: false)
+    private static let model = SyncTests.model
     /// That of the next version of the program.
-    static let newModel = makeModel(isNew: true)
-
-    private static func makeModel(isNew: Bool) -> ManagedObjectModel {
-        ManagedObjectModel {
-            Entity("Author") {
-                Attribute("name", .string)
-                Attribute("born", .integer16)
-                ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
-                ToOne("profile", "Profile", inverse: "author").deleteRule(.cascade)
-                if isNew { ToMany("awards", "Award", inverse: "author") }
-            }
-            Entity("Profile") {
-                Attribute("text", .string)
-                ToOne("author", "Author", inverse: "profile")
-            }
-            Entity("Book") {
-                Attribute("title", .string)
-                Attribute("price", .decimal)
-                if isNew { Attribute("pages", .integer32) }
-                ToOne("author", "Author", inverse: "books")
-                ToMany("tags", "Tag", inverse: "books")
-                ToMany("chapters", "Chapter", inverse: "book").ordered().deleteRule(.cascade)
-            }
-            Entity("Chapter") {
-                Attribute("title", .string)
-                ToOne("book", "Book", inverse: "chapters").required()
-            }
-            Entity("Tag") {
-                Attribute("name", .string)
-                ToMany("books", "Book", inverse: "tags")
-                Unique("name")
-            }
-            if isNew {
-                Entity("Award") {
-                    Attribute("name", .string)
-                    ToOne("author", "Author", inverse: "awards")
-                }
-            }
-        }
-    }
+    private static let newModel = SyncTests.makeModel(isNew: true)
 
     @MainActor private struct Simulation {
         var sites: SyncSites

@@ -8,33 +8,46 @@ import Testing
 
 /// One document on several machines: what is saved on one is on the others, property by property.
 @MainActor @Suite struct SyncTests {
-    static let model = ManagedObjectModel {
-        Entity("Author") {
-            Attribute("name", .string)
-            Attribute("born", .integer16)
-            ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
-            ToOne("profile", "Profile", inverse: "author").deleteRule(.cascade)
-        }
-        Entity("Profile") {
-            Attribute("text", .string)
-            ToOne("author", "Author", inverse: "profile")
-        }
-        Entity("Book") {
-            Attribute("title", .string)
-            Attribute("price", .decimal)
-            Attribute("cover", .binary).externalStorage()
-            ToOne("author", "Author", inverse: "books")
-            ToMany("tags", "Tag", inverse: "books")
-            ToMany("chapters", "Chapter", inverse: "book").ordered().deleteRule(.cascade)
-        }
-        Entity("Chapter") {
-            Attribute("title", .string)
-            ToOne("book", "Book", inverse: "chapters").required()
-        }
-        Entity("Tag") {
-            Attribute("name", .string)
-            ToMany("books", "Book", inverse: "tags")
-            Unique("name")
+    static let model = makeModel(isNew: false)
+
+    /// - Parameter isNew: Whether it is that of a later version.
+    static func makeModel(isNew: Bool) -> ManagedObjectModel {
+        ManagedObjectModel {
+            Entity("Author") {
+                Attribute("name", .string)
+                Attribute("born", .integer16)
+                ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
+                ToOne("profile", "Profile", inverse: "author").deleteRule(.cascade)
+                if isNew { ToMany("awards", "Award", inverse: "author") }
+            }
+            Entity("Profile") {
+                Attribute("text", .string)
+                ToOne("author", "Author", inverse: "profile")
+            }
+            Entity("Book") {
+                Attribute("title", .string)
+                Attribute("price", .decimal)
+                Attribute("cover", .binary).externalStorage()
+                if isNew { Attribute("pages", .integer32) }
+                ToOne("author", "Author", inverse: "books")
+                ToMany("tags", "Tag", inverse: "books")
+                ToMany("chapters", "Chapter", inverse: "book").ordered().deleteRule(.cascade)
+            }
+            Entity("Chapter") {
+                Attribute("title", .string)
+                ToOne("book", "Book", inverse: "chapters").required()
+            }
+            Entity("Tag") {
+                Attribute("name", .string)
+                ToMany("books", "Book", inverse: "tags")
+                Unique("name")
+            }
+            if isNew {
+                Entity("Award") {
+                    Attribute("name", .string)
+                    ToOne("author", "Author", inverse: "awards")
+                }
+            }
         }
     }
 

@@ -164,7 +164,7 @@ final class SyncMerge {
         conflictCount += 1
     }
 
-    /// Records the values of an object that somebody changed while somebody else deleted it.
+    /// Records the values of an object that one peer changed while another one deleted it.
     private func noteLossByDeletion(
         _ old: SyncRecord, _ new: SyncRecord, _ segment: SyncSegment
     ) throws {

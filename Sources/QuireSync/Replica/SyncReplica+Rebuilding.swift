@@ -33,7 +33,8 @@ extension SyncReplica {
             else {
                 throw invalidState("has changes that have not been sent; synchronize it first")
             }
-            let rows = try tables.identifiersWithRows().compactMap { try tables.object($0) }
+            let rows = try tables.identifiers(after: nil, through: nil)
+                .compactMap { try tables.object($0) }.filter { $0.objectID != nil }
             var merged = tables.settings.known
             merged.formUnion(tables.settings.seen)
             let conflicts = try tables.conflicts().map(\.number)

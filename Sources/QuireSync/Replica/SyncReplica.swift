@@ -64,10 +64,10 @@ final class SyncReplica: Sendable {
         }
     }
 
-    /// Whether the replica has merged nothing of another peer.
-    func hasMetNobody() throws -> Bool {
-        guard let settings = try settings() else { return true }
-        return settings.seen.ranges.keys.allSatisfy { $0 == settings.peer }
+    /// Whether the replica has merged segments of another peer.
+    func hasMergedOthers() throws -> Bool {
+        guard let settings = try settings() else { return false }
+        return settings.seen.ranges.keys.contains { $0 != settings.peer }
     }
 
     func alreadyAttached() -> QuireError {
@@ -105,6 +105,31 @@ final class SyncReplica: Sendable {
                 isPreparing: tables.settings.scan != nil,
                 peers: try tables.peerStatuses(), conflictCount: try tables.conflicts().count,
                 missingFileCount: try tables.missing().count)
+        }
+    }
+
+    // MARK: - Encryption
+
+    /// The cipher of the shared document; `nil` if its files are not encrypted, or the store is not a replica.
+    func cipher() throws -> SyncCipher? {
+        try reading(nil) { tables in
+            guard let bytes = try tables.documentKey() else { return nil }
+            guard bytes.count == 32 else {
+                throw QuireError(
+                    .invalidFormat,
+                    "“\(store.storePath)” has a damaged key of its shared document; leave that, and join it again with its password.",
+                    subject: .init(file: store.storePath))
+            }
+            return SyncCipher(
+                container: tables.settings.container, secret: try SecretMemory(copying: bytes))
+        }
+    }
+
+    /// Keeps the key of the shared document, in the transaction that makes the store a replica.
+    func writeKey(_ key: SecretMemory, to connection: SQLiteConnection) throws {
+        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('key', ?)") {
+            try $0.bind(key.withUnsafeBytes { Data($0) }, at: 1)
+            try $0.run()
         }
     }
 
@@ -235,7 +260,7 @@ final class SyncReplica: Sendable {
     }
 
     /// Takes another identifier if a file of this replica's peer is not its own, so that another replica has the identifier, or if
-    /// somebody has retired the peer.
+    /// the peer was retired.
     ///
     /// - Returns: Whether it has.
     func takeAnotherIdentifierIfNeeded(seeing names: [SyncSegmentName]) throws -> Bool {

@@ -19,7 +19,7 @@ struct SyncSettings: Equatable, Sendable {
     var known = SyncVector()
     /// The segments whose deletions may have been forgotten; see ``SyncStability``.
     var forgotten = SyncVector()
-    /// The segments that are forgotten next, unless somebody does not know them.
+    /// The segments whose deletions are forgotten next, when all peers have acknowledged them.
     var candidate: Candidate?
     /// When this replica has last written a segment only to say what it has merged.
     var acknowledged: Date?

@@ -10,7 +10,7 @@ internal import QuireSQLite
 /// 1. *Common* is what all active peers had merged when they wrote their last segments that are known here.
 /// 2. A *candidate* is what is common at one time, and the last segments of all peers at that time. All of these were written with
 ///    knowledge of it.
-/// 3. When these segments are common too, everybody has merged all that was written without that knowledge. Thirty days after its
+/// 3. When these segments are common too, all peers have merged all that was written without that knowledge. Thirty days after its
 ///    choice, deletions within the candidate are forgotten.
 /// 4. The next segment says so, and others that have merged the candidate forget them, too.
 ///
@@ -30,8 +30,8 @@ enum SyncStability {
 }
 
 extension SyncReplica {
-    /// Forgets deleted objects that all peers know to be deleted, and tells the others what has been merged if they wait for it.
-    func settle(at date: Date) throws {
+    /// Forgets deleted objects that all peers know to be deleted, and acknowledges what has been merged if others wait for it.
+    func forgetDeletedObjects(at date: Date) throws {
         guard try reading(false, { try $0.hasForgettable() || $0.hasForgotten() }) else { return }
         try transact { tables in
             try tables.forget(at: date)
@@ -39,7 +39,7 @@ extension SyncReplica {
         }
     }
 
-    /// Tells all peers that one is not to be waited for.
+    /// Writes a segment that retires a peer: the others do not wait for it any more.
     ///
     /// - Throws: `QuireError` with code `notFound` if no file of such a peer is known.
     func retire(_ peer: SyncIdentifier, at date: Date) throws {
@@ -59,8 +59,8 @@ extension SyncReplica {
         }
     }
 
-    /// A last segment, by which the others know that this peer has left; `nil` if others would wait for segments that are not sent.
-    func farewell(at date: Date) throws -> (SyncSegmentName, Data)? {
+    /// A last segment, which retires this peer; `nil` if segments have not been sent, for which others would wait.
+    func lastSegment(at date: Date) throws -> (SyncSegmentName, Data)? {
         guard
             let name = try transact({ tables -> SyncSegmentName? in
                 guard try tables.outbox().isEmpty else { return nil }
@@ -129,7 +129,7 @@ extension SyncTables {
         }
     }
 
-    func removePeer(_ id: SyncIdentifier) throws {
+    func remove(peer id: SyncIdentifier) throws {
         try connection.withStatement("DELETE FROM QUIRE_SYNC_PEER WHERE Z_PEER = ?") {
             try $0.bind(id.bytes, at: 1)
             try $0.run()
@@ -244,7 +244,7 @@ extension SyncTables {
                 // Changes of an object that was forgotten before they came.
                 try noteLoss(of: record, at: date) { _ in true }
             } else if listed.contains(id) {
-                // Somebody may still choose to have it back.
+                // Choosing one of its values brings it back.
                 continue
             }
             try forget(id)

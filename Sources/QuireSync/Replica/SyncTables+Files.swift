@@ -205,7 +205,7 @@ extension SyncTables {
             }
         }
         // Others know it as it was when it sent its last one.
-        try removePeer(settings.peer)
+        try remove(peer: settings.peer)
         settings.peer = SyncIdentifier()
         settings.sequence = 0
         settings.acknowledged = nil
@@ -231,7 +231,7 @@ extension SyncTables {
         }
     }
 
-    /// Makes this replica another peer if others know segments of it that it has not written, or somebody has retired it.
+    /// Makes this replica another peer if others know segments of it that it has not written, or it was retired.
     ///
     /// - Returns: Whether it has.
     func becomeAnotherPeerIfNeeded(seenBy other: SyncVector) throws -> Bool {

@@ -97,12 +97,16 @@ final class SyncTables {
 
     /// The table of the identifiers that objects had before the store left a shared document.
     private static let formerName = "QUIRE_SYNC_FORMER"
+    /// Whether there is that table; `nil` if it has not been looked for, as it would be for each new object.
+    private var hasFormer: Bool?
 
     /// The identifier that an object had before the store left a shared document, and the clock's time then.
     func formerIdentifier(
         of objectID: ManagedObjectID
     ) throws -> (id: SyncIdentifier, time: UInt64)? {
-        guard try connection.hasTable(Self.formerName) else { return nil }
+        let hasFormer = try self.hasFormer ?? connection.hasTable(Self.formerName)
+        self.hasFormer = hasFormer
+        guard hasFormer else { return nil }
         let root = rootName(of: store.layout.entity(number: objectID.entityNumber))
         return try connection.withStatement(
             "SELECT Z_ID, Z_TIME FROM \(Self.formerName) WHERE Z_ROW = ? AND Z_ROOT = ?"
@@ -117,6 +121,7 @@ final class SyncTables {
     /// Forgets the identifiers of before, when all objects have theirs again.
     func removeFormerIdentifiers() throws {
         try connection.execute("DROP TABLE IF EXISTS \(Self.formerName)")
+        hasFormer = false
     }
 
     // MARK: - Objects
@@ -199,16 +204,6 @@ final class SyncTables {
                 let object = try object(root: row.text(0), key: row.integer(1), row.data(2))
                 if let id = object.objectID, try isIncluded(id) { found.append(id) }
             }
-            return found
-        }
-    }
-
-    /// The objects that have rows.
-    func identifiersWithRows() throws -> [SyncIdentifier] {
-        try connection.withStatement("SELECT Z_ID FROM QUIRE_SYNC_OBJECT WHERE Z_ROW IS NOT NULL") {
-            row in
-            var found: [SyncIdentifier] = []
-            while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
             return found
         }
     }
@@ -368,6 +363,13 @@ final class SyncTables {
     }
 
     // MARK: - Settings
+
+    /// The bytes of the key of the shared document; `nil` if its files are not encrypted.
+    func documentKey() throws -> Data? {
+        try connection.withStatement("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'key'") {
+            try $0.step() ? $0.data(0) : nil
+        }
+    }
 
     /// Writes the settings, as the last step of a transaction.
     func writeSettings() throws { try settings.write(to: connection) }

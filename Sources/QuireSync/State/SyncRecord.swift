@@ -132,7 +132,7 @@ extension SyncRecord {
 }
 
 extension SyncRecord {
-    /// Whether the record says only that its object is deleted, or has only changes of an object that nobody has inserted, and the
+    /// Whether the record says only that its object is deleted, or has only changes of an object whose insertion is not known, and the
     /// object cannot come back by a second insertion: such a record goes once all peers know of the deletion.
     var isForgettable: Bool {
         id.isRandom && (existenceCount == 0 || existenceCount == 2)

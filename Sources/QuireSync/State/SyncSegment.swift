@@ -32,7 +32,7 @@ struct SyncSegment: Sendable, Equatable {
     let seen: SyncVector
     /// The segments whose deletions the author may have forgotten; see ``SyncStability``.
     var forgotten = SyncVector()
-    /// Peers that have left, or that somebody has retired.
+    /// Peers that have left, or were retired.
     var retired: Set<SyncIdentifier> = []
     let records: [SyncRecord]
     /// The part of a snapshot, from 0, and the number of parts; `nil` for a segment.

@@ -133,7 +133,7 @@ struct SyncPeer: Hashable, Sendable {
     var seen: SyncVector
     /// The segments whose deletions it had forgotten then, or may have.
     var forgotten: SyncVector
-    /// Whether it has left, or somebody has retired it: then nobody waits for it.
+    /// Whether it has left, or was retired: then the others do not wait for it.
     var isRetired = false
 
     /// Takes over what is known of it from later segments.
