@@ -41,14 +41,22 @@ shards+=('^(QuireDocumentsTests|QuireDurabilityTests)\.')
 number=$((${#shards[@]} - 1))
 QUIRE_TEST_PROTECTION=complete run --filter "${shards[number]}" >"$folder/$number" 2>&1 &
 processes+=($!)
-failures=0
+failed=()
 for number in "${!shards[@]}"; do
-    wait "${processes[number]}" || failures=$((failures + 1))
+    wait "${processes[number]}"
+    status=$?
     cat "$folder/$number"
+    # A process that was killed has said of no test that it failed: then its last lines are what there is.
+    [ "$status" = 0 ] || failed+=("$number $status")
 done
-if [ "$failures" != 0 ]; then
+if [ "${#failed[@]}" != 0 ]; then
     echo "Tests failed, with QUIRE_SEED=${QUIRE_SEED:-1}:"
-    cat "$folder"/* | grep -aE '✘|recorded an issue|error:|Fatal' | head -100
+    for failure in "${failed[@]}"; do
+        read -r number status <<<"$failure"
+        echo "Process $number (${shards[number]}) ended with $status."
+        grep -aE '✘|recorded an issue|Fatal|crashed' "$folder/$number" | head -100
+        [ "$status" = 1 ] || tail -n 30 "$folder/$number"
+    done
     exit 1
 fi
 cat "$folder"/* | grep -a 'Test run with'

@@ -413,7 +413,7 @@ import Testing
             ("init R.sqlite", 2, "FOLDER"),
             ("init R.sqlite new --name ''", 2, "--name takes a name"),
             ("init R.sqlite new --password-fd 0", 2, "--password-fd is for --encrypt"),
-            ("init R.sqlite new --encrypt --password-fd 9", 2, "--password-fd 9"),
+            ("init R.sqlite new --encrypt --password-fd 9 9<&-", 2, "--password-fd 9"),
             ("join shared New.quire --password-fd 3 3< text", 1, "is not encrypted"),
             ("init R.sqlite nowhere/new", 3, "nowhere"),
             ("init R.sqlite text", 3, "text"),
