@@ -43,7 +43,7 @@ import Testing
         for _ in 0..<500 {
             let totals = (0..<3).map { _ in SyncValue.integer(number()) }
             var record = record(.integer(number()), totals)
-            let counter = try #require(SyncCounter(slot, of: record))
+            let counter = try #require(SyncCounter(slot, named: slot.name, of: record))
             let row: AttributeValue =
                 switch type {
                 case .integer16: .integer(.random(in: -32768...32767, using: &random))
@@ -53,12 +53,13 @@ import Testing
             let version = SyncVersion(time: 2, peer: Self.peers[1], sequence: 2)
             let total = try #require(counter.total(of: Self.peers[1], for: row))
             record.set(.counter("n", Self.peers[1]), total, version)
-            #expect(SyncCounter(slot, of: record)?.value == row)
+            #expect(SyncCounter(slot, named: slot.name, of: record)?.value == row)
             // A replica without the policy replaces the first value.
             record = self.record(.null, totals)
-            let first = try #require(SyncCounter(slot, of: record)?.first(for: row))
+            let first = try #require(
+                SyncCounter(slot, named: slot.name, of: record)?.first(for: row))
             record.set(.property("n"), first, version)
-            #expect(SyncCounter(slot, of: record)?.value == row)
+            #expect(SyncCounter(slot, named: slot.name, of: record)?.value == row)
         }
     }
 
@@ -79,7 +80,8 @@ import Testing
             let slot = try #require(entity.slots.first)
             for first in values {
                 for second in values {
-                    let counter = SyncCounter(slot, of: record(first, [second, first, second]))
+                    let counter = SyncCounter(
+                        slot, named: slot.name, of: record(first, [second, first, second]))
                     let value = try #require(counter?.value)
                     #expect(try !slot.coerce(value, in: entity).isNull)
                     for row in values.compactMap(\.attributeValue) {
@@ -92,7 +94,8 @@ import Testing
     }
 
     @Test func aTextIsNotCounted() throws {
-        #expect(SyncCounter(try slot(.string), of: record(nil, [.integer(1)])) == nil)
+        #expect(
+            SyncCounter(try slot(.string), named: "count", of: record(nil, [.integer(1)])) == nil)
     }
 
     @Test func floatingPointSumsDoNotDependOnTheOrderOfArrival() throws {
@@ -107,7 +110,7 @@ import Testing
                 let place = (start + index) % 3
                 record.set(.counter("n", Self.peers[place]), totals[place], version)
             }
-            sums.insert(try #require(SyncCounter(slot, of: record)?.value))
+            sums.insert(try #require(SyncCounter(slot, named: slot.name, of: record)?.value))
         }
         #expect(sums.count == 1)
     }

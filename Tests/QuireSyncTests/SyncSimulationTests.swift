@@ -210,12 +210,13 @@ import Testing
                 guard let book = try any("Book", site), let tag = try any("Tag", site) else {
                     return
                 }
-                let tags = try book.mutableSetValue(forKey: "tags")
+                let tags = try book.mutableSetValue(forKey: Self.isNew(site) ? "labels" : "tags")
                 if tags.contains(tag) { tags.remove(tag) } else { tags.add(tag) }
             case 11:
                 guard let book = try any("Book", site) else { return }
                 book["title"] = edits.next(after: book["title", as: String.self])
-            case 12: try any("Author", site)?["born"] = Int16(value)
+            case 12:
+                try any("Author", site)?[Self.isNew(site) ? "birthYear" : "born"] = Int16(value)
             case 14: try any("Book", site)?["pages"] = Int32(value)
             case 15:
                 let award = try context.insertObject(entityName: "Award")

@@ -214,12 +214,13 @@ final class SyncSite {
 
     private static func open(
         _ path: String, _ machine: Int, _ folder: CarriedFolder, _ model: ManagedObjectModel,
-        _ clock: SiteClock, _ offset: Double, _ resolvers: [String: [String: SyncResolver]]
+        _ clock: SiteClock, _ offset: Double, _ resolvers: [String: [String: SyncResolver]],
+        migration: StoreMigrationOptions = StoreMigrationOptions()
     ) throws -> (ManagedObjectContext, SyncContainer) {
         let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
         var description = PersistentStoreDescription(path: path)
         description.tracksHistory = true
-        description.migration = StoreMigrationOptions()
+        description.migration = migration
         try coordinator.addPersistentStore(description)
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         context.automaticallyMergesChangesFromParent = true
@@ -232,11 +233,13 @@ final class SyncSite {
     }
 
     /// Closes the store and opens it again, as another run of the program, or of another version.
-    func reopen(model: ManagedObjectModel? = nil) throws {
+    func reopen(
+        model: ManagedObjectModel? = nil, migration: StoreMigrationOptions = .init()
+    ) throws {
         if let model { self.model = model }
         try context.persistentStoreCoordinator.close()
         (context, sync) = try Self.open(
-            path, machine, folder, self.model, time, clockOffset, resolvers)
+            path, machine, folder, self.model, time, clockOffset, resolvers, migration: migration)
     }
 
     /// Copies the closed store, and opens it again.

@@ -15,7 +15,11 @@ import Testing
         ManagedObjectModel {
             Entity("Author") {
                 Attribute("name", .string)
-                Attribute("born", .integer16)
+                if isNew {
+                    Attribute("birthYear", .integer16).renamed(from: "born")
+                } else {
+                    Attribute("born", .integer16)
+                }
                 ToMany("books", "Book", inverse: "author").deleteRule(.cascade)
                 ToOne("profile", "Profile", inverse: "author").deleteRule(.cascade)
                 if isNew { ToMany("awards", "Award", inverse: "author") }
@@ -30,7 +34,11 @@ import Testing
                 Attribute("cover", .binary).externalStorage()
                 if isNew { Attribute("pages", .integer32) }
                 ToOne("author", "Author", inverse: "books")
-                ToMany("tags", "Tag", inverse: "books")
+                if isNew {
+                    ToMany("labels", "Tag", inverse: "books").renamed(from: "tags")
+                } else {
+                    ToMany("tags", "Tag", inverse: "books")
+                }
                 ToMany("chapters", "Chapter", inverse: "book").ordered().deleteRule(.cascade)
             }
             Entity("Chapter") {
@@ -39,7 +47,7 @@ import Testing
             }
             Entity("Tag") {
                 Attribute("name", .string)
-                ToMany("books", "Book", inverse: "tags")
+                ToMany("books", "Book", inverse: isNew ? "labels" : "tags")
                 Unique("name")
             }
             if isNew {

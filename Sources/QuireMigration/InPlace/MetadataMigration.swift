@@ -91,6 +91,22 @@ struct MetadataMigration {
         try writeMetadata(model, connection)
         try writeModel(model, connection)
         try writeHistory(plan, connection)
+        try connection.moveSynchronizedRows(
+            plan.source.entities.compactMap { entity in
+                guard let transfer = plan.transfers(ofEntity: entity.number).first else {
+                    return nil
+                }
+                let old = plan.source.entity(number: entity.rootNumber)
+                let new = plan.destination.entity(number: transfer.destination.rootNumber)
+                // Its name in shared documents stays, whatever this version calls it.
+                let isSame =
+                    plan.transfers(ofEntity: old.number).first?.destination.number == new.number
+                return .init(
+                    oldRoot: old.lastingName, newRoot: isSame ? old.lastingName : new.lastingName,
+                    newTable: schema.entity(transfer.destination).tableName,
+                    entityNumber: transfer.destination.number,
+                    offset: plan.keyOffsets[transfer.keyGroup])
+            })
         let unused = try filesBefore.subtracting(externalNames(schema, connection))
         if tables.contains(SQLiteTables.externalData) {
             for name in unused {

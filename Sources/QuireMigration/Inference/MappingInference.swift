@@ -337,34 +337,11 @@ extension ResolvedModel {
     /// The stored slots of an entity that are attributes, or elements of composites, with their names and renaming
     /// identifiers.
     func attributeItems(of entity: ResolvedEntity) -> [(slot: Int, item: NameMatching.Item)] {
-        var descriptions: [String: AttributeDescription] = [:]
-        var next: ResolvedEntity? = entity
-        while let current = next {
-            for attribute in current.description.attributes {
-                descriptions[attribute.name] = attribute
-            }
-            next = current.superentityNumber.map(self.entity(number:))
-        }
-        let composites = Dictionary(
-            model.composites.map { ($0.name, $0.elements) }, uniquingKeysWith: { first, _ in first }
-        )
+        let names = lastingSlotNames(of: entity)
         return entity.slots.compactMap { slot in
             guard slot.attribute != nil, slot.isStored else { return nil }
-            let names = slot.name.split(separator: ".").map(String.init)
-            var description = descriptions[names[0]]
-            var former: [String] = []
-            for (depth, name) in names.enumerated() {
-                former.append(description?.renamingIdentifier ?? name)
-                guard depth + 1 < names.count else { break }
-                let elements = composites[description?.compositeName ?? ""] ?? []
-                description = elements.first { $0.name == names[depth + 1] }
-            }
-            let isRenamed = former != names
-            return (
-                slot.index,
-                NameMatching.Item(
-                    name: slot.name, identifier: isRenamed ? former.joined(separator: ".") : nil)
-            )
+            let name = names[slot.index]
+            return (slot.index, .init(name: slot.name, identifier: name == slot.name ? nil : name))
         }
     }
 }

@@ -36,11 +36,11 @@ final class SyncCapture {
     static let scanSize = 2_000
 
     /// The properties that rows show, if there are others.
-    private let known: Set<String>?
+    private let known: [String: String]?
 
     init(_ tables: SyncTables, date: Date) throws {
         self.tables = tables
-        known = try tables.propertiesOfOtherModel()
+        known = try tables.namesOfOtherModel()
         model = tables.model
         values = SyncValues(tables, tables.model)
         self.date = date
@@ -52,6 +52,8 @@ final class SyncCapture {
     /// - Returns: The number of changed objects, and whether there is more.
     func run() throws -> (count: Int, isComplete: Bool) {
         let last = try store.lastHistoryTransactionNumber() ?? 0
+        let old = try tables.isModelAdopted() ? nil : known
+        if let old { try tables.adoptModel(after: old) }
         if tables.settings.scan == nil, tables.settings.captured != last {
             do {
                 try captureHistory()
@@ -60,6 +62,8 @@ final class SyncCapture {
             }
         }
         tables.settings.captured = last
+        // A migration, of which the history says nothing, may have changed the rows.
+        if old != nil { tables.settings.scan = .init(entity: "", key: 0) }
         if tables.settings.scan != nil { try scan() }
         try finishSegment()
         return (count, tables.settings.scan == nil)
@@ -168,7 +172,7 @@ final class SyncCapture {
     /// Records a deletion, and that of the objects for which the row stood.
     private func captureDeletion(_ object: SyncTables.Object) throws {
         var deleted = [object.record.id]
-        for value in SyncUniqueness.values(of: object.record, in: model.layout) {
+        for value in SyncUniqueness.values(of: object.record, in: model) {
             for other in try tables.objects(withUniqueValue: value)
             where try values.visibility.survivor(of: other) == object.record.id {
                 deleted.append(other)
@@ -191,11 +195,11 @@ final class SyncCapture {
         for slot in entity.slots where slot.relationshipIndex == nil {
             let value = try SyncValue(row.valueWithoutLoading(at: slot.index))
             if value == .null, slot.attribute?.defaultValue.isNull ?? true { continue }
-            entries[.property(slot.name)] = SyncEntry(value: value, version: version)
+            entries[.property(entity.name(of: slot))] = SyncEntry(value: value, version: version)
             values.append((slot, value))
         }
         var id =
-            try entity.identifier(of: entries, in: tables.settings.container, layout: model.layout)
+            try entity.identifier(of: entries, in: tables.settings.container, model)
             ?? tables.formerIdentifier(of: row.objectID)?.id ?? newIdentifier()
         // A second object of one identity in the store is another object.
         if let taken = try tables.object(id), taken.objectID != nil || !taken.record.canComeBack {
@@ -204,14 +208,14 @@ final class SyncCapture {
         // One that others have, or that was deleted.
         let old = try tables.object(id)?.record
         var object = SyncTables.Object(
-            record: old ?? SyncRecord(id: id, entity: row.entity.name), objectID: row.objectID)
+            record: old ?? SyncRecord(id: id, entity: entity.name), objectID: row.objectID)
         if !object.record.isAlive {
             set(.existence, .integer(object.record.existenceCount + 1), of: &object.record)
         }
         let peer = tables.settings.peer
         for (slot, value) in values {
             let new = entity.firstEntries(
-                for: value, of: slot, in: old ?? SyncRecord(id: id, entity: row.entity.name),
+                for: value, of: slot, in: old ?? SyncRecord(id: id, entity: entity.name),
                 by: peer)
             for (key, value) in new where object.record[key]?.value != value {
                 set(key, value, of: &object.record)
@@ -225,9 +229,9 @@ final class SyncCapture {
         of object: SyncTables.Object, _ row: ObjectSnapshot, _ entity: SyncModel.Entity
     ) throws {
         var object = object
-        for slot in entity.slots where isShown(slot.name, object.record, entity) {
+        for slot in entity.slots where isShown(entity.name(of: slot), object.record, entity) {
             let current = try row.valueWithoutLoading(at: slot.index)
-            let expected = try values.value(of: slot, object.record, entity.entity)
+            let expected = try values.value(of: slot, object.record, entity)
             if try expected.isSame(as: current) { continue }
             if case .blob(let blob) = expected, current.isNull,
                 try tables.isMissing(blob, of: object.record.id)
@@ -236,34 +240,36 @@ final class SyncCapture {
             }
             if case .objectID(let target) = current {
                 guard let id = try identifier(of: target) else { continue }
-                set(.property(slot.name), .reference(id), of: &object.record)
+                set(.property(entity.name(of: slot)), .reference(id), of: &object.record)
                 continue
             }
             let new = entity.entries(
                 for: try SyncValue(current), of: slot, in: object.record, by: tables.settings.peer)
             for (key, value) in new { set(key, value, of: &object.record) }
             guard slot.attribute?.type.isNumber ?? false else { continue }
-            let captured = try values.value(of: slot, object.record, entity.entity)
+            let captured = try values.value(of: slot, object.record, entity)
             if try !captured.isSame(as: current) { differing.insert(object.record.id) }
         }
         for relationship in entity.memberships
-        where isShown(relationship.name, object.record, entity) {
+        where isShown(relationship.lastingName, object.record, entity) {
+            let name = relationship.lastingName
             let current = try members(of: relationship, row)
             let expected = try values.members(of: relationship, object.record)
             for id in current.subtracting(expected) {
-                set(.member(relationship.name, id), .boolean(true), of: &object.record)
+                set(.member(name, id), .boolean(true), of: &object.record)
             }
             let removed = expected.subtracting(current)
             if removed.isEmpty { continue }
             // Also members that these stand for.
             for (key, entry) in object.record.entries where entry.value == .boolean(true) {
-                guard case .member(relationship.name, let id) = key,
+                guard case .member(name, let id) = key,
                     try removed.contains(values.visibility.survivor(of: id))
                 else { continue }
                 set(key, .boolean(false), of: &object.record)
             }
         }
-        for relationship in entity.orders where isShown(relationship.name, object.record, entity) {
+        for relationship in entity.orders
+        where isShown(relationship.lastingName, object.record, entity) {
             try captureOrder(of: relationship, row, &object.record)
         }
         if changed[object.record.id] != nil { try tables.put(object) }
@@ -275,7 +281,7 @@ final class SyncCapture {
         _ name: String, _ record: SyncRecord, _ entity: SyncModel.Entity
     ) -> Bool {
         guard let known else { return true }
-        return known.contains(SyncModel.name(of: name, entity.entity))
+        return known["\(entity.name).\(name)"] != nil
             || !record.entries.keys.contains { $0.propertyName == name }
     }
 
@@ -309,7 +315,9 @@ final class SyncCapture {
         let current = try orderedMembers(of: relationship, row)
         if current == values.sorted(current, in: relationship, of: record) {
             // Those without a place are at the end, by identifier; the next one needs a place among them.
-            if current.allSatisfy({ record[.position(relationship.name, $0)] != nil }) { return }
+            if current.allSatisfy({ record[.position(relationship.lastingName, $0)] != nil }) {
+                return
+            }
         }
         let places = current.map { values.place(of: $0, in: relationship, of: record) }
         let kept = Self.longestIncreasingRun(places)
@@ -323,7 +331,7 @@ final class SyncCapture {
                 continue
             }
             let place = SyncPlace(between: previous, and: next.flatMap { places[$0] })
-            set(.position(relationship.name, id), .string(place.text), of: &record)
+            set(.position(relationship.lastingName, id), .string(place.text), of: &record)
             previous = place
         }
     }

@@ -106,7 +106,7 @@ final class SyncMaterialization {
         for slot in entity.slots {
             guard isOneToOne(slot, entity) else { continue }
             var partners: [SyncIdentifier] = []
-            if case .reference(let id)? = object.record[.property(slot.name)]?.value {
+            if case .reference(let id)? = object.record[.property(entity.name(of: slot))]?.value {
                 partners.append(try values.visibility.survivor(of: id))
             }
             if let objectID = object.objectID,
@@ -193,7 +193,7 @@ final class SyncMaterialization {
             return
         }
         for slot in entity.slots + entity.mirroredSlots {
-            let value = try values.value(of: slot, object.record, entity.entity)
+            let value = try values.value(of: slot, object.record, entity)
             let current = try row?.valueWithoutLoading(at: slot.index) ?? .null
             if !isNew, try value.isSame(as: current) { continue }
             let new = try attributeValue(value, of: slot, id, current)

@@ -5,6 +5,9 @@ internal import QuireModel
 
 /// The synchronized part of a model: entities and properties whose `isSyncable` is true and that are stored, but for derived values.
 ///
+/// Records name entities and properties by the names that they have in all versions of the model, their renaming identifiers: so
+/// replicas with different versions have the same objects.
+///
 /// A relationship has one side that is merged; the other follows from it.
 ///
 /// | relationship | merged side |
@@ -16,6 +19,8 @@ internal import QuireModel
 final class SyncModel: Sendable {
     struct Entity: Sendable {
         let entity: ResolvedEntity
+        /// The names of the slots in records, by their indexes.
+        fileprivate let slotNames: [String]
         /// The attributes, and the to-one relationships that are merged.
         let slots: [ResolvedEntity.Slot]
         /// The to-one relationships that follow from the other side's.
@@ -35,6 +40,8 @@ final class SyncModel: Sendable {
 
     let layout: ResolvedModel
     private let entities: [Entity?]
+    /// All entities by their names in records.
+    private let byName: [String: ResolvedEntity]
     /// A digest of the model's version hashes.
     let digest: String
 
@@ -43,6 +50,7 @@ final class SyncModel: Sendable {
 
     init(_ layout: ResolvedModel, _ policies: SyncPolicies = SyncPolicies()) {
         self.layout = layout
+        byName = Dictionary(layout.entities.map { ($0.lastingName, $0) }) { first, _ in first }
         entities = layout.entities.map { entity in
             guard !entity.isAbstract, entity.description.isSyncable else { return nil }
             return Self.entity(entity, policies, in: layout)
@@ -54,16 +62,65 @@ final class SyncModel: Sendable {
         digest = SyncSegmentName.digestText(hash.finalize())
     }
 
-    /// The names of all properties, each with its entity's.
-    var propertyNames: Set<String> {
-        var names: Set<String> = []
+    /// The names in records of all entities, and of all properties, each with its entity's, and those in this version of the model;
+    /// and the uniqueness constraints, of which rows depend, too.
+    var names: [String: String] {
+        var names: [String: String] = [:]
         for entity in entities.compactMap(\.self) {
-            let relationships = entity.memberships + entity.orders
-            for name in entity.slots.map(\.name) + relationships.map(\.name) {
-                names.insert(Self.name(of: name, entity.entity))
+            names[entity.name] = entity.entity.name
+            for slot in entity.slots {
+                names["\(entity.name).\(entity.name(of: slot))"] =
+                    "\(entity.entity.name).\(slot.name)"
+            }
+            for relationship in entity.memberships + entity.orders {
+                names["\(entity.name).\(relationship.lastingName)"] =
+                    "\(entity.entity.name).\(relationship.name)"
+            }
+            for (number, constraint) in entity.entity.uniquenessConstraints.enumerated() {
+                names["\(entity.name):\(number)"] = constraint.properties.joined(separator: ",")
             }
         }
         return names
+    }
+
+    /// Throws if two entities, or two properties of an entity, have one name in records.
+    func requireDistinctNames() throws {
+        func require(_ names: [(lasting: String, name: String)], _ entity: String?) throws {
+            var found: [String: String] = [:]
+            for (lasting, name) in names {
+                guard let other = found.updateValue(name, forKey: lasting) else { continue }
+                throw QuireError(
+                    .invalidModel,
+                    "“\(name)” and “\(other)”\(entity.map { " of \($0)" } ?? "") have one name in shared documents, “\(lasting)”; give the new one a renaming identifier of its own.",
+                    subject: .init(entity: entity ?? name, property: entity == nil ? nil : name))
+            }
+        }
+        try require(layout.entities.map { ($0.lastingName, $0.name) }, nil)
+        for entity in layout.entities {
+            let names = layout.lastingSlotNames(of: entity)
+            let toMany = entity.toManyRelationships.map { entity.relationships[$0] }
+            try require(
+                entity.slots.map { (names[$0.index], $0.name) }
+                    + toMany.map { ($0.lastingName, $0.name) }, entity.name)
+        }
+    }
+
+    /// Throws if an entity or property of an earlier version is there under another name in records: the document's objects, or
+    /// their values, would be taken for removed, and those of the rows for new.
+    ///
+    /// - Parameter old: The ``names`` of the earlier version.
+    func requireNames(of old: [String: String]) throws {
+        let names = names
+        let lasting = Dictionary(names.map { ($0.value, $0.key) }) { first, _ in first }
+        for (key, name) in old.sorted(by: { $0.key < $1.key })
+        where names[key] == nil && !key.contains(":") {
+            guard let other = lasting[name] ?? (names[name] == nil ? nil : name) else { continue }
+            let noun = key.contains(".") ? "property" : "entity"
+            throw QuireError(
+                .invalidModel,
+                "The \(noun) that was “\(name)” is “\(names[other] ?? other)” now, and “\(key)” in the shared document; give it the renaming identifier “\(key.split(separator: ".").last ?? "")” in this version of the model, and in all later ones.",
+                subject: .init(entity: names[other] ?? other))
+        }
     }
 
     /// Whether an attribute's values are bytes, which may be in a file of their own.
@@ -75,14 +132,17 @@ final class SyncModel: Sendable {
         }
     }
 
-    static func name(of property: String, _ entity: ResolvedEntity) -> String {
-        "\(entity.name).\(property)"
-    }
-
     subscript(entity: ResolvedEntity) -> Entity? { entities[entity.number - 1] }
 
-    func entity(named name: String) -> Entity? {
-        layout.entity(named: name).flatMap { self[$0] }
+    /// The synchronized entity with a name in records.
+    func entity(named name: String) -> Entity? { byName[name].flatMap { self[$0] } }
+
+    /// The entity with a name in records, synchronized or not.
+    func resolvedEntity(named name: String) -> ResolvedEntity? { byName[name] }
+
+    /// The name in records of the root of an entity's hierarchy.
+    func rootName(of entity: ResolvedEntity) -> String {
+        layout.entity(number: entity.rootNumber).lastingName
     }
 
     /// The names of the attributes that identify an entity's objects on all machines.
@@ -114,7 +174,8 @@ final class SyncModel: Sendable {
             $0.isToMany && isSynchronized($0, in: layout)
         }
         return Entity(
-            entity: entity, slots: slots, mirroredSlots: mirrored,
+            entity: entity, slotNames: layout.lastingSlotNames(of: entity), slots: slots,
+            mirroredSlots: mirrored,
             requiredSlots: slots.filter {
                 $0.relationshipIndex.map { !entity.relationships[$0].description.isOptional }
                     ?? false
@@ -141,7 +202,7 @@ final class SyncModel: Sendable {
         in layout: ResolvedModel
     ) -> Bool {
         func name(_ relationship: ResolvedEntity.Relationship) -> [String] {
-            [layout.entity(number: relationship.ownerNumber).name, relationship.name]
+            [layout.entity(number: relationship.ownerNumber).lastingName, relationship.lastingName]
         }
         return !name(inverse).lexicographicallyPrecedes(name(relationship))
     }
@@ -150,19 +211,41 @@ final class SyncModel: Sendable {
 // MARK: - Identity
 
 extension SyncModel.Entity {
+    /// The entity's name in records.
+    var name: String { entity.lastingName }
+
+    /// The name in records of one of the entity's slots.
+    func name(of slot: ResolvedEntity.Slot) -> String { slotNames[slot.index] }
+
+    /// The name in records of an attribute or a to-one relationship; `nil` if the entity has none of a name.
+    func name(ofProperty name: String) -> String? {
+        entity.slots.first { $0.name == name }.map { self.name(of: $0) }
+    }
+
+    /// The slot with a name in records.
+    func slot(named name: String) -> ResolvedEntity.Slot? {
+        slots.first { self.name(of: $0) == name }
+    }
+
+    /// The name in this version of the model of a property with a name in records; `nil` if there is none.
+    func propertyName(for name: String) -> String? {
+        slot(named: name)?.name ?? memberships.first { $0.lastingName == name }?.name
+    }
+
     /// The identifier that a new object has on all machines; `nil` if a random one does.
     func identifier(
-        of entries: [SyncKey: SyncEntry], in container: SyncIdentifier, layout: ResolvedModel
+        of entries: [SyncKey: SyncEntry], in container: SyncIdentifier, _ model: SyncModel
     ) -> SyncIdentifier? {
         if identity.isEmpty { return nil }
-        var name = SyncByteWriter()
-        for key in identity {
-            guard let value = entries[.property(key)]?.value, value != .null else { return nil }
-            value.encode(to: &name)
+        var key = SyncByteWriter()
+        for property in identity {
+            guard let name = name(ofProperty: property),
+                let value = entries[.property(name)]?.value, value != .null
+            else { return nil }
+            value.encode(to: &key)
         }
         return SyncIdentifier(
-            ofObjectNamed: name.bytes, entity: layout.entity(number: entity.rootNumber).name,
-            in: container)
+            ofObjectNamed: key.bytes, entity: model.rootName(of: entity), in: container)
     }
 }
 
@@ -171,19 +254,19 @@ enum SyncUniqueness {
     /// The unique values of a record: one for each constraint all of whose properties have a value; none if it is deleted.
     ///
     /// A text is compared by its bytes, as in an index of SQLite. A reference is compared as it is, without resolving duplicates.
-    static func values(of record: SyncRecord, in layout: ResolvedModel) -> Set<Data> {
-        guard record.isAlive, let entity = layout.entity(named: record.entity),
-            !entity.uniquenessConstraints.isEmpty
+    static func values(of record: SyncRecord, in model: SyncModel) -> Set<Data> {
+        guard record.isAlive, let entity = model.entity(named: record.entity),
+            !entity.entity.uniquenessConstraints.isEmpty
         else { return [] }
         var found: Set<Data> = []
-        for (number, constraint) in entity.uniquenessConstraints.enumerated() {
+        for (number, constraint) in entity.entity.uniquenessConstraints.enumerated() {
             var writer = SyncByteWriter()
-            writer.text(layout.entity(number: constraint.ownerNumber).name)
+            writer.text(model.layout.entity(number: constraint.ownerNumber).lastingName)
             writer.unsigned(UInt64(number))
-            let isWhole = constraint.properties.allSatisfy { name in
-                guard let value = record[.property(name)]?.value, value != .null else {
-                    return false
-                }
+            let isWhole = constraint.properties.allSatisfy { property in
+                guard let name = entity.name(ofProperty: property),
+                    let value = record[.property(name)]?.value, value != .null
+                else { return false }
                 value.encode(to: &writer)
                 return true
             }

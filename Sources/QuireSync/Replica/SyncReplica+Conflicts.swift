@@ -12,10 +12,13 @@ extension SyncReplica {
                 let object = try tables.object(found.id)
                 var lost = object?.record ?? SyncRecord(id: found.id, entity: found.entity)
                 lost.set(found.key, found.lost.value, found.lost.version)
+                let name = object?.record.entity ?? found.entity
+                let entity = model.entity(named: name)
+                let property = found.key.propertyName ?? ""
                 return SyncConflict(
                     number: found.number, objectID: object?.objectID,
-                    entityName: object?.record.entity ?? found.entity,
-                    propertyName: found.key.propertyName ?? "",
+                    entityName: entity?.entity.name ?? name,
+                    propertyName: entity?.propertyName(for: property) ?? property,
                     kind: object?.record.isAlive ?? false ? .value : .deletion,
                     lost: try described(found.key, of: lost, tables),
                     kept: try object.map { try described(found.key, of: $0.record, tables) }
@@ -30,9 +33,9 @@ extension SyncReplica {
         _ key: SyncKey, of record: SyncRecord, _ tables: SyncTables
     ) throws -> AttributeValue {
         guard let value = record[key]?.value else { return .null }
-        if let slot = model.entity(named: record.entity)?.slots
-            .first(where: { $0.name == key.propertyName }),
-            let counter = SyncCounter(slot, of: record), counter.isCounted
+        if let name = key.propertyName,
+            let slot = model.entity(named: record.entity)?.slot(named: name),
+            let counter = SyncCounter(slot, named: name, of: record), counter.isCounted
         {
             return counter.value
         }

@@ -32,6 +32,7 @@ final class SyncReplica: Sendable {
         self.store = store
         model = SyncModel(
             store.layout, try SyncPolicies(store.layout, declared: policies, resolvers: resolvers))
+        try model.requireDistinctNames()
     }
 
     /// The settings of the replica; `nil` if the store is not synchronized.
@@ -203,9 +204,11 @@ final class SyncReplica: Sendable {
 
     /// Whether nothing has been saved since the last transaction: found without writing.
     private func isUpToDate() throws -> Bool {
-        guard let settings = try settings() else { return false }
-        return try settings.scan == nil
-            && settings.captured == store.lastHistoryTransactionNumber() ?? 0
+        let last = try store.lastHistoryTransactionNumber() ?? 0
+        return try reading(false) { tables in
+            try tables.settings.scan == nil && tables.settings.captured == last
+                && (tables.namesOfOtherModel() == nil || tables.isModelAdopted())
+        }
     }
 
     // MARK: - Outbox
@@ -340,7 +343,7 @@ final class SyncReplica: Sendable {
                 merged.hasAnotherIdentifier = true
             }
             let merge = SyncMerge(tables, date: date)
-            if try tables.propertiesOfOtherModel() != nil {
+            if try tables.namesOfOtherModel() != nil {
                 // Records have values of properties that rows show only now.
                 merge.touch(Set(try tables.identifiers(after: nil, through: nil)))
                 try tables.noteModel()
@@ -366,7 +369,7 @@ final class SyncReplica: Sendable {
 
     /// Whether rows were written with another model than the store's.
     func hasOtherModel() throws -> Bool {
-        try reading(false) { try $0.propertiesOfOtherModel() != nil }
+        try reading(false) { try $0.namesOfOtherModel() != nil }
     }
 
     /// The digests of files that objects wait for.

@@ -107,7 +107,7 @@ final class SyncTables {
         let hasFormer = try self.hasFormer ?? connection.hasTable(Self.formerName)
         self.hasFormer = hasFormer
         guard hasFormer else { return nil }
-        let root = rootName(of: store.layout.entity(number: objectID.entityNumber))
+        let root = model.rootName(of: store.layout.entity(number: objectID.entityNumber))
         return try connection.withStatement(
             "SELECT Z_ID, Z_TIME FROM \(Self.formerName) WHERE Z_ROW = ? AND Z_ROOT = ?"
         ) { row in
@@ -150,7 +150,7 @@ final class SyncTables {
 
     /// The identifier of a row. The entity of the record may be one that the model does not have any more.
     private func objectID(of record: SyncRecord, key: Int64) -> ManagedObjectID? {
-        guard let entity = store.layout.entity(named: record.entity),
+        guard let entity = model.resolvedEntity(named: record.entity),
             (1...ManagedObjectID.maximumPrimaryKey).contains(key)
         else { return nil }
         return ManagedObjectID(entityNumber: entity.number, primaryKey: key, store: store.identity)
@@ -159,7 +159,7 @@ final class SyncTables {
     /// The object that a row shows.
     func object(at objectID: ManagedObjectID) throws -> Object? {
         if let id = identifiers[objectID] { return try object(id) }
-        let root = rootName(of: store.layout.entity(number: objectID.entityNumber))
+        let root = model.rootName(of: store.layout.entity(number: objectID.entityNumber))
         let found = try connection.withStatement(
             "SELECT Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW = ? AND Z_ROOT = ?"
         ) { row -> Object? in
@@ -224,10 +224,6 @@ final class SyncTables {
         }
     }
 
-    private func rootName(of entity: ResolvedEntity) -> String {
-        store.layout.entity(number: entity.rootNumber).name
-    }
-
     /// Writes an object, its references and its unique values.
     func put(_ object: Object) throws {
         let id = object.record.id
@@ -235,12 +231,12 @@ final class SyncTables {
         if let old, let objectID = old.objectID, objectID != object.objectID {
             identifiers[objectID] = nil
         }
-        let entity = store.layout.entity(named: object.record.entity)
+        let entity = model.resolvedEntity(named: object.record.entity)
         try connection.withStatement(
             "INSERT OR REPLACE INTO QUIRE_SYNC_OBJECT VALUES (?, ?, ?, ?)"
         ) {
             try $0.bind(id.bytes, at: 1)
-            try $0.bind(entity.map(rootName) ?? object.record.entity, at: 2)
+            try $0.bind(entity.map(model.rootName) ?? object.record.entity, at: 2)
             if let objectID = object.objectID {
                 try $0.bind(objectID.primaryKey, at: 3)
             } else {
@@ -264,8 +260,8 @@ final class SyncTables {
         try replace(
             old?.record.references ?? [], by: object.record.references, of: id,
             in: "QUIRE_SYNC_REFERENCE", "Z_TARGET", "Z_SOURCE", \.bytes)
-        let values = SyncUniqueness.values(of: object.record, in: store.layout)
-        let oldValues = old.map { SyncUniqueness.values(of: $0.record, in: store.layout) } ?? []
+        let values = SyncUniqueness.values(of: object.record, in: model)
+        let oldValues = old.map { SyncUniqueness.values(of: $0.record, in: model) } ?? []
         try replace(
             oldValues, by: values, of: id, in: "QUIRE_SYNC_UNIQUE", "Z_VALUE", "Z_ID", \.self)
         changedUniqueValues.formUnion(values.symmetricDifference(oldValues))
@@ -345,19 +341,54 @@ final class SyncTables {
 
     // MARK: - The model
 
-    /// The properties of the model that rows were written with, if it was another one; `nil` if it was this one.
-    func propertiesOfOtherModel() throws -> Set<String>? {
-        let text = try connection.withStatement(
-            "SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'properties'"
-        ) { try $0.step() ? $0.text(0) : "" }
-        let known = Set(text.split(separator: "\n").map(String.init))
-        return known == model.propertyNames ? nil : known
+    /// The names in the model that rows were written with, by those in records, if it was another one; `nil` if it was this one.
+    func namesOfOtherModel() throws -> [String: String]? {
+        let names = try names(forKey: Self.writtenKey)
+        return names == model.names ? nil : names
+    }
+
+    /// Whether the rows, which were written with another model, have been compared with this one, or are about to be.
+    func isModelAdopted() throws -> Bool { try names(forKey: Self.adoptedKey) == model.names }
+
+    /// Prepares the tables for a new version of the model, before rows are compared with it.
+    ///
+    /// - Parameter old: The names of the old version.
+    /// - Throws: `QuireError` with code `invalidModel` if it does not have the names of the old one.
+    func adoptModel(after old: [String: String]) throws {
+        try model.requireNames(of: old)
+        // Constraints may be other ones.
+        try connection.execute("DELETE FROM QUIRE_SYNC_UNIQUE")
+        for id in try identifiers(after: nil, through: nil) {
+            guard let object = try object(id) else { continue }
+            try replace(
+                [], by: SyncUniqueness.values(of: object.record, in: model), of: id,
+                in: "QUIRE_SYNC_UNIQUE", "Z_VALUE", "Z_ID", \.self)
+        }
+        try setNames(forKey: Self.adoptedKey)
     }
 
     /// Records that rows have been written with this model.
     func noteModel() throws {
-        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('properties', ?)") {
-            try $0.bind(model.propertyNames.sorted().joined(separator: "\n"), at: 1)
+        try setNames(forKey: Self.writtenKey)
+        try connection.execute("DELETE FROM QUIRE_SYNC WHERE Z_KEY = '\(Self.adoptedKey)'")
+    }
+
+    private static let (writtenKey, adoptedKey) = ("properties", "adopted")
+
+    private func names(forKey key: String) throws -> [String: String] {
+        let text = try connection.withStatement("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = ?") {
+            try $0.bind(key, at: 1)
+            return try $0.step() ? $0.text(0) : ""
+        }
+        let lines = text.split(separator: "\n").map { $0.split(separator: "\t").map(String.init) }
+        return Dictionary(lines.map { ($0[0], $0.last ?? "") }) { first, _ in first }
+    }
+
+    private func setNames(forKey key: String) throws {
+        let lines = model.names.map { "\($0.key)\t\($0.value)" }.sorted()
+        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES (?, ?)") {
+            try $0.bind(key, at: 1)
+            try $0.bind(lines.joined(separator: "\n"), at: 2)
             try $0.run()
         }
     }

@@ -47,23 +47,24 @@ final class SyncValues {
     }
 
     /// The value of a slot in an object's row.
-    func value(of slot: ResolvedEntity.Slot, _ record: SyncRecord, _ entity: ResolvedEntity) throws
-        -> Value
-    {
+    func value(
+        of slot: ResolvedEntity.Slot, _ record: SyncRecord, _ entity: SyncModel.Entity
+    ) throws -> Value {
         if let index = slot.relationshipIndex {
-            let target = try reference(entity.relationships[index], of: record, entity)
+            let target = try reference(entity.entity.relationships[index], of: record, entity)
             return .value(
                 try target.flatMap { try tables.object($0)?.objectID }.map { .objectID($0) }
                     ?? .null)
         }
-        if let counter = SyncCounter(slot, of: record), counter.isCounted {
-            return .value(coerced(counter.value, for: slot, entity))
+        let name = entity.name(of: slot)
+        if let counter = SyncCounter(slot, named: name, of: record), counter.isCounted {
+            return .value(coerced(counter.value, for: slot, entity.entity))
         }
-        guard let entry = record[.property(slot.name)] else {
+        guard let entry = record[.property(name)] else {
             return .value(slot.attribute?.defaultValue ?? .null)
         }
         if case .blob(let blob) = entry.value { return .blob(blob) }
-        return .value(coerced(entry.value.attributeValue ?? .null, for: slot, entity))
+        return .value(coerced(entry.value.attributeValue ?? .null, for: slot, entity.entity))
     }
 
     private func coerced(
@@ -83,17 +84,18 @@ final class SyncValues {
     }
 
     /// The object that a to-one relationship refers to; `nil` if it has no row, or is of another entity than the relationship's.
-    func reference(
-        _ relationship: ResolvedEntity.Relationship, of record: SyncRecord, _ entity: ResolvedEntity
+    private func reference(
+        _ relationship: ResolvedEntity.Relationship, of record: SyncRecord,
+        _ entity: SyncModel.Entity
     ) throws -> SyncIdentifier? {
         let inverse = model.layout.inverse(of: relationship)
-        if let slot = relationship.slot, let own = model[entity],
-            own.mirroredSlots.contains(where: { $0.index == slot })
+        if let slot = relationship.slot,
+            entity.mirroredSlots.contains(where: { $0.index == slot })
         {
             guard let inverse else { return nil }
             return try holder(of: record.id, inverse)
         }
-        guard case .reference(let id)? = record[.property(relationship.name)]?.value,
+        guard case .reference(let id)? = record[.property(relationship.lastingName)]?.value,
             let target = try destination(id, of: relationship)
         else { return nil }
         // Of several objects that refer to one by a one-to-one relationship, one has it.
@@ -108,7 +110,7 @@ final class SyncValues {
         _ id: SyncIdentifier, of relationship: ResolvedEntity.Relationship
     ) throws -> SyncIdentifier? {
         guard let row = try visibility.row(of: id), let object = try tables.object(row),
-            let entity = model.layout.entity(named: object.record.entity),
+            let entity = model.resolvedEntity(named: object.record.entity),
             model.layout.destination(of: relationship).subtree.contains(entity.number)
         else { return nil }
         return row
@@ -125,10 +127,10 @@ final class SyncValues {
         var best: (version: SyncVersion, id: SyncIdentifier)?
         for id in candidates {
             guard try visibility.isVisible(id), let record = try tables.object(id)?.record,
-                let entity = model.layout.entity(named: record.entity),
+                let entity = model.resolvedEntity(named: record.entity),
                 entity.relationships.indices.contains(relationship.index),
                 entity.relationships[relationship.index].ownerNumber == relationship.ownerNumber,
-                let entry = record[.property(relationship.name)],
+                let entry = record[.property(relationship.lastingName)],
                 // It may refer to the target by another relationship.
                 case .reference(let referred) = entry.value,
                 try visibility.survivor(of: referred) == target
@@ -143,8 +145,9 @@ final class SyncValues {
         of relationship: ResolvedEntity.Relationship, _ record: SyncRecord
     ) throws -> Set<SyncIdentifier> {
         var found: Set<SyncIdentifier> = []
+        let name = relationship.lastingName
         for (key, entry) in record.entries {
-            guard case .member(relationship.name, let id) = key, entry.value == .boolean(true),
+            guard case .member(name, let id) = key, entry.value == .boolean(true),
                 let row = try destination(id, of: relationship)
             else { continue }
             found.insert(row)
@@ -171,7 +174,7 @@ final class SyncValues {
     func place(
         of id: SyncIdentifier, in relationship: ResolvedEntity.Relationship, of record: SyncRecord
     ) -> SyncPlace? {
-        if case .string(let text)? = record[.position(relationship.name, id)]?.value {
+        if case .string(let text)? = record[.position(relationship.lastingName, id)]?.value {
             SyncPlace(text)
         } else {
             nil

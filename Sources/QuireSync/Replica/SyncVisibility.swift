@@ -45,13 +45,13 @@ final class SyncVisibility {
         else { return nil }
         var targets: [SyncIdentifier] = []
         for slot in entity.requiredSlots {
-            guard case .reference(let id)? = object.record[.property(slot.name)]?.value,
+            guard case .reference(let id)? = object.record[.property(entity.name(of: slot))]?.value,
                 let index = slot.relationshipIndex
             else { return nil }
             let target = try survivor(of: id)
             // A file lies, if it is of another entity: the relationship has no row to refer to.
             guard let name = try tables.object(target)?.record.entity,
-                let found = model.layout.entity(named: name),
+                let found = model.resolvedEntity(named: name),
                 model.layout.destination(of: entity.entity.relationships[index]).subtree
                     .contains(found.number)
             else { return nil }
@@ -102,7 +102,7 @@ final class SyncVisibility {
             guard let record = try tables.object(next)?.record,
                 let age = record[.existence]?.version
             else { continue }
-            let values = SyncUniqueness.values(of: record, in: model.layout)
+            let values = SyncUniqueness.values(of: record, in: model)
             group.append(Member(id: next, age: age, values: values))
             for value in values {
                 for other in try tables.objects(withUniqueValue: value)

@@ -14,17 +14,19 @@ struct SyncCounter {
     private let totals: [(peer: SyncIdentifier, value: SyncValue)]
 
     /// `nil` if the attribute is not a number.
-    init?(_ slot: ResolvedEntity.Slot, of record: SyncRecord) {
+    ///
+    /// - Parameter name: The attribute's name in records.
+    init?(_ slot: ResolvedEntity.Slot, named name: String, of record: SyncRecord) {
         guard let attribute = slot.attribute, attribute.type.isNumber else { return nil }
         type = attribute.type
-        if let entry = record[.property(slot.name)] {
+        if let entry = record[.property(name)] {
             first = entry.value
         } else {
             first = (try? SyncValue(attribute.defaultValue)) ?? .null
         }
         var found: [(peer: SyncIdentifier, value: SyncValue)] = []
         for (key, entry) in record.entries {
-            if case .counter(slot.name, let peer) = key { found.append((peer, entry.value)) }
+            if case .counter(name, let peer) = key { found.append((peer, entry.value)) }
         }
         totals = found.sorted { $0.peer < $1.peer }
     }

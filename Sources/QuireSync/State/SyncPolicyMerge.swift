@@ -35,17 +35,15 @@ final class SyncPolicyMerge {
         _ key: SyncKey, _ own: SyncRecord, _ other: SyncRecord, of segment: SyncSegment
     ) throws -> Decision {
         guard case .property(let name) = key, let first = own[key], let second = other[key],
-            let entity = tables.model.entity(named: own.entity)
+            let entity = tables.model.entity(named: own.entity), let slot = entity.slot(named: name)
         else { return .conflict }
         // In the order in which all replicas have them.
         let isSecond = SyncRecord.isGreater(second, than: first, for: key)
         let (earlierEntry, laterEntry) = isSecond ? (first, second) : (second, first)
         let (earlier, later) = (earlierEntry.value, laterEntry.value)
-        if let resolver = entity.resolvers[name] {
+        if let resolver = entity.resolvers[slot.name] {
             // Answers may differ, and may be asked about in turn. That ends because one replica asks about two values.
-            guard laterEntry.version.peer == tables.settings.peer,
-                let slot = entity.slots.first(where: { $0.name == name })
-            else { return .conflict }
+            guard laterEntry.version.peer == tables.settings.peer else { return .conflict }
             let base = try ancestors(of: name, own, other, segment).first
             guard
                 let value = Self.answer(resolver, base, earlier, later, slot, entity.entity)
@@ -54,12 +52,12 @@ final class SyncPolicyMerge {
                 (key, value), (.base(name), .ancestor(second.value, second.version)),
             ])
         }
-        switch entity.policies[name] {
+        switch entity.policies[slot.name] {
         case nil, .lastWriter, .counter: return .conflict
         case .maximum, .minimum:
             // Any value is better than null.
             let isGreatest =
-                entity.policies[name] == .maximum || earlier == .null || later == .null
+                entity.policies[slot.name] == .maximum || earlier == .null || later == .null
             guard
                 let isEarlier = isGreatest
                     ? earlier.isGreater(than: later) : later.isGreater(than: earlier)
@@ -224,13 +222,16 @@ extension SyncModel.Entity {
         by peer: SyncIdentifier
     ) -> [(key: SyncKey, value: SyncValue)] {
         let policy = policies[slot.name]
-        let property = SyncKey.property(slot.name)
-        if let counter = SyncCounter(slot, of: record), policy == .counter || counter.isCounted {
+        let name = name(of: slot)
+        let property = SyncKey.property(name)
+        if let counter = SyncCounter(slot, named: name, of: record),
+            policy == .counter || counter.isCounted
+        {
             let number = value.attributeValue ?? .null
             guard policy == .counter else {
                 return counter.first(for: number).map { [(property, $0)] } ?? []
             }
-            let key = SyncKey.counter(slot.name, peer)
+            let key = SyncKey.counter(name, peer)
             guard let total = counter.total(of: peer, for: number), total != record[key]?.value
             else { return [] }
             return [(key, total)]
@@ -238,7 +239,7 @@ extension SyncModel.Entity {
         if policy == .text || resolvers[slot.name] != nil, let old = record[property],
             max(value.inlineSize, old.value.inlineSize) <= TextMerge.maximumSize
         {
-            return [(property, value), (.base(slot.name), .ancestor(old.value, old.version))]
+            return [(property, value), (.base(name), .ancestor(old.value, old.version))]
         }
         return [(property, value)]
     }
@@ -248,14 +249,14 @@ extension SyncModel.Entity {
         for value: SyncValue, of slot: ResolvedEntity.Slot, in record: SyncRecord,
         by peer: SyncIdentifier
     ) -> [(key: SyncKey, value: SyncValue)] {
-        let property = SyncKey.property(slot.name)
-        let counter = SyncKey.counter(slot.name, peer)
+        let name = name(of: slot)
+        let (property, counter) = (SyncKey.property(name), SyncKey.counter(name, peer))
         guard policies[slot.name] == .counter else { return [(property, value)] }
         // One that was deleted begins anew.
         let isKnown = record[.existence] != nil && !record.isAlive || record[counter] != nil
         if isKnown { return entries(for: value, of: slot, in: record, by: peer) }
         let new = SyncRecord(id: record.id, entity: record.entity)
-        guard let start = SyncCounter(slot, of: new),
+        guard let start = SyncCounter(slot, named: name, of: new),
             let total = start.total(of: peer, for: value.attributeValue ?? .null)
         else { return [] }
         if start.first == .null { return [(counter, total)] }
