@@ -249,43 +249,6 @@ extension SQLiteStore {
         return files
     }
 
-    /// Copies the tables of synchronization to a database that replaces the content: what has been merged since that was written
-    /// stays known, and its rows are changes like others, found by comparing all of them.
-    private func copySynchronization(to connection: SQLiteConnection) throws {
-        try read { source in
-            let tables = try source.withStatement(
-                "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name GLOB 'QUIRE_SYNC*'"
-            ) { row in
-                var found: [(name: String, sql: String)] = []
-                while try row.step() { found.append((row.text(0), row.text(1))) }
-                return found
-            }
-            for (name, sql) in tables {
-                try connection.execute("DROP TABLE IF EXISTS \(name); \(sql)")
-                try source.withStatement("SELECT * FROM \(name)") { row in
-                    let marks = (0..<row.columnCount).map { _ in "?" }.joined(separator: ", ")
-                    try connection.withStatement("INSERT INTO \(name) VALUES (\(marks))") { copy in
-                        while try row.step() {
-                            try copy.bind((0..<row.columnCount).map { row.value($0) })
-                            try copy.run()
-                        }
-                    }
-                }
-            }
-            let indexes = try source.withStatement(
-                "SELECT sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL AND tbl_name GLOB 'QUIRE_SYNC*'"
-            ) { row in
-                var found: [String] = []
-                while try row.step() { found.append(row.text(0)) }
-                return found
-            }
-            for sql in indexes { try connection.execute(sql) }
-            if !tables.isEmpty {
-                try connection.execute("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('compare', 1)")
-            }
-        }
-    }
-
     /// Renames external data files, in the rows and on disk, if another store has files of the same names with different bytes:
     /// one of the two is damaged, or was planted.
     private func renameExternalFiles(

@@ -55,8 +55,8 @@ public actor SyncContainer {
     ///     the model declares.
     ///   - resolvers: Policies of one's own, by the names of entity and attribute.
     /// - Throws: `QuireError` with code `unsupported` if the coordinator has not exactly one SQLite store, or its store was made by
-    ///   Core Data; `invalidModel` if a policy is unknown or does not fit its attribute; `unknownEntity` or `unknownKey` if the model has
-    ///   not what a policy is given for.
+    ///   Core Data; `invalidModel` if a policy is unknown or does not fit its attribute, or if two entities or properties have one
+    ///   renaming identifier; `unknownEntity` or `unknownKey` if the model has not what a policy is given for.
     public init(
         coordinator: PersistentStoreCoordinator, transport: any SyncTransport,
         policies: [String: [String: SyncPolicy]] = [:],
@@ -117,9 +117,10 @@ public actor SyncContainer {
     ///
     /// A file that is damaged or has not arrived whole is passed over, and is tried again the next time.
     ///
-    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `syncedContentReplaced` if another shared
-    ///   document is in the folder, when the store stays what it is; `syncedContentRemoved` if the shared document was removed
-    ///   by ``removeSyncedContent()``, when the store has become a local one; `storeUnavailable` if the folder cannot be reached, or
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `invalidModel` if a new version of the model has
+    ///   lost the name that an entity or property has in the document; `syncedContentReplaced` if another shared document is in the
+    ///   folder, when the store stays what it is; `syncedContentRemoved` if the shared document was removed by
+    ///   ``removeSyncedContent()``, when the store has become a local one; `storeUnavailable` if the folder cannot be reached, or
     ///   nothing is in it, when everything that was saved stays to be sent; `unsupported` if a text is too large; `outOfSpace`; errors
     ///   of the store.
     @discardableResult

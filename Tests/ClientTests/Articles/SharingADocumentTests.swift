@@ -14,11 +14,22 @@ import Testing
         Entity("Book") { Attribute("title", .string) }
     }
 
-    private func container(at url: URL) throws -> PersistentContainer {
+    private static let nextModel = ManagedObjectModel {
+        Entity("Category") { Attribute("code", .string) }
+        // snippet: sharing-a-document-5
+        Entity("Volume") {
+            Attribute("heading", .string).renamed(from: "title")
+        }.renamed(from: "Book")
+        // end
+    }
+
+    private func container(
+        at url: URL, _ model: ManagedObjectModel = model
+    ) throws -> PersistentContainer {
         var description = PersistentStoreDescription(path: url.path)
         description.tracksHistory = true
         return try PersistentContainer(
-            managedObjectModel: Self.model, persistentStoreDescriptions: [description])
+            managedObjectModel: model, persistentStoreDescriptions: [description])
     }
 
     @Test func aStoreIsSynchronizedInTheBackground() async throws {
@@ -87,7 +98,7 @@ import Testing
             #expect(try await otherSync.conflicts().isEmpty)
             other.viewContext.refreshAllObjects()
             #expect(otherBook["title"] as? String == "Emma, 1815")
-            // snippet: sharing-a-document-5
+            // snippet: sharing-a-document-6
             let status = try await sync.status()
             for peer in status?.peers ?? [] where peer.missingCount > 0 {
                 print("\(peer.missingCount) files of \(peer.id) have not arrived.")
@@ -95,6 +106,15 @@ import Testing
             // end
             #expect(status?.peers.count == 2)
             try container.close()
+
+            let next = try self.container(
+                at: folder.appendingPathComponent("1.sqlite"), Self.nextModel)
+            let nextSync = try SyncContainer(
+                coordinator: next.persistentStoreCoordinator, transport: transport)
+            try await nextSync.synchronize()
+            let volumes = try next.viewContext.fetch(FetchRequest("Volume"))
+            #expect(volumes.map { $0["heading"] as? String } == ["Emma, 1815"])
+            try next.close()
             try other.close()
         }
     }
