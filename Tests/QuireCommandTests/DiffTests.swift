@@ -173,6 +173,64 @@ import Testing
         #expect(try shell.run("quire diff N.quire --exit-code").code == 2)
     }
 
+    // MARK: - Replicas
+
+    @Test func objectsOfReplicasAreTheSameWhateverTheirKeys() throws {
+        let shell = try CommandShell()
+        _ = try shell.output(
+            """
+            mkdir a b; quire new a/L.quire --template Library
+            quire sync init a/L.quire shared; quire sync join shared b/L.quire
+            quire insert a/L.quire Author name=Austen; quire insert b/L.quire Author name=Brontë
+            quire insert a/L.quire Book title=Emma author=Author/p1
+            quire insert b/L.quire Book title=Villette author=Author/p1
+            for round in 1 2; do quire sync run a/L.quire; quire sync run b/L.quire; done
+            """)
+        #expect(
+            try shell.output("quire fetch a/L.quire Author")
+                != shell.output("quire fetch b/L.quire Author"))
+        let same = try shell.output("quire diff a/L.quire b/L.quire --exit-code")
+        #expect(same.hasSuffix("No differences.\n"))
+        // Where the keys are others: Emma is the second book there, and Austen the second author.
+        _ = try shell.output(
+            """
+            quire set b/L.quire Book/p2 title=Emma2 author=Author/p1
+            quire insert b/L.quire Author name=Eliot; quire delete a/L.quire Book/p2
+            """)
+        #expect(
+            try shell.output("quire diff b/L.quire a/L.quire") == """
+                --- a/L.quire
+                +++ b/L.quire
+                ~ Author/p1
+                    books: +Book/p1, +Book/p2
+                ~ Author/p2
+                    books: -Book/p2
+                + Author/p3
+                    name: "Eliot"
+                + Book/p1
+                    author: Author/p1
+                    title: "Villette"
+                ~ Book/p2
+                    author: Author/p2 → Author/p1
+                    title: "Emma" → "Emma2"
+                Objects: 2 inserted, 3 changed.
+
+                """)
+        #expect(
+            try shell.output("quire diff a/L.quire b/L.quire --entity Book") == """
+                --- b/L.quire
+                +++ a/L.quire
+                ~ Book/p1
+                    author: Author/p2 → Author/p1
+                    title: "Emma2" → "Emma"
+                - Book/p1
+                    author: Author/p2
+                    title: "Villette"
+                Objects: 1 changed, 1 deleted.
+
+                """)
+    }
+
     // MARK: - Size and damage
 
     private func comparison(_ old: SQLiteStore, _ new: SQLiteStore) throws -> StoreComparison {

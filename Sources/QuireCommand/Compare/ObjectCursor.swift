@@ -20,7 +20,7 @@ final class ObjectCursor {
 
     /// Begins before the first object.
     ///
-    /// - Parameter toMany: The relationships that ``members(of:through:)`` is asked for.
+    /// - Parameter toMany: The relationships that ``members(_:_:)`` is asked for.
     init(
         _ entity: ResolvedEntity, of store: any PersistentStore,
         toMany: [ResolvedEntity.Relationship] = []
@@ -45,7 +45,7 @@ final class ObjectCursor {
 
     /// The members of a relationship of the object that ``next()`` returned last.
     func members(
-        of object: ObjectSnapshot, through relationship: ResolvedEntity.Relationship
+        _ object: ObjectSnapshot, _ relationship: ResolvedEntity.Relationship
     ) -> [ManagedObjectID] {
         (members[relationship.index]?[object.objectID.bits] ?? []).map {
             ManagedObjectID(bits: $0, store: store.identity)

@@ -39,7 +39,8 @@ struct ObjectDifference {
     var knowsProperties = true
 }
 
-/// Compares the objects of two stores by entity and primary key. Memory is that of two batches of objects.
+/// Compares the objects of two stores: by entity and primary key, in the memory of two batches of objects; or of two replicas of a
+/// shared document, whose objects have other keys.
 struct StoreComparison {
     let old: any PersistentStore
     let new: any PersistentStore
@@ -47,12 +48,21 @@ struct StoreComparison {
     /// Whether differences of new and deleted objects list their properties.
     let includesProperties: Bool
     let unreadable: UnreadableValues
+    /// The new objects by the old ones, of two replicas; `nil` if objects with the same keys are the same.
+    var commonObjects: [ManagedObjectID: ManagedObjectID]?
 
-    /// Calls a closure with each difference, by entity and primary key.
+    /// Calls a closure with each difference, by entity and primary key; of replicas, with deleted objects after the others of an entity.
     ///
     /// - Throws: What the closure throws, or what reading the stores throws.
     func forEachDifference(_ body: (String, ObjectDifference) throws -> Void) throws {
+        let oldObjects = commonObjects.map { common in
+            Dictionary(common.map { ($1, $0) }) { first, _ in first }
+        }
         for entity in model.entities {
+            if let oldObjects {
+                try forEachDifference(of: entity, oldObjects, body)
+                continue
+            }
             let before = try ObjectCursor(entity.old, of: old, toMany: entity.toMany.map(\.old))
             let after = try ObjectCursor(entity.new, of: new, toMany: entity.toMany.map(\.new))
             var left = try before.next()
@@ -63,16 +73,17 @@ struct StoreComparison {
                 if let gone = left, leftKey < rightKey {
                     try body(
                         entity.name,
-                        difference(.delete, gone.objectID, of: entity, (gone, before), nil))
+                        difference(.delete, gone.objectID, of: entity, (gone, before.members), nil))
                     left = try before.next()
                 } else if let come = right, rightKey < leftKey {
                     try body(
                         entity.name,
-                        difference(.insert, come.objectID, of: entity, nil, (come, after)))
+                        difference(.insert, come.objectID, of: entity, nil, (come, after.members)))
                     right = try after.next()
                 } else if let one = left, let other = right {
                     let found = try difference(
-                        .update, other.objectID, of: entity, (one, before), (other, after))
+                        .update, other.objectID, of: entity, (one, before.members),
+                        (other, after.members))
                     if !found.changes.isEmpty { try body(entity.name, found) }
                     left = try before.next()
                     right = try after.next()
@@ -83,6 +94,38 @@ struct StoreComparison {
         }
     }
 
+    private func forEachDifference(
+        of entity: ComparedModel.Entity, _ oldObjects: [ManagedObjectID: ManagedObjectID],
+        _ body: (String, ObjectDifference) throws -> Void
+    ) throws {
+        func relatedObjects(
+            _ row: ObjectSnapshot, _ relationship: ResolvedEntity.Relationship
+        ) throws -> [ManagedObjectID] {
+            try old.relatedRows(of: row.objectID, through: relationship).map(\.objectID)
+        }
+        var found: Set<ManagedObjectID> = []
+        let after = try ObjectCursor(entity.new, of: new, toMany: entity.toMany.map(\.new))
+        while let come = try after.next() {
+            let id = come.objectID
+            guard let oldID = oldObjects[id], let row = try old.row(for: oldID) else {
+                try body(
+                    entity.name, difference(.insert, id, of: entity, nil, (come, after.members)))
+                continue
+            }
+            found.insert(oldID)
+            let difference = try difference(
+                .update, id, of: entity, (row, relatedObjects), (come, after.members))
+            if !difference.changes.isEmpty { try body(entity.name, difference) }
+        }
+        let before = try ObjectCursor(entity.old, of: old, toMany: entity.toMany.map(\.old))
+        while let gone = try before.next() {
+            if found.contains(gone.objectID) { continue }
+            try body(
+                entity.name,
+                difference(.delete, gone.objectID, of: entity, (gone, before.members), nil))
+        }
+    }
+
     /// The number of objects of an entity that only one of the models has.
     func count(_ unmatched: ComparedModel.Unmatched) throws -> Int {
         var request = FetchSpecification(unmatched.entity)
@@ -90,7 +133,11 @@ struct StoreComparison {
         return try (unmatched.place == .old ? old : new).count(matching: request)
     }
 
-    private typealias Object = (row: ObjectSnapshot, cursor: ObjectCursor)
+    /// A row, and what gives the members of its to-many relationships.
+    private typealias Object = (
+        row: ObjectSnapshot,
+        members: (ObjectSnapshot, ResolvedEntity.Relationship) throws -> [ManagedObjectID]
+    )
 
     private func difference(
         _ kind: ObjectDifference.Kind, _ id: ManagedObjectID, of entity: ComparedModel.Entity,
@@ -99,9 +146,10 @@ struct StoreComparison {
         var difference = ObjectDifference(kind: kind, objectID: id)
         if kind != .update && !includesProperties { return difference }
         for property in entity.values {
-            let old = try before?.row.valueWithoutLoading(at: property.old.index) ?? .null
+            var old = try before?.row.valueWithoutLoading(at: property.old.index) ?? .null
             let new = try after?.row.valueWithoutLoading(at: property.new.index) ?? .null
             if isSame(old, new) { continue }
+            if case .objectID(let id) = old { old = .objectID(present(id)) }
             func shown(_ value: AttributeValue, _ slot: ResolvedEntity.Slot) -> ComparedValue {
                 if slot.attribute == nil, value.isNull { return .value(.object(nil)) }
                 return ComparedValue(
@@ -117,9 +165,9 @@ struct StoreComparison {
             if !includesProperties { return difference }
         }
         for property in entity.toMany {
-            let old = before.map { $0.cursor.members(of: $0.row, through: property.old) } ?? []
-            let new = after.map { $0.cursor.members(of: $0.row, through: property.new) } ?? []
-            guard let change = Self.change(old, new, isOrdered: property.isOrdered) else {
+            let old = try before.map { try $0.members($0.row, property.old) } ?? []
+            let new = try after.map { try $0.members($0.row, property.new) } ?? []
+            guard let change = change(old, new, isOrdered: property.isOrdered) else {
                 continue
             }
             difference.changes.append((property.name, change))
@@ -131,7 +179,7 @@ struct StoreComparison {
 
     private func isSame(_ old: AttributeValue, _ new: AttributeValue) -> Bool {
         switch (old, new) {
-        case (.objectID(let old), .objectID(let new)): Key(old) == Key(new)
+        case (.objectID(let old), .objectID(let new)): key(ofOld: old) == Key(new)
         // Not a number is what it was.
         case (.double(let old), .double(let new)): old == new || old.isNaN && new.isNaN
         default: old.isSame(as: new)
@@ -149,18 +197,27 @@ struct StoreComparison {
         }
     }
 
-    private static func change(
+    /// The new object that an old one is; itself if there is none, or if keys are the same.
+    private func present(_ old: ManagedObjectID) -> ManagedObjectID { commonObjects?[old] ?? old }
+
+    /// The place of the new object that an old one is; `nil` if there is none.
+    private func key(ofOld id: ManagedObjectID) -> Key? {
+        commonObjects.map { $0[id].map(Key.init) } ?? Key(id)
+    }
+
+    private func change(
         _ old: [ManagedObjectID], _ new: [ManagedObjectID], isOrdered: Bool
     ) -> ObjectDifference.Change? {
         if old.isEmpty && new.isEmpty { return nil }
-        let oldKeys = old.map(Key.init)
-        let newKeys = new.map(Key.init)
+        let oldKeys = old.map(key(ofOld:))
+        let newKeys: [Key?] = new.map(Key.init)
         if oldKeys == newKeys { return nil }
         let (before, after) = (Set(oldKeys), Set(newKeys))
-        let removed = old.filter { !after.contains(Key($0)) }
+        let removed = old.filter { !after.contains(key(ofOld: $0)) }
         let added = new.filter { !before.contains(Key($0)) }
-        if isOrdered { return .order(old: old, new: new, removed: removed, added: added) }
-        return removed.isEmpty && added.isEmpty ? nil : .members(removed: removed, added: added)
+        let gone = removed.map(present)
+        if isOrdered { return .order(old: old.map(present), new: new, removed: gone, added: added) }
+        return gone.isEmpty && added.isEmpty ? nil : .members(removed: gone, added: added)
     }
 }
 

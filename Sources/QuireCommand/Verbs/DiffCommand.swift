@@ -3,6 +3,7 @@ import Foundation
 import Quire
 import QuireDocuments
 import QuireStore
+import QuireSync
 
 /// `quire diff PATH [SINCE]`
 struct DiffCommand: AsyncParsableCommand {
@@ -16,8 +17,8 @@ struct DiffCommand: AsyncParsableCommand {
             which objects and properties have changed, but not their values.
 
             Objects are the same if they have the same entity and key. A document compares well with its copies and \
-            versions; two documents that were made apart have nothing to do with each other, whatever this prints, \
-            and a store that convert has written may have other keys.
+            versions, and with its replicas on other machines; two documents that were made apart have nothing to do \
+            with each other, whatever this prints, and a store that convert has written may have other keys.
 
             Lines begin with + for what is new, - for what is gone and ~ for what has changed. Binary values and \
             additional content are shown by size and SHA-256. What only one of the models has is named, and not \
@@ -137,7 +138,8 @@ struct DiffCommand: AsyncParsableCommand {
         let comparison = StoreComparison(
             old: old.store, new: new.store,
             model: try ComparedModel(old.store.layout, new.store.layout, only: entity),
-            includesProperties: !stat, unreadable: unreadable)
+            includesProperties: !stat, unreadable: unreadable,
+            commonObjects: try SyncContainer.commonObjects(old.store, new.store))
         let unmatched = try comparison.model.unmatched.map { unmatched in
             (
                 unmatched,

@@ -129,18 +129,17 @@ final class SyncTables {
     func object(_ id: SyncIdentifier) throws -> Object? {
         if let known = objects[id] { return known }
         let found = try connection.withStatement(
-            "SELECT Z_ROOT, Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ID = ?"
+            "SELECT Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ID = ?"
         ) { row -> Object? in
             try row.bind(id.bytes, at: 1)
             guard try row.step() else { return nil }
-            return try object(
-                root: row.text(0), key: row.isNull(1) ? nil : row.integer(1), row.data(2))
+            return try object(key: row.isNull(0) ? nil : row.integer(0), row.data(1))
         }
         if let found { remember(found) }
         return found
     }
 
-    private func object(root: String, key: Int64?, _ bytes: Data) throws -> Object {
+    private func object(key: Int64?, _ bytes: Data) throws -> Object {
         var reader = SyncByteReader(Array(bytes)[...], file: store.storePath)
         guard let record = try SyncRecordBlock.decode(&reader).first else {
             throw reader.damage("an object has no record")
@@ -166,7 +165,7 @@ final class SyncTables {
             try row.bind(objectID.primaryKey, at: 1)
             try row.bind(root, at: 2)
             guard try row.step() else { return nil }
-            return try object(root: root, key: objectID.primaryKey, row.data(0))
+            return try object(key: objectID.primaryKey, row.data(0))
         }
         if let found {
             if let known = objects[found.record.id] { return known }
@@ -196,15 +195,22 @@ final class SyncTables {
     ///
     /// - Parameter isIncluded: Must not write.
     func rows(where isIncluded: (ManagedObjectID) throws -> Bool) throws -> [ManagedObjectID] {
+        var found: [ManagedObjectID] = []
+        try forEachRow { if try isIncluded($1) { found.append($1) } }
+        return found
+    }
+
+    /// Calls a closure with each object that has a row, and with the row. Objects are not kept in memory.
+    ///
+    /// - Parameter body: Must not write.
+    func forEachRow(_ body: (SyncIdentifier, ManagedObjectID) throws -> Void) throws {
         try connection.withStatement(
-            "SELECT Z_ROOT, Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW IS NOT NULL"
+            "SELECT Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW IS NOT NULL"
         ) { row in
-            var found: [ManagedObjectID] = []
             while try row.step() {
-                let object = try object(root: row.text(0), key: row.integer(1), row.data(2))
-                if let id = object.objectID, try isIncluded(id) { found.append(id) }
+                let object = try object(key: row.integer(0), row.data(1))
+                if let objectID = object.objectID { try body(object.record.id, objectID) }
             }
-            return found
         }
     }
 

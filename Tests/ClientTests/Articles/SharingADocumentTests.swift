@@ -28,6 +28,7 @@ import Testing
     ) throws -> PersistentContainer {
         var description = PersistentStoreDescription(path: url.path)
         description.tracksHistory = true
+        description.migration = StoreMigrationOptions()
         return try PersistentContainer(
             managedObjectModel: model, persistentStoreDescriptions: [description])
     }
