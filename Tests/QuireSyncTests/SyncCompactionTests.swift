@@ -38,7 +38,7 @@ import Testing
         _ count: Int, segmentsBeforeSnapshot: Int = 6
     ) async throws -> SyncSites {
         let sites = try SyncSites(
-            count, model: SyncTests.model, segmentsBeforeSnapshot: segmentsBeforeSnapshot)
+            count, model: SyncTests.model, segmentsBeforeSnapshot: [segmentsBeforeSnapshot])
         for name in ["Austen", "Brontë", "Carroll"] {
             try sites.sites[0].context.insertObject(entityName: "Author")["name"] = name
         }
@@ -282,7 +282,7 @@ import Testing
     }
 
     @Test func anUnfinishedSnapshotIsRemoved() async throws {
-        let sites = try SyncSites(1, model: SyncTests.model, segmentsBeforeSnapshot: 2)
+        let sites = try SyncSites(1, model: SyncTests.model, segmentsBeforeSnapshot: [2])
         try await sites.begin()
         let site = sites.sites[0]
         for number in 0..<250 {
@@ -382,7 +382,7 @@ import Testing
     }
 
     @Test func aBlobThatIsMissingInTheFolderIsCreatedAgain() async throws {
-        var sites = try SyncSites(1, model: SyncTests.model, segmentsBeforeSnapshot: 2)
+        var sites = try SyncSites(1, model: SyncTests.model, segmentsBeforeSnapshot: [2])
         try await sites.begin()
         let site = sites.sites[0]
         let book = try site.context.insertObject(entityName: "Book")

@@ -487,7 +487,7 @@ import Testing
 
     /// E8, of a snapshot: its files come late, one by one, and after the removal of the segments that it stands for.
     @Test func aSnapshotThatComesAfterTheRemovalOfItsSegmentsLosesNothing() async throws {
-        var sites = try SyncSites(2, model: Self.model, segmentsBeforeSnapshot: 1)
+        var sites = try SyncSites(2, model: Self.model, segmentsBeforeSnapshot: [1])
         try await sites.begin()
         let (first, second) = (sites.sites[0], sites.sites[1])
         for number in 0..<250 {
@@ -525,7 +525,7 @@ import Testing
 
     /// E8, of a file that never comes, because it is nowhere any more: what it had comes with the next snapshot.
     @Test func aFileThatIsLostForGoodIsMadeGoodByASnapshot() async throws {
-        let sites = try SyncSites(2, model: Self.model, segmentsBeforeSnapshot: 4)
+        let sites = try SyncSites(2, model: Self.model, segmentsBeforeSnapshot: [4])
         try await sites.begin()
         let (first, second) = (sites.sites[0], sites.sites[1])
         let known = sites.folder.files(on: 0)

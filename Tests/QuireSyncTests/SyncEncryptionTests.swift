@@ -115,7 +115,7 @@ import Testing
 
     /// Snapshots, and their parts, are files like others.
     @Test func snapshotsAreEncrypted() async throws {
-        var sites = try SyncSites(2, model: SyncTests.model, segmentsBeforeSnapshot: 4)
+        var sites = try SyncSites(2, model: SyncTests.model, segmentsBeforeSnapshot: [4])
         try await sites.begin(password: Self.password)
         for number in 0..<10 {
             try insert("Author \(number)", on: sites.sites[0])

@@ -94,7 +94,7 @@ import Testing
     private func makeSites(
         password: String? = nil, seed: UInt64 = 1
     ) async throws -> SyncSites {
-        let sites = try SyncSites(2, model: Self.model, segmentsBeforeSnapshot: 4)
+        let sites = try SyncSites(2, model: Self.model, segmentsBeforeSnapshot: [4])
         try await sites.begin(password: password)
         for (number, site) in sites.sites.enumerated() {
             for step in 0..<5 {

@@ -44,6 +44,44 @@ import Testing
         return stream
     }
 
+    /// As programs have it whose settings stay on the machine.
+    @Test(.timeLimit(.minutes(2))) func oneOfTwoStoresIsSynchronized() async throws {
+        let folder = try TemporaryFolder()
+        let shared = folder.path("shared")
+        try FileSystem.makeFolder(shared)
+        let model = ManagedObjectModel {
+            Entity("Author") { Attribute("name", .string) }
+            Entity("Setting") { Attribute("value", .string) }
+            ModelConfiguration("Shared", entities: ["Author"])
+            ModelConfiguration("Local", entities: ["Setting"])
+        }
+        let coordinators = try ["1", "2"].map { machine in
+            let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
+            for configuration in ["Shared", "Local"] {
+                var description = PersistentStoreDescription(
+                    path: folder.path("\(machine)-\(configuration).sqlite"))
+                description.configuration = configuration
+                if configuration == "Shared" {
+                    description.syncOptions = SyncOptions(contentName: "Library", folder: shared)
+                }
+                try coordinator.addPersistentStore(description)
+            }
+            return coordinator
+        }
+        let contexts = coordinators.map { ManagedObjectContext.mainQueue(coordinator: $0) }
+        for (number, context) in contexts.enumerated() {
+            context.automaticallyMergesChangesFromParent = true
+            try context.insertObject(entityName: "Author")["name"] = "Author \(number)"
+            try context.insertObject(entityName: "Setting")["value"] = "Setting \(number)"
+            try context.save()
+        }
+        for (coordinator, context) in zip(coordinators, contexts) {
+            try await wait(for: ["Author 0", "Author 1"], in: context, imports(coordinator))
+            #expect(try context.count(for: FetchRequest("Setting")) == 1)
+        }
+        for coordinator in coordinators { try coordinator.close() }
+    }
+
     @Test(.timeLimit(.minutes(2))) func twoStoresAreTheSameByThemselves() async throws {
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")

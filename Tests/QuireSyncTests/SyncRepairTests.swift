@@ -11,7 +11,7 @@ import Testing
 @MainActor @Suite struct SyncRepairTests {
     /// Two machines that have saved and deleted, with conflicts, relationships and large values.
     private func makeSites(machines: Int = 2) async throws -> SyncSites {
-        let sites = try SyncSites(machines, model: SyncTests.model, segmentsBeforeSnapshot: 4)
+        let sites = try SyncSites(machines, model: SyncTests.model, segmentsBeforeSnapshot: [4])
         try await sites.begin()
         for (number, site) in sites.sites.enumerated() {
             for step in 0..<6 {

@@ -26,10 +26,10 @@ final class CarriedFolder: Sendable {
     }
     private let state: Lock<State>
 
-    /// The number of segments above which the machines write snapshots.
-    let segmentsBeforeSnapshot: Int
+    /// The numbers of segments above which machines write snapshots, in turn.
+    let segmentsBeforeSnapshot: [Int]
 
-    init(machines: Int, segmentsBeforeSnapshot: Int = 64) {
+    init(machines: Int, segmentsBeforeSnapshot: [Int] = [64]) {
         self.segmentsBeforeSnapshot = segmentsBeforeSnapshot
         state = Lock(
             State(
@@ -227,7 +227,8 @@ final class SyncSite {
         let sync = try SyncContainer(
             coordinator: coordinator, store: SyncContainer.store(of: coordinator),
             transport: CarriedTransport(folder: folder, machine: machine),
-            segmentsBeforeSnapshot: folder.segmentsBeforeSnapshot,
+            segmentsBeforeSnapshot: folder.segmentsBeforeSnapshot[
+                machine % folder.segmentsBeforeSnapshot.count],
             resolvers: resolvers, passwordCost: .least, clock: { clock.tick(offset) })
         return (context, sync)
     }
@@ -324,7 +325,7 @@ struct SyncSites {
 
     init(
         _ count: Int, model: ManagedObjectModel,
-        resolvers: [String: [String: SyncResolver]] = [:], segmentsBeforeSnapshot: Int = 64
+        resolvers: [String: [String: SyncResolver]] = [:], segmentsBeforeSnapshot: [Int] = [64]
     ) throws {
         temporary = try TemporaryFolder()
         folder = CarriedFolder(machines: count, segmentsBeforeSnapshot: segmentsBeforeSnapshot)

@@ -394,7 +394,7 @@ import Testing
 
     /// A snapshot takes the place of many segments: what was deleted is deleted for a machine that joins, and for one that was away.
     @Test func manyFilesBecomeAFew() async throws {
-        var sites = try SyncSites(2, model: Self.model, segmentsBeforeSnapshot: 8)
+        var sites = try SyncSites(2, model: Self.model, segmentsBeforeSnapshot: [8])
         try await sites.begin()
         let (first, away) = (sites.sites[0], sites.sites[1])
         let author = try first.context.insertObject(entityName: "Author")
@@ -461,7 +461,7 @@ import Testing
 
     /// A file that is larger than others read would be a loss, because the segments are removed.
     @Test func aSnapshotOfLargeValuesIsSeveralFiles() async throws {
-        var sites = try SyncSites(1, model: Self.model, segmentsBeforeSnapshot: 1)
+        var sites = try SyncSites(1, model: Self.model, segmentsBeforeSnapshot: [1])
         try await sites.begin()
         let first = sites.sites[0]
         for number in 0..<250 {
