@@ -105,6 +105,9 @@ public final class MigrationManager {
                 try check?.requireAll(
                     in: SQLContentCounter(connection: bulk.connection, schema: bulk.schema),
                     path: source.path)
+                if plan.keepsKeys, let store = source as? SQLiteStore {
+                    try store.copyFormerIdentifiers(to: bulk.connection)
+                }
             }
         }
         if let store = destination as? any BulkInsertingStore {

@@ -362,6 +362,8 @@ private struct StoreRecoveryRun {
                     + "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(attached).\(SQLiteTables.externalData) "
                     + "WHERE Z_UUID IS NOT NULL AND Z_SHA256 IS NOT NULL")
         }
+        // What was recovered joins a shared document again without being there twice.
+        try connection.keepFormerIdentifiers(of: attached)
         for table in target.tables {
             let numbers = (
                 source.entity(number: table.rootNumber).storeNumber,

@@ -50,7 +50,77 @@ extension SQLiteConnection {
     }
 }
 
+// MARK: - Identifiers
+
+/// The table of the identifiers that a store's objects had in a shared document, so that they have them again if the store, or a copy
+/// of its objects, joins one: `QUIRE_SYNC_FORMER`.
+package enum FormerIdentifiers {
+    package static let table = "QUIRE_SYNC_FORMER"
+
+    fileprivate static let create =
+        "CREATE TABLE IF NOT EXISTS main.\(table) (Z_ROW INTEGER, Z_ROOT VARCHAR, Z_ID BLOB, Z_TIME INTEGER, PRIMARY KEY (Z_ROW, Z_ROOT))"
+    fileprivate static let insert = "INSERT OR IGNORE INTO main.\(table)"
+
+    /// The queries for those of a database: of objects of a shared document, and of one that was left.
+    ///
+    /// What a damaged database had may be anything.
+    fileprivate static func queries(_ database: String, _ connection: SQLiteConnection) throws
+        -> [String]
+    {
+        func has(_ table: String) throws -> Bool {
+            try connection.integer(
+                "SELECT count(*) FROM \(database).sqlite_schema WHERE type = 'table' AND name = '\(table)'"
+            ) == 1
+        }
+        let isWhole =
+            "typeof(Z_ROW) = 'integer' AND typeof(Z_ROOT) = 'text' AND typeof(Z_ID) = 'blob' AND length(Z_ID) = 16"
+        var queries: [String] = []
+        if try has("QUIRE_SYNC_OBJECT"), try has("QUIRE_SYNC") {
+            let time = "SELECT Z_VALUE FROM \(database).QUIRE_SYNC WHERE Z_KEY = 'clock'"
+            queries.append(
+                "SELECT Z_ROW, Z_ROOT, Z_ID, coalesce((\(time)), 0) FROM \(database).QUIRE_SYNC_OBJECT WHERE \(isWhole)"
+            )
+        }
+        if try has(table) {
+            queries.append(
+                "SELECT Z_ROW, Z_ROOT, Z_ID, Z_TIME FROM \(database).\(table) WHERE \(isWhole)")
+        }
+        return queries
+    }
+}
+
+extension SQLiteConnection {
+    /// Keeps the identifiers that objects have in a shared document.
+    ///
+    /// - Parameter database: The attached database that has them: this one, or one whose objects have been copied to this one.
+    package func keepFormerIdentifiers(of database: String = "main") throws {
+        for query in try FormerIdentifiers.queries(database, self) {
+            try execute("\(FormerIdentifiers.create); \(FormerIdentifiers.insert) \(query)")
+        }
+    }
+}
+
 extension SQLiteStore {
+    /// Copies the identifiers of objects to a database that has the same objects, with the same primary keys.
+    package func copyFormerIdentifiers(to connection: SQLiteConnection) throws {
+        try read { source in
+            for query in try FormerIdentifiers.queries("main", source) {
+                try connection.execute(FormerIdentifiers.create)
+                try source.withStatement(query) { row in
+                    try connection.withStatement("\(FormerIdentifiers.insert) VALUES (?, ?, ?, ?)")
+                    {
+                        while try row.step() {
+                            try $0.bind((0..<4).map { row.value($0) })
+                            try $0.run()
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    // MARK: - Replacing the content
+
     /// Copies the tables of synchronization to a database that replaces the content: what has been merged since that was written
     /// stays known, and its rows are changes like others, found by comparing all of them.
     func copySynchronization(to connection: SQLiteConnection) throws {

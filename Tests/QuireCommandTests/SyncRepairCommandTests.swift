@@ -54,6 +54,34 @@ import Testing
         #expect(try count("b/L.quire", shell) == "2\n")
     }
 
+    /// Both are other stores, which have the same objects.
+    @Test(arguments: ["recover b/L.quire new.quire", "convert b/L.quire new.sqlite --to sqlite"])
+    func whatWasRecoveredOrConvertedJoinsAgain(_ command: String) throws {
+        let shell = try makeShell()
+        let new = command.contains("recover") ? "new.quire" : "new.sqlite"
+        _ = try shell.output(
+            """
+            quire insert b/L.quire Author name=Dickens; quire set b/L.quire Author/p1 born=1775
+            quire set a/L.quire Author/p1 name='Jane Austen'; quire sync run a/L.quire
+            quire \(command)
+            quire sync join shared \(new); quire sync run a/L.quire
+            """)
+        #expect(try count("a/L.quire", shell) == "4\n")
+        #expect(
+            try shell.output("quire diff a/L.quire \(new) --exit-code").hasSuffix(
+                "No differences.\n"))
+        #expect(
+            try shell.output(
+                "quire fetch a/L.quire Author --where 'name == \"Jane Austen\" AND born == 1775' --count"
+            ) == "1\n")
+        // It remembers identifiers that it had before, too.
+        _ = try shell.output(
+            "quire sync leave \(new); quire \(command.replacing("b/L.quire new", with: "\(new) again"))"
+        )
+        _ = try shell.output("quire sync join shared again*; quire sync run a/L.quire")
+        #expect(try count("a/L.quire", shell) == "4\n")
+    }
+
     @Test func aReplicaThatDoesNotComeBackIsRetired() throws {
         let shell = try makeShell()
         let peer = try shell.output(

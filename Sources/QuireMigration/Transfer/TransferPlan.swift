@@ -364,11 +364,14 @@ extension TransferPlan {
 }
 
 extension TransferPlan {
+    /// Whether objects keep their primary keys.
+    var keepsKeys: Bool { keyOffsets.allSatisfy { $0 == 0 } }
+
     /// Checks that objects keep their identifiers, by which a draft of unsaved changes refers to them.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if some do not.
     func requireSameKeys(forDraftIn path: String?) throws {
-        if keyOffsets.allSatisfy({ $0 == 0 }) { return }
+        if keepsKeys { return }
         throw QuireError(
             .unsupported,
             "“\(path ?? "the store")” has a draft of unsaved changes, and objects would get other identifiers; open it with "

@@ -82,9 +82,10 @@ final class SyncReplica: Sendable {
     func detach() throws {
         try store.saveInOneTransaction {
             try store.withTransaction { connection in
-                guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
-                else { return }
-                try SyncTables.drop(in: connection, at: settings.clock.last)
+                guard try SyncSettings.read(from: connection, path: store.storePath) != nil else {
+                    return
+                }
+                try SyncTables.drop(in: connection)
             }
         }
     }

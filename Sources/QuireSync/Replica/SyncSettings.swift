@@ -75,6 +75,11 @@ struct SyncSettings: Equatable, Sendable {
             try $0.bind(Data(writer.bytes), at: 1)
             try $0.run()
         }
+        // For what keeps identifiers without reading the settings; see `FormerIdentifiers`.
+        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('clock', ?)") {
+            try $0.bind(Int64(clamping: clock.last), at: 1)
+            try $0.run()
+        }
     }
 
     /// Reads the settings of a store; `nil` if it is not synchronized.

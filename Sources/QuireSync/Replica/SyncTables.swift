@@ -83,33 +83,25 @@ final class SyncTables {
     }
 
     /// Removes the tables. The identifiers of objects stay, so that they have the same ones if the store is synchronized again.
-    ///
-    /// - Parameter time: The clock's time.
-    static func drop(in connection: SQLiteConnection, at time: UInt64) throws {
-        try connection.execute(
-            """
-            DROP TABLE IF EXISTS \(formerName);
-            CREATE TABLE \(formerName) (Z_ROW INTEGER, Z_ROOT VARCHAR, Z_ID BLOB, Z_TIME INTEGER, PRIMARY KEY (Z_ROW, Z_ROOT)) WITHOUT ROWID;
-            INSERT INTO \(formerName) SELECT Z_ROW, Z_ROOT, Z_ID, \(time) FROM QUIRE_SYNC_OBJECT WHERE Z_ROW IS NOT NULL
-            """)
+    static func drop(in connection: SQLiteConnection) throws {
+        try connection.execute("DROP TABLE IF EXISTS \(FormerIdentifiers.table)")
+        try connection.keepFormerIdentifiers()
         for name in names { try connection.execute("DROP TABLE IF EXISTS \(name)") }
     }
 
-    /// The table of the identifiers that objects had before the store left a shared document.
-    private static let formerName = "QUIRE_SYNC_FORMER"
-    /// Whether there is that table; `nil` if it has not been looked for, as it would be for each new object.
+    /// Whether there is the table of former identifiers; `nil` if it has not been looked for, as it would be for each new object.
     private var hasFormer: Bool?
 
     /// The identifier that an object had before the store left a shared document, and the clock's time then.
     func formerIdentifier(
         of objectID: ManagedObjectID
     ) throws -> (id: SyncIdentifier, time: UInt64)? {
-        let hasFormer = try self.hasFormer ?? connection.hasTable(Self.formerName)
+        let hasFormer = try self.hasFormer ?? connection.hasTable(FormerIdentifiers.table)
         self.hasFormer = hasFormer
         guard hasFormer else { return nil }
         let root = model.rootName(of: store.layout.entity(number: objectID.entityNumber))
         return try connection.withStatement(
-            "SELECT Z_ID, Z_TIME FROM \(Self.formerName) WHERE Z_ROW = ? AND Z_ROOT = ?"
+            "SELECT Z_ID, Z_TIME FROM \(FormerIdentifiers.table) WHERE Z_ROW = ? AND Z_ROOT = ?"
         ) { row in
             try row.bind(objectID.primaryKey, at: 1)
             try row.bind(root, at: 2)
@@ -120,7 +112,7 @@ final class SyncTables {
 
     /// Forgets the identifiers of before, when all objects have theirs again.
     func removeFormerIdentifiers() throws {
-        try connection.execute("DROP TABLE IF EXISTS \(Self.formerName)")
+        try connection.execute("DROP TABLE IF EXISTS \(FormerIdentifiers.table)")
         hasFormer = false
     }
 
