@@ -113,7 +113,7 @@ final class SyncMerge {
                 isChanged = true
                 // A value that was made with knowledge of those that were in conflict settles it.
                 if let own, try !isConcurrent(own, entry, in: segment) {
-                    try tables.removeConflicts(of: record.id, key)
+                    try tables.removeConflicts(of: record.id, key, before: entry.version)
                 }
             }
         }
@@ -215,13 +215,16 @@ extension SyncTables {
         }
     }
 
-    func removeConflicts(of id: SyncIdentifier, _ key: SyncKey) throws {
-        try connection.withStatement(
-            "DELETE FROM QUIRE_SYNC_CONFLICT WHERE Z_ID = ? AND Z_KEY = ?"
-        ) {
+    /// Removes the conflicts of a value that a later one settles. A file that is read again may bring the lost value itself.
+    func removeConflicts(
+        of id: SyncIdentifier, _ key: SyncKey, before version: SyncVersion
+    ) throws {
+        let settled = try conflicts("WHERE Z_ID = ? AND Z_KEY = ?") {
             try $0.bind(id.bytes, at: 1)
             try $0.bind(Self.bytes(of: key), at: 2)
-            try $0.run()
+        }
+        for conflict in settled where conflict.lost.version < version {
+            try removeConflict(conflict.number)
         }
     }
 
@@ -233,15 +236,20 @@ extension SyncTables {
     }
 
     /// The conflicts, in the order in which they were found.
-    func conflicts() throws -> [(
+    func conflicts() throws -> [StoredConflict] { try conflicts("") { _ in } }
+
+    typealias StoredConflict = (
         number: Int64, key: SyncKey, lost: SyncEntry, id: SyncIdentifier, entity: String
-    )] {
+    )
+
+    private func conflicts(
+        _ condition: String, _ bind: (SQLiteStatement) throws -> Void
+    ) throws -> [StoredConflict] {
         try connection.withStatement(
-            "SELECT Z_NUMBER, Z_LOST FROM QUIRE_SYNC_CONFLICT ORDER BY Z_NUMBER"
+            "SELECT Z_NUMBER, Z_LOST FROM QUIRE_SYNC_CONFLICT \(condition) ORDER BY Z_NUMBER"
         ) { row in
-            var found:
-                [(number: Int64, key: SyncKey, lost: SyncEntry, id: SyncIdentifier, entity: String)] =
-                    []
+            try bind(row)
+            var found: [StoredConflict] = []
             while try row.step() {
                 var reader = SyncByteReader(Array(row.data(1))[...], file: store.storePath)
                 guard let record = try SyncRecordBlock.decode(&reader).first,

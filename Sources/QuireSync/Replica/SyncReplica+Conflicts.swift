@@ -70,7 +70,8 @@ extension SyncReplica {
             if !isCounted { change.set(conflict.key, conflict.lost.value, version) }
             object.record.merge(change)
             try tables.put(object)
-            try tables.removeConflicts(of: conflict.id, conflict.key)
+            try tables.removeConflict(number)
+            try tables.removeConflicts(of: conflict.id, conflict.key, before: version)
             try tables.addToOutbox([change])
             merge.touch([conflict.id])
             return 0

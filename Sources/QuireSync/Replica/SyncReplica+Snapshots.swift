@@ -9,7 +9,7 @@ internal import QuireStore
 /// Its vector is read before its records, so these have what it says at least, also if others are merged while it is written.
 extension SyncReplica {
     /// The maximum number of records, and of bytes of records, in one file, but for a record that is larger by itself.
-    static let snapshotPartSize = (records: 5_000, bytes: 16 << 20)
+    static let snapshotPartSize = (records: 2_000, bytes: 8 << 20)
 
     /// The description of a snapshot of the present state.
     struct Snapshot: Sendable {
