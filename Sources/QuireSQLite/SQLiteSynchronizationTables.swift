@@ -3,28 +3,13 @@ internal import Foundation
 // The tables of synchronization, `QUIRE_SYNC…`, when rows are moved or replaced: they name rows by primary keys, and by the names
 // that root entities have in all versions of the model.
 
-/// The rows of an entity that a migration moves.
-package struct MovedRows {
-    package let oldRoot: String
-    package let newRoot: String
-    package let newTable: String
-    /// The entity's number in the new table.
-    package let entityNumber: Int
-    /// The difference of new and old primary keys.
-    package let offset: Int64
-
-    package init(
-        oldRoot: String, newRoot: String, newTable: String, entityNumber: Int, offset: Int64
-    ) {
-        self.oldRoot = oldRoot
-        self.newRoot = newRoot
-        self.newTable = newTable
-        self.entityNumber = entityNumber
-        self.offset = offset
-    }
-}
-
 extension SQLiteConnection {
+    /// The rows of an entity that a migration moves: from the table of one root entity to that of another, in which the entity has a
+    /// number; and the difference of new and old primary keys.
+    package typealias MovedRows = (
+        oldRoot: String, newRoot: String, newTable: String, entityNumber: Int, offset: Int64
+    )
+
     /// Has the objects of a shared document keep their rows, which have been moved to other tables, or have other primary keys.
     package func moveSynchronizedRows(_ entities: [MovedRows]) throws {
         let moved = entities.filter { $0.offset != 0 || $0.oldRoot != $0.newRoot }
@@ -67,23 +52,25 @@ package enum FormerIdentifiers {
     fileprivate static func queries(_ database: String, _ connection: SQLiteConnection) throws
         -> [String]
     {
-        func has(_ table: String) throws -> Bool {
-            try connection.integer(
-                "SELECT count(*) FROM \(database).sqlite_schema WHERE type = 'table' AND name = '\(table)'"
-            ) == 1
+        func has(_ table: String, _ columns: [String]) throws -> Bool {
+            let names = columns.map { "'\($0)'" }.joined(separator: ", ")
+            return try connection.integer(
+                "SELECT count(*) FROM pragma_table_info('\(table)', '\(database)') WHERE name IN (\(names))"
+            ) == Int64(columns.count)
         }
+        let columns = ["Z_ROW", "Z_ROOT", "Z_ID"]
+        let list = columns.joined(separator: ", ")
         let isWhole =
             "typeof(Z_ROW) = 'integer' AND typeof(Z_ROOT) = 'text' AND typeof(Z_ID) = 'blob' AND length(Z_ID) = 16"
         var queries: [String] = []
-        if try has("QUIRE_SYNC_OBJECT"), try has("QUIRE_SYNC") {
+        if try has("QUIRE_SYNC_OBJECT", columns), try has("QUIRE_SYNC", ["Z_KEY", "Z_VALUE"]) {
             let time = "SELECT Z_VALUE FROM \(database).QUIRE_SYNC WHERE Z_KEY = 'clock'"
             queries.append(
-                "SELECT Z_ROW, Z_ROOT, Z_ID, coalesce((\(time)), 0) FROM \(database).QUIRE_SYNC_OBJECT WHERE \(isWhole)"
+                "SELECT \(list), coalesce((\(time)), 0) FROM \(database).QUIRE_SYNC_OBJECT WHERE \(isWhole)"
             )
         }
-        if try has(table) {
-            queries.append(
-                "SELECT Z_ROW, Z_ROOT, Z_ID, Z_TIME FROM \(database).\(table) WHERE \(isWhole)")
+        if try has(table, columns + ["Z_TIME"]) {
+            queries.append("SELECT \(list), Z_TIME FROM \(database).\(table) WHERE \(isWhole)")
         }
         return queries
     }

@@ -39,13 +39,13 @@ extension SyncContainer {
         guard let first = first as? SQLiteStore, let second = second as? SQLiteStore,
             first.identity.uuid != second.identity.uuid
         else { return nil }
-        let replicas = try (SyncReplica(first), SyncReplica(second))
-        guard let container = try replicas.0.settings()?.container,
-            try replicas.1.settings()?.container == container
-        else { return nil }
-        let objects = try replicas.1.objectIDs()
+        func container(_ store: SQLiteStore) throws -> SyncIdentifier? {
+            try store.read { try SyncSettings.read(from: $0, path: store.storePath)?.container }
+        }
+        guard let shared = try container(first), try container(second) == shared else { return nil }
+        let objects = try SyncReplica(second).objectIDs()
         var common: [ManagedObjectID: ManagedObjectID] = [:]
-        for (identifier, objectID) in try replicas.0.objectIDs() {
+        for (identifier, objectID) in try SyncReplica(first).objectIDs() {
             common[objectID] = objects[identifier]
         }
         return common

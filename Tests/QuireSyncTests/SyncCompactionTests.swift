@@ -128,6 +128,10 @@ import Testing
         #expect(try recordCount(first) == 2 + 8)
         try await first.sync.repair()
         let austen = try away.objects("Author").first { $0["name", as: String.self] == "Austen" }
+        // In two files, which it reads again when it has become another replica.
+        austen?["born"] = Int16(1774)
+        try away.context.save()
+        try await away.sync.synchronize()
         austen?["born"] = Int16(1775)
         try away.context.insertObject(entityName: "Author")["name"] = "Dickens"
         try away.context.save()

@@ -475,8 +475,8 @@ import Testing
         let files = sites.folder.files(on: 0)
         #expect(!files.keys.contains { $0.hasPrefix("log/") })
         let parts = files.filter { $0.key.hasPrefix("base/") }
-        #expect(parts.count == 2)
-        #expect(parts.values.allSatisfy { $0.count < 17 << 20 })
+        #expect(parts.count == 3)
+        #expect(parts.values.allSatisfy { $0.count < 9 << 20 })
         try await sites.addSite().sync.join()
         try await sites.exchange()
         try await expectSame(sites)

@@ -107,7 +107,9 @@ struct StoreComparison {
         let after = try ObjectCursor(entity.new, of: new, toMany: entity.toMany.map(\.new))
         while let come = try after.next() {
             let id = come.objectID
-            guard let oldID = oldObjects[id], let row = try old.row(for: oldID) else {
+            guard let oldID = oldObjects[id], let row = try old.row(for: oldID),
+                row.entity.number == entity.old.number
+            else {
                 try body(
                     entity.name, difference(.insert, id, of: entity, nil, (come, after.members)))
                 continue

@@ -101,11 +101,12 @@ struct MetadataMigration {
                 // Its name in shared documents stays, whatever this version calls it.
                 let isSame =
                     plan.transfers(ofEntity: old.number).first?.destination.number == new.number
-                return .init(
+                return (
                     oldRoot: old.lastingName, newRoot: isSame ? old.lastingName : new.lastingName,
                     newTable: schema.entity(transfer.destination).tableName,
                     entityNumber: transfer.destination.number,
-                    offset: plan.keyOffsets[transfer.keyGroup])
+                    offset: plan.keyOffsets[transfer.keyGroup]
+                )
             })
         let unused = try filesBefore.subtracting(externalNames(schema, connection))
         if tables.contains(SQLiteTables.externalData) {

@@ -44,6 +44,9 @@ final class SyncModel: Sendable {
     private let byName: [String: ResolvedEntity]
     /// A digest of the model's version hashes.
     let digest: String
+    /// The names in records of all entities, and of all properties, each with its entity's, and those in this version of the model;
+    /// and the uniqueness constraints, of which rows depend, too.
+    let names: [String: String]
 
     /// The key of an entity's user info with the names of the attributes that identify its objects, separated by commas.
     static let identityKey = "syncIdentity"
@@ -60,13 +63,12 @@ final class SyncModel: Sendable {
             hash.update(data: Data(name.utf8) + version)
         }
         digest = SyncSegmentName.digestText(hash.finalize())
+        names = Self.names(of: entities.compactMap(\.self))
     }
 
-    /// The names in records of all entities, and of all properties, each with its entity's, and those in this version of the model;
-    /// and the uniqueness constraints, of which rows depend, too.
-    var names: [String: String] {
+    private static func names(of entities: [Entity]) -> [String: String] {
         var names: [String: String] = [:]
-        for entity in entities.compactMap(\.self) {
+        for entity in entities {
             names[entity.name] = entity.entity.name
             for slot in entity.slots {
                 names["\(entity.name).\(entity.name(of: slot))"] =
@@ -110,16 +112,16 @@ final class SyncModel: Sendable {
     ///
     /// - Parameter old: The ``names`` of the earlier version.
     func requireNames(of old: [String: String]) throws {
-        let names = names
         let lasting = Dictionary(names.map { ($0.value, $0.key) }) { first, _ in first }
         for (key, name) in old.sorted(by: { $0.key < $1.key })
         where names[key] == nil && !key.contains(":") {
             guard let other = lasting[name] ?? (names[name] == nil ? nil : name) else { continue }
             let noun = key.contains(".") ? "property" : "entity"
+            let present = names[other] ?? other
             throw QuireError(
                 .invalidModel,
-                "The \(noun) that was “\(name)” is “\(names[other] ?? other)” now, and “\(key)” in the shared document; give it the renaming identifier “\(key.split(separator: ".").last ?? "")” in this version of the model, and in all later ones.",
-                subject: .init(entity: names[other] ?? other))
+                "The \(noun) that was “\(name)” is “\(present)” now, and “\(key)” in the shared document; give it the renaming identifier “\(key.split(separator: ".").last ?? "")” in this version of the model, and in all later ones.",
+                subject: .init(entity: present.split(separator: ".").first.map(String.init)))
         }
     }
 
