@@ -378,8 +378,12 @@ final class SyncTables {
             try $0.bind(key, at: 1)
             return try $0.step() ? $0.text(0) : ""
         }
-        let lines = text.split(separator: "\n").map { $0.split(separator: "\t").map(String.init) }
-        return Dictionary(lines.map { ($0[0], $0.last ?? "") }) { first, _ in first }
+        var names: [String: String] = [:]
+        for line in text.split(separator: "\n") {
+            let parts = line.split(separator: "\t").map(String.init)
+            if let key = parts.first { names[key] = parts.last }
+        }
+        return names
     }
 
     private func setNames(forKey key: String) throws {
