@@ -13,7 +13,7 @@ export QUIRE_CONCURRENCY_DEBUG=1
 # Each target is in one of them: the last takes what the others do not name, so that none is forgotten.
 shards=(
     '^QuireTests\.[A-L]' '^QuireTests\.[^A-L]' '^QuireCommandTests\.'
-    '^(QuireDocumentsTests|QuireMigrationTests|QuireMacrosTests)\.'
+    '^(QuireDocumentsTests|QuireMigrationTests|QuireMacrosTests)\.' '^QuireSyncTests\.'
 )
 rest=$(IFS='|'; echo "${shards[*]}")
 

@@ -362,7 +362,7 @@ private struct StoreRecoveryRun {
                     + "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(attached).\(SQLiteTables.externalData) "
                     + "WHERE Z_UUID IS NOT NULL AND Z_SHA256 IS NOT NULL")
         }
-        // What was recovered joins a shared document again without being there twice.
+        // Recovered objects that join a shared document again must not be there twice.
         try connection.keepFormerIdentifiers(of: attached)
         for table in target.tables {
             let numbers = (

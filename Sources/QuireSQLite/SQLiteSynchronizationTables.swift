@@ -10,7 +10,7 @@ extension SQLiteConnection {
         oldRoot: String, newRoot: String, newTable: String, entityNumber: Int, offset: Int64
     )
 
-    /// Has the objects of a shared document keep their rows, which have been moved to other tables, or have other primary keys.
+    /// Keeps the objects of a shared document at their rows, which have been moved to other tables, or have other primary keys.
     package func moveSynchronizedRows(_ entities: [MovedRows]) throws {
         let moved = entities.filter { $0.offset != 0 || $0.oldRoot != $0.newRoot }
         for table in ["QUIRE_SYNC_OBJECT", "QUIRE_SYNC_FORMER"]
@@ -46,9 +46,7 @@ package enum FormerIdentifiers {
         "CREATE TABLE IF NOT EXISTS main.\(table) (Z_ROW INTEGER, Z_ROOT VARCHAR, Z_ID BLOB, Z_TIME INTEGER, PRIMARY KEY (Z_ROW, Z_ROOT))"
     fileprivate static let insert = "INSERT OR IGNORE INTO main.\(table)"
 
-    /// The queries for those of a database: of objects of a shared document, and of one that was left.
-    ///
-    /// What a damaged database had may be anything.
+    /// The queries for those of a database: of objects of a shared document, and of one that was left. The tables may be damaged.
     fileprivate static func queries(_ database: String, _ connection: SQLiteConnection) throws
         -> [String]
     {

@@ -413,7 +413,7 @@ import Testing
     }
 
     /// E7, of another program that has the store open, and knows nothing of synchronization.
-    @Test(.timeLimit(.minutes(2))) func savesOfAnotherProgramDuringARoundAreKept() async throws {
+    @Test(.timeLimit(.minutes(10))) func savesOfAnotherProgramDuringARoundAreKept() async throws {
         let sites = try SyncSites(2, model: Self.model)
         try await sites.begin()
         let (first, second) = (sites.sites[0], sites.sites[1])

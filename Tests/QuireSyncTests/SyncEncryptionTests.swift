@@ -129,7 +129,7 @@ import Testing
         try sites.close()
     }
 
-    @Test(.timeLimit(.minutes(2))) func storesAreSynchronizedByThemselves() async throws {
+    @Test(.timeLimit(.minutes(10))) func storesAreSynchronizedByThemselves() async throws {
         let folder = try TemporaryFolder()
         try FileSystem.makeFolder(folder.path("shared"))
         var options = SyncOptions(contentName: "Library", folder: folder.path("shared"))

@@ -159,7 +159,7 @@ import Testing
         return Data(bytes)
     }
 
-    @Test(.timeLimit(.minutes(3)), arguments: seeds(60, 2))
+    @Test(.timeLimit(.minutes(10)), arguments: seeds(60, 2))
     func damagedFilesAreMadeGoodByWholeOnes(_ seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
         let password = Bool.random(using: &random) ? "any" : nil
@@ -196,7 +196,7 @@ import Testing
     }
 
     /// Before anything of the document is known.
-    @Test(.timeLimit(.minutes(1)), arguments: seeds(30, 2))
+    @Test(.timeLimit(.minutes(10)), arguments: seeds(30, 2))
     func aDamagedDescriptionOrModelIsAnError(_ seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
         let password = Bool.random(using: &random) ? "any" : nil
@@ -448,7 +448,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(5)), arguments: seeds(90, 3))
+    @Test(.timeLimit(.minutes(10)), arguments: seeds(90, 3))
     func filesThatLieStopNothing(_ seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
         let sites = try await makeSites(password: Bool.random(using: &random) ? "any" : nil)
@@ -697,7 +697,7 @@ import Testing
     // MARK: - Size
 
     /// Files that are small, or not too large, and would take gigabytes or hours.
-    @Test(.timeLimit(.minutes(1)), arguments: Bomb.allCases)
+    @Test(.timeLimit(.minutes(10)), arguments: Bomb.allCases)
     func aFileThatWouldTakeTooMuchIsNotRead(_ bomb: Bomb) async throws {
         let sites = try SyncSites(1, model: Self.model)
         try await sites.begin()

@@ -45,7 +45,7 @@ import Testing
     }
 
     /// As programs have it whose settings stay on the machine.
-    @Test(.timeLimit(.minutes(2))) func oneOfTwoStoresIsSynchronized() async throws {
+    @Test(.timeLimit(.minutes(10))) func oneOfTwoStoresIsSynchronized() async throws {
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")
         try FileSystem.makeFolder(shared)
@@ -82,7 +82,7 @@ import Testing
         for coordinator in coordinators { try coordinator.close() }
     }
 
-    @Test(.timeLimit(.minutes(2))) func twoStoresAreTheSameByThemselves() async throws {
+    @Test(.timeLimit(.minutes(10))) func twoStoresAreTheSameByThemselves() async throws {
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")
         try FileSystem.makeFolder(shared)
@@ -106,7 +106,7 @@ import Testing
         try second.close()
     }
 
-    @Test(.timeLimit(.minutes(2))) func aStoreIsUsedWhileTheFolderIsMissing() async throws {
+    @Test(.timeLimit(.minutes(10))) func aStoreIsUsedWhileTheFolderIsMissing() async throws {
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")
         let first = try coordinator(at: folder.path("1.sqlite"), folder: shared)
@@ -125,7 +125,7 @@ import Testing
         try second.close()
     }
 
-    @Test(.timeLimit(.minutes(2))) func documentsAreSynchronizedWhileTheyAreOpen() async throws {
+    @Test(.timeLimit(.minutes(10))) func documentsAreSynchronizedWhileTheyAreOpen() async throws {
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")
         try FileSystem.makeFolder(shared)
@@ -178,7 +178,7 @@ import Testing
         for await found in stream where found == expected { return }
     }
 
-    @Test(.timeLimit(.minutes(2))) func theProgramHearsWhetherTheFolderIsThere() async throws {
+    @Test(.timeLimit(.minutes(10))) func theProgramHearsWhetherTheFolderIsThere() async throws {
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")
         let coordinator = try coordinator(at: folder.path("1.sqlite"), folder: shared)
@@ -214,7 +214,7 @@ import Testing
         try coordinator.close()
     }
 
-    @Test(.timeLimit(.minutes(2))) func onlyTheDocumentThatIsNamedIsJoined() async throws {
+    @Test(.timeLimit(.minutes(10))) func onlyTheDocumentThatIsNamedIsJoined() async throws {
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")
         try FileSystem.makeFolder(shared)
@@ -241,7 +241,7 @@ import Testing
         try first.close()
     }
 
-    @Test(.timeLimit(.minutes(2))) func aStoreIsMadeAnewWhenItIsOpened() async throws {
+    @Test(.timeLimit(.minutes(10))) func aStoreIsMadeAnewWhenItIsOpened() async throws {
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")
         try FileSystem.makeFolder(shared)

@@ -446,7 +446,7 @@ import Testing
     }
 
     /// Its one connection is asked for the settings, and then for the history.
-    @Test(.timeLimit(.minutes(1))) func aReplacedStoreIsAnError() async throws {
+    @Test(.timeLimit(.minutes(10))) func aReplacedStoreIsAnError() async throws {
         let sites = try SyncSites(1, model: Self.model)
         try await sites.sites[0].sync.create(named: "Library")
         let (path, copy) = (sites.sites[0].path, sites.temporary.path("copy"))

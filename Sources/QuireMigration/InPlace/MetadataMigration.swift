@@ -91,23 +91,7 @@ struct MetadataMigration {
         try writeMetadata(model, connection)
         try writeModel(model, connection)
         try writeHistory(plan, connection)
-        try connection.moveSynchronizedRows(
-            plan.source.entities.compactMap { entity in
-                guard let transfer = plan.transfers(ofEntity: entity.number).first else {
-                    return nil
-                }
-                let old = plan.source.entity(number: entity.rootNumber)
-                let new = plan.destination.entity(number: transfer.destination.rootNumber)
-                // Its name in shared documents stays, whatever this version calls it.
-                let isSame =
-                    plan.transfers(ofEntity: old.number).first?.destination.number == new.number
-                return (
-                    oldRoot: old.lastingName, newRoot: isSame ? old.lastingName : new.lastingName,
-                    newTable: schema.entity(transfer.destination).tableName,
-                    entityNumber: transfer.destination.number,
-                    offset: plan.keyOffsets[transfer.keyGroup]
-                )
-            })
+        try connection.moveSynchronizedRows(movedRows(plan, schema))
         let unused = try filesBefore.subtracting(externalNames(schema, connection))
         if tables.contains(SQLiteTables.externalData) {
             for name in unused {
@@ -120,6 +104,27 @@ struct MetadataMigration {
             }
         }
         return unused.map(loading.externalData.path(ofFileNamed:))
+    }
+
+    /// The rows of each entity, for shared documents.
+    private func movedRows(
+        _ plan: TransferPlan, _ new: SQLSchema
+    ) -> [SQLiteConnection.MovedRows] {
+        plan.source.entities.compactMap { entity in
+            guard let transfer = plan.transfers(ofEntity: entity.number).first else { return nil }
+            let root = plan.source.entity(number: entity.rootNumber)
+            let newRoot = plan.destination.entity(number: transfer.destination.rootNumber)
+            // Its name in shared documents stays, whatever this version calls it.
+            let isSame =
+                plan.transfers(ofEntity: root.number).first?.destination.number == newRoot.number
+            return (
+                oldRoot: root.lastingName,
+                newRoot: isSame ? root.lastingName : newRoot.lastingName,
+                newTable: new.entity(transfer.destination).tableName,
+                entityNumber: transfer.destination.number,
+                offset: plan.keyOffsets[transfer.keyGroup]
+            )
+        }
     }
 
     private func writeEntities(_ layout: ResolvedModel, _ connection: SQLiteConnection) throws {

@@ -35,7 +35,7 @@ final class SyncCapture {
     /// The number of rows that one transaction goes through.
     static let scanSize = 2_000
 
-    /// The properties that rows show, if there are others.
+    /// The names of the model that rows were written with, if it was another one; see ``SyncModel/names``.
     private let known: [String: String]?
 
     init(_ tables: SyncTables, date: Date) throws {
