@@ -57,7 +57,8 @@ status=0
 for rule in "${@:-${rules[@]}}"; do
     weaken "$rule"
     $build > /dev/null || { echo "$rule: it does not build" >&2; exit 2; }
-    count=$("$program" --testing-library swift-testing --filter machinesAgreeWhateverHappens 2>&1 |
+    count=$("$program" --testing-library swift-testing --experimental-maximum-parallelization-width 6 \
+        --filter machinesAgreeWhateverHappens 2>&1 |
         grep -a 'recorded an issue' | grep -oE 'seed → [0-9]+' | sort -u | wc -l)
     git checkout -q -- "$sync"
     echo "$rule: $count runs fail"
