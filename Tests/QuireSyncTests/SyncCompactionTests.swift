@@ -215,6 +215,32 @@ import Testing
 
     // MARK: - Files
 
+    /// Another machine, which has not got it yet, would never have what is in it.
+    @Test func aFileThatHasNotBeenMergedIsNotRemoved() async throws {
+        let sites = try SyncSites(
+            2, model: SyncTests.model, segmentsBeforeSnapshot: [1, 64])
+        try await sites.begin()
+        let (first, second) = (sites.sites[0], sites.sites[1])
+        try second.context.insertObject(entityName: "Author")["name"] = "Austen"
+        try second.context.save()
+        try await second.sync.synchronize()
+        let known = sites.folder.files(on: 0)
+        let (path, data) = try #require(
+            sites.folder.files(on: 1).first { $0.key.hasPrefix("log/") && known[$0.key] == nil })
+        sites.folder.damage(path, on: 0, data.prefix(data.count / 2))
+        for number in 0..<4 {
+            try first.context.insertObject(entityName: "Tag")["name"] = "Tag \(number)"
+            try first.context.save()
+            try await first.sync.synchronize()
+        }
+        let files = sites.folder.files(on: 0)
+        #expect(files.keys.contains { $0.hasPrefix("base/") })
+        #expect(files[path] != nil)
+        try await sites.exchange()
+        #expect(try names(first) == ["Austen"])
+        try sites.close()
+    }
+
     @Test func largeSegmentsBecomeASnapshotBeforeTheyAreMany() async throws {
         let sites = try SyncSites(1, model: SyncTests.model)
         try await sites.begin()
