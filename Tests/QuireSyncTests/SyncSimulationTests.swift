@@ -63,8 +63,8 @@ import Testing
 
         private static func isNew(_ site: SyncSite) -> Bool { site.model.entities.count == 6 }
 
-        /// Months in which some machines are away, and the others forget what was deleted. A copy that has not been noticed yet stays:
-        /// what two of one identifier write is told apart as long as files of both are there only.
+        /// Months in which some machines are away, and the others forget what was deleted. Two replicas
+        /// with one identifier stay: a copied store is detected only while the folder has files of both.
         private mutating func passMonths() async throws {
             sites.folder.failOnce(after: nil)
             try await sites.exchange()

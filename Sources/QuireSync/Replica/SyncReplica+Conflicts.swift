@@ -70,6 +70,7 @@ extension SyncReplica {
             if !isCounted { change.set(conflict.key, conflict.lost.value, version) }
             object.record.merge(change)
             try tables.put(object)
+            // By its number too: the new value is not later than it if the clock is at its end.
             try tables.removeConflict(number)
             try tables.removeConflicts(of: conflict.id, conflict.key, before: version)
             try tables.addToOutbox([change])
