@@ -13,7 +13,7 @@ extension SQLiteConnection {
     /// Keeps the objects of a shared document at their rows, which have been moved to other tables, or have other primary keys.
     package func moveSynchronizedRows(_ entities: [MovedRows]) throws {
         let moved = entities.filter { $0.offset != 0 || $0.oldRoot != $0.newRoot }
-        for table in ["QUIRE_SYNC_OBJECT", "QUIRE_SYNC_FORMER"]
+        for table in ["QUIRE_SYNC_OBJECT", FormerIdentifiers.table]
         where try !moved.isEmpty && hasTable(table) {
             for rows in moved {
                 // Marked, so that rows that have been moved are not moved again.

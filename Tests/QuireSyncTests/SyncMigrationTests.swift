@@ -8,16 +8,24 @@ import Testing
 
 /// Versions of the model on replicas of one document: nothing is lost, or there twice, when one machine after another is updated.
 @MainActor @Suite struct SyncMigrationTests {
-    private static let old = ManagedObjectModel {
-        Entity("Writer") {
-            Attribute("name", .string)
-            ToMany("works", "Work", inverse: "writer").ordered()
-            ToMany("friends", "Writer", inverse: "friends")
-        }
-        Entity("Work") {
-            Attribute("title", .string)
-            ToOne("writer", "Writer", inverse: "works")
-            Unique("title")
+    private static let old = makeModel(isNew: false)
+
+    private static func makeModel(isNew: Bool) -> ManagedObjectModel {
+        ManagedObjectModel {
+            Entity("Writer") {
+                Attribute("name", .string)
+                if isNew {
+                    Attribute("surname", .string)
+                    Attribute("kind", .string).required().default("person")
+                }
+                ToMany("works", "Work", inverse: "writer").ordered()
+                ToMany("friends", "Writer", inverse: "friends")
+            }
+            Entity("Work") {
+                Attribute("title", .string)
+                ToOne("writer", "Writer", inverse: "works")
+                Unique("title")
+            }
         }
     }
 
@@ -114,20 +122,7 @@ import Testing
     @Test func whatAMigrationComputesIsKeptAndSent() async throws {
         let sites = try await makeSites()
         let (first, second) = (sites.sites[0], sites.sites[1])
-        let new = ManagedObjectModel {
-            Entity("Writer") {
-                Attribute("name", .string)
-                Attribute("surname", .string)
-                Attribute("kind", .string).required().default("person")
-                ToMany("works", "Work", inverse: "writer").ordered()
-                ToMany("friends", "Writer", inverse: "friends")
-            }
-            Entity("Work") {
-                Attribute("title", .string)
-                ToOne("writer", "Writer", inverse: "works")
-                Unique("title")
-            }
-        }
+        let new = Self.makeModel(isNew: true)
         func update(_ site: SyncSite) throws {
             var mapping = try MappingModel.inferred(from: Self.old, to: new)
             mapping["Writer"]?.entityMigrationPolicyName = "NamePolicy"

@@ -118,8 +118,8 @@ struct MetadataMigration {
             let isSame =
                 plan.transfers(ofEntity: root.number).first?.destination.number == newRoot.number
             return (
-                oldRoot: root.lastingName,
-                newRoot: isSame ? root.lastingName : newRoot.lastingName,
+                oldRoot: root.renamingIdentifier,
+                newRoot: isSame ? root.renamingIdentifier : newRoot.renamingIdentifier,
                 newTable: new.entity(transfer.destination).tableName,
                 entityNumber: transfer.destination.number,
                 offset: plan.keyOffsets[transfer.keyGroup]

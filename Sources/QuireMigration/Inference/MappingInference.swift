@@ -165,7 +165,7 @@ struct MappingInference {
 
     /// Whether no relationship of the new entity matches the old one of a name.
     private func isUnused(_ name: String, _ new: ResolvedEntity) -> Bool {
-        !new.relationships.contains { ($0.description.renamingIdentifier ?? $0.name) == name }
+        !new.relationships.contains { $0.renamingIdentifier == name }
     }
 }
 
@@ -231,7 +231,7 @@ extension MappingInference {
                 .flatMap(source.entity(named:))
         else { return false }
         return owner.relationship(
-            named: inverse.description.renamingIdentifier ?? inverse.name) != nil
+            named: inverse.renamingIdentifier) != nil
             || owner.relationship(named: inverse.name) != nil
     }
 
@@ -337,7 +337,7 @@ extension ResolvedModel {
     /// The stored slots of an entity that are attributes, or elements of composites, with their names and renaming
     /// identifiers.
     func attributeItems(of entity: ResolvedEntity) -> [(slot: Int, item: NameMatching.Item)] {
-        let names = lastingSlotNames(of: entity)
+        let names = renamingIdentifiers(ofSlotsOf: entity)
         return entity.slots.compactMap { slot in
             guard slot.attribute != nil, slot.isStored else { return nil }
             let name = names[slot.index]

@@ -52,7 +52,7 @@ final class SyncCapture {
     /// - Returns: The number of changed objects, and whether there is more.
     func run() throws -> (count: Int, isComplete: Bool) {
         let last = try store.lastHistoryTransactionNumber() ?? 0
-        let old = try tables.isModelAdopted() ? nil : known
+        let old = try known.flatMap { try tables.isModelAdopted() ? nil : $0 }
         if let old { try tables.adoptModel(after: old) }
         if tables.settings.scan == nil, tables.settings.captured != last {
             do {
@@ -251,8 +251,8 @@ final class SyncCapture {
             if try !captured.isSame(as: current) { differing.insert(object.record.id) }
         }
         for relationship in entity.memberships
-        where isShown(relationship.lastingName, object.record, entity) {
-            let name = relationship.lastingName
+        where isShown(relationship.renamingIdentifier, object.record, entity) {
+            let name = relationship.renamingIdentifier
             let current = try members(of: relationship, row)
             let expected = try values.members(of: relationship, object.record)
             for id in current.subtracting(expected) {
@@ -269,7 +269,7 @@ final class SyncCapture {
             }
         }
         for relationship in entity.orders
-        where isShown(relationship.lastingName, object.record, entity) {
+        where isShown(relationship.renamingIdentifier, object.record, entity) {
             try captureOrder(of: relationship, row, &object.record)
         }
         if changed[object.record.id] != nil { try tables.put(object) }
@@ -315,7 +315,8 @@ final class SyncCapture {
         let current = try orderedMembers(of: relationship, row)
         if current == values.sorted(current, in: relationship, of: record) {
             // Those without a place are at the end, by identifier; the next one needs a place among them.
-            if current.allSatisfy({ record[.position(relationship.lastingName, $0)] != nil }) {
+            if current.allSatisfy({ record[.position(relationship.renamingIdentifier, $0)] != nil })
+            {
                 return
             }
         }
@@ -331,7 +332,7 @@ final class SyncCapture {
                 continue
             }
             let place = SyncPlace(between: previous, and: next.flatMap { places[$0] })
-            set(.position(relationship.lastingName, id), .string(place.text), of: &record)
+            set(.position(relationship.renamingIdentifier, id), .string(place.text), of: &record)
             previous = place
         }
     }

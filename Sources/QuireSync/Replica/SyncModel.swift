@@ -53,7 +53,8 @@ final class SyncModel: Sendable {
 
     init(_ layout: ResolvedModel, _ policies: SyncPolicies = SyncPolicies()) {
         self.layout = layout
-        byName = Dictionary(layout.entities.map { ($0.lastingName, $0) }) { first, _ in first }
+        byName = Dictionary(layout.entities.map { ($0.renamingIdentifier, $0) }) { first, _ in first
+        }
         entities = layout.entities.map { entity in
             guard !entity.isAbstract, entity.description.isSyncable else { return nil }
             return Self.entity(entity, policies, in: layout)
@@ -75,7 +76,7 @@ final class SyncModel: Sendable {
                     "\(entity.entity.name).\(slot.name)"
             }
             for relationship in entity.memberships + entity.orders {
-                names["\(entity.name).\(relationship.lastingName)"] =
+                names["\(entity.name).\(relationship.renamingIdentifier)"] =
                     "\(entity.entity.name).\(relationship.name)"
             }
             for (number, constraint) in entity.entity.uniquenessConstraints.enumerated() {
@@ -97,13 +98,13 @@ final class SyncModel: Sendable {
                     subject: .init(entity: entity ?? name, property: entity == nil ? nil : name))
             }
         }
-        try require(layout.entities.map { ($0.lastingName, $0.name) }, nil)
+        try require(layout.entities.map { ($0.renamingIdentifier, $0.name) }, nil)
         for entity in layout.entities {
-            let names = layout.lastingSlotNames(of: entity)
+            let names = layout.renamingIdentifiers(ofSlotsOf: entity)
             let toMany = entity.toManyRelationships.map { entity.relationships[$0] }
             try require(
                 entity.slots.map { (names[$0.index], $0.name) }
-                    + toMany.map { ($0.lastingName, $0.name) }, entity.name)
+                    + toMany.map { ($0.renamingIdentifier, $0.name) }, entity.name)
         }
     }
 
@@ -144,7 +145,7 @@ final class SyncModel: Sendable {
 
     /// The name in records of the root of an entity's hierarchy.
     func rootName(of entity: ResolvedEntity) -> String {
-        layout.entity(number: entity.rootNumber).lastingName
+        layout.entity(number: entity.rootNumber).renamingIdentifier
     }
 
     /// The names of the attributes that identify an entity's objects on all machines.
@@ -176,7 +177,7 @@ final class SyncModel: Sendable {
             $0.isToMany && isSynchronized($0, in: layout)
         }
         return Entity(
-            entity: entity, slotNames: layout.lastingSlotNames(of: entity), slots: slots,
+            entity: entity, slotNames: layout.renamingIdentifiers(ofSlotsOf: entity), slots: slots,
             mirroredSlots: mirrored,
             requiredSlots: slots.filter {
                 $0.relationshipIndex.map { !entity.relationships[$0].description.isOptional }
@@ -204,7 +205,10 @@ final class SyncModel: Sendable {
         in layout: ResolvedModel
     ) -> Bool {
         func name(_ relationship: ResolvedEntity.Relationship) -> [String] {
-            [layout.entity(number: relationship.ownerNumber).lastingName, relationship.lastingName]
+            [
+                layout.entity(number: relationship.ownerNumber).renamingIdentifier,
+                relationship.renamingIdentifier,
+            ]
         }
         return !name(inverse).lexicographicallyPrecedes(name(relationship))
     }
@@ -214,7 +218,7 @@ final class SyncModel: Sendable {
 
 extension SyncModel.Entity {
     /// The entity's name in records.
-    var name: String { entity.lastingName }
+    var name: String { entity.renamingIdentifier }
 
     /// The name in records of one of the entity's slots.
     func name(of slot: ResolvedEntity.Slot) -> String { slotNames[slot.index] }
@@ -231,7 +235,7 @@ extension SyncModel.Entity {
 
     /// The name in this version of the model of a property with a name in records; `nil` if there is none.
     func propertyName(for name: String) -> String? {
-        slot(named: name)?.name ?? memberships.first { $0.lastingName == name }?.name
+        slot(named: name)?.name ?? memberships.first { $0.renamingIdentifier == name }?.name
     }
 
     /// The identifier that a new object has on all machines; `nil` if a random one does.
@@ -263,7 +267,7 @@ enum SyncUniqueness {
         var found: Set<Data> = []
         for (number, constraint) in entity.entity.uniquenessConstraints.enumerated() {
             var writer = SyncByteWriter()
-            writer.text(model.layout.entity(number: constraint.ownerNumber).lastingName)
+            writer.text(model.layout.entity(number: constraint.ownerNumber).renamingIdentifier)
             writer.unsigned(UInt64(number))
             let isWhole = constraint.properties.allSatisfy { property in
                 guard let name = entity.name(ofProperty: property),

@@ -95,7 +95,7 @@ final class SyncValues {
             guard let inverse else { return nil }
             return try holder(of: record.id, inverse)
         }
-        guard case .reference(let id)? = record[.property(relationship.lastingName)]?.value,
+        guard case .reference(let id)? = record[.property(relationship.renamingIdentifier)]?.value,
             let target = try destination(id, of: relationship)
         else { return nil }
         // Of several objects that refer to one by a one-to-one relationship, one has it.
@@ -130,7 +130,7 @@ final class SyncValues {
                 let entity = model.resolvedEntity(named: record.entity),
                 entity.relationships.indices.contains(relationship.index),
                 entity.relationships[relationship.index].ownerNumber == relationship.ownerNumber,
-                let entry = record[.property(relationship.lastingName)],
+                let entry = record[.property(relationship.renamingIdentifier)],
                 // It may refer to the target by another relationship.
                 case .reference(let referred) = entry.value,
                 try visibility.survivor(of: referred) == target
@@ -145,7 +145,7 @@ final class SyncValues {
         of relationship: ResolvedEntity.Relationship, _ record: SyncRecord
     ) throws -> Set<SyncIdentifier> {
         var found: Set<SyncIdentifier> = []
-        let name = relationship.lastingName
+        let name = relationship.renamingIdentifier
         for (key, entry) in record.entries {
             guard case .member(name, let id) = key, entry.value == .boolean(true),
                 let row = try destination(id, of: relationship)
@@ -174,7 +174,7 @@ final class SyncValues {
     func place(
         of id: SyncIdentifier, in relationship: ResolvedEntity.Relationship, of record: SyncRecord
     ) -> SyncPlace? {
-        if case .string(let text)? = record[.position(relationship.lastingName, id)]?.value {
+        if case .string(let text)? = record[.position(relationship.renamingIdentifier, id)]?.value {
             SyncPlace(text)
         } else {
             nil
