@@ -178,7 +178,10 @@ public struct RelationshipDescription: Sendable, Hashable {
     }
     /// Whether a to-many relationship keeps its objects in an order.
     public var isOrdered = false
-    /// Whether it may be empty when the object is saved.
+    /// Whether it may be empty when the object is saved, even if ``minimumCount`` is not 0.
+    ///
+    /// A to-one relationship that is not optional requires an object. A to-many relationship requires
+    /// ``minimumCount`` objects: with the default of 0 it may be empty, as in Core Data.
     public var isOptional = true
     /// Whether it lives in memory only.
     public var isTransient = false

@@ -298,8 +298,7 @@ extension ResolvedEntity {
             isOrdered = description.isToMany && description.isOrdered
             hasCountRules =
                 description.isToMany
-                && (!description.isOptional || description.minimumCount > 0
-                    || description.maximumCount > 0)
+                && (description.minimumCount > 0 || description.maximumCount > 0)
         }
     }
 }

@@ -1,5 +1,6 @@
 internal import QuireModel
 internal import QuireSQLite
+internal import QuireStore
 
 extension StoreCheck {
     private var places: RelationshipColumns { RelationshipColumns(schema: schema) }
@@ -121,7 +122,6 @@ extension StoreCheck {
         of relationship: ResolvedEntity.Relationship, _ entity: ResolvedEntity, _ place: SQLToMany
     ) throws {
         guard relationship.hasCountRules else { return }
-        let description = relationship.description
         let members: String
         switch place {
         case .nowhere: return
@@ -132,15 +132,12 @@ extension StoreCheck {
             members =
                 "\(SQLName.quoted(join.tableName)) d WHERE d.\(SQLName.quoted(join.sourceColumn)) = o.Z_PK"
         }
-        var rules = ["(found > 0 AND found < \(max(description.minimumCount, 1)))"]
-        if !description.isOptional { rules.append("found = 0") }
-        if description.maximumCount > 0 { rules.append("found > \(description.maximumCount)") }
         let isNote = !store.carriesModel
         try each(
             """
             SELECT * FROM (SELECT o.Z_PK, o.Z_ENT, (SELECT count(*) FROM \(members)) AS found FROM \
             \(SQLName.quoted(schema.entity(entity).tableName)) o WHERE o.Z_ENT IN \
-            \(StorageClassCheck.list(schema.entity(entity).subtreeStoreNumbers))) WHERE \(rules.joined(separator: " OR "))
+            \(StorageClassCheck.list(schema.entity(entity).subtreeStoreNumbers))) WHERE \(relationship.countViolationSQL(column: "found"))
             """
         ) { check, row in
             let count = row.integer(2)

@@ -98,28 +98,42 @@ extension ResolvedEntity.Relationship {
                 rule: .required))
     }
 
-    /// Whether a count satisfies the relationship's minimum and maximum.
-    package func allows(count: Int) -> Bool {
-        count == 0
-            ? description.isOptional
-            : count >= description.minimumCount
-                && (description.maximumCount == 0 || count <= description.maximumCount)
+    /// The rule of a to-many relationship that a number of objects violates.
+    ///
+    /// An empty relationship is valid if it is optional or has no minimum count, as in Core Data: SwiftData declares every
+    /// non-optional array without one.
+    package func rule(violatedByCount count: Int) -> QuireError.Rule? {
+        if count < description.minimumCount {
+            return count > 0 ? .minimumCount : description.isOptional ? nil : .required
+        }
+        return description.maximumCount > 0 && count > description.maximumCount
+            ? .maximumCount : nil
+    }
+
+    /// A number of objects and the bound that it violates, for a message.
+    package func countText(_ count: Int, violating rule: QuireError.Rule) -> String {
+        "\(count) objects; "
+            + (rule == .maximumCount
+                ? "at most \(description.maximumCount) are allowed"
+                : "at least \(description.minimumCount) are required")
+    }
+
+    /// ``rule(violatedByCount:)`` as a condition of SQL on a column, which is true for each violation.
+    package func countViolationSQL(column: String) -> String {
+        var rules: [String] = []
+        if description.minimumCount > 0 {
+            let isEmptyAllowed = description.isOptional ? "\(column) > 0 AND " : ""
+            rules.append("(\(isEmptyAllowed)\(column) < \(description.minimumCount))")
+        }
+        if description.maximumCount > 0 { rules.append("\(column) > \(description.maximumCount)") }
+        return rules.isEmpty ? "0" : rules.joined(separator: " OR ")
     }
 
     /// The error of a batch request that would leave an object with too few or too many related objects.
-    package func countViolation(of owner: ManagedObjectID, count: Int) -> QuireError {
-        let rule: QuireError.Rule
-        let text: String
-        if count == 0 {
-            (rule, text) = (.required, "is required but would lead to no object")
-        } else if count < description.minimumCount {
-            rule = .minimumCount
-            text =
-                "would lead to \(count) objects; at least \(description.minimumCount) are required"
-        } else {
-            rule = .maximumCount
-            text = "would lead to \(count) objects; at most \(description.maximumCount) are allowed"
-        }
+    package func countViolation(
+        _ rule: QuireError.Rule, of owner: ManagedObjectID, count: Int
+    ) -> QuireError {
+        let text = "would lead to \(countText(count, violating: rule))"
         return QuireError(
             .validation, "“\(name)” of \(owner.shortDescription) \(text).",
             subject: .init(

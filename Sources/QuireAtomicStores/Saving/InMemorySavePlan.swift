@@ -508,8 +508,8 @@ extension InMemorySavePlan {
             for member in try members(of: owner.bits, relationship) where try exists(member) {
                 count += 1
             }
-            if !relationship.allows(count: count) {
-                throw relationship.countViolation(of: owner, count: count)
+            if let rule = relationship.rule(violatedByCount: count) {
+                throw relationship.countViolation(rule, of: owner, count: count)
             }
         }
     }

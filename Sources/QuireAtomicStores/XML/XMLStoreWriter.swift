@@ -42,7 +42,11 @@ struct XMLStoreWriter {
                     < ($1.ownerNumber, $1.isToMany ? 1 : 0, $1.name)
             }) {
                 let description = relationship.description
-                let least = description.isOptional ? 0 : max(description.minimumCount, 1)
+                let least =
+                    description.isOptional
+                    ? 0
+                    : relationship.isToMany
+                        ? description.minimumCount : max(description.minimumCount, 1)
                 let most = relationship.isToMany ? description.maximumCount : 1
                 let destination = layout.destination(of: relationship).name.uppercased()
                 plan.relationships.append(

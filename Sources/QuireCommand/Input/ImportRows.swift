@@ -361,7 +361,10 @@ extension ImportRow {
     /// Checks the attributes by the model's rules, those that the row does not name by their defaults.
     func validate() throws {
         try Self.validate(attributes, of: entity, place: place)
-        for relationship in entity.relationships where !relationship.description.isOptional {
+        for relationship in entity.relationships
+        where !relationship.description.isOptional
+            && (!relationship.isToMany || relationship.description.minimumCount > 0)
+        {
             let isThere = relationships.contains {
                 $0.leadsSomewhere && $0.relationship.index == relationship.index
             }

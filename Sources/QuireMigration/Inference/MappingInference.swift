@@ -215,7 +215,10 @@ extension MappingInference {
                         + "or give it another name.", new, name)
             }
         }
-        if !relationship.description.isOptional, !isInverseKnown(of: relationship, new) {
+        if !relationship.description.isOptional,
+            !relationship.isToMany || relationship.description.minimumCount > 0,
+            !isInverseKnown(of: relationship, new)
+        {
             fail(
                 "“\(new.name).\(name)” is new and required, and leads to no object; make it optional, or map it.",
                 new, name)

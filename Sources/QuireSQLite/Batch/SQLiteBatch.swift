@@ -207,17 +207,12 @@ struct SQLiteCountCheck {
             members =
                 "\(SQLName.quoted(join.tableName)) d WHERE d.\(SQLName.quoted(join.sourceColumn)) = o.Z_PK"
         }
-        let description = relationship.description
-        let least = max(description.minimumCount, 1)
-        var rules = ["(found > 0 AND found < \(least))"]
-        if !description.isOptional { rules.append("found = 0") }
-        if description.maximumCount > 0 { rules.append("found > \(description.maximumCount)") }
         let table = SQLName.quoted(store.schema.entity(entity).tableName)
         try connection.withStatement(
             """
             SELECT * FROM (SELECT o.Z_PK, t.Z_ENT, (SELECT count(*) FROM \(members)) AS found \
             FROM \(Self.table) o CROSS JOIN \(table) t ON t.Z_PK = o.Z_PK \
-            WHERE o.Z_ENT = ?1 AND o.Z_RELATIONSHIP = ?2) WHERE \(rules.joined(separator: " OR ")) LIMIT 1
+            WHERE o.Z_ENT = ?1 AND o.Z_RELATIONSHIP = ?2) WHERE \(relationship.countViolationSQL(column: "found")) LIMIT 1
             """
         ) { statement in
             try statement.bind(Int64(relationship.ownerNumber), at: 1)
@@ -226,7 +221,9 @@ struct SQLiteCountCheck {
             let id = ManagedObjectID(
                 entityNumber: store.schema.modelNumber(ofStoreNumber: statement.integer(1))
                     ?? entity.number, primaryKey: statement.integer(0), store: store.identity)
-            throw relationship.countViolation(of: id, count: Int(statement.integer(2)))
+            let count = Int(statement.integer(2))
+            guard let rule = relationship.rule(violatedByCount: count) else { return }
+            throw relationship.countViolation(rule, of: id, count: count)
         }
     }
 }

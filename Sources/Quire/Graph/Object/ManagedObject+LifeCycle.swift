@@ -225,29 +225,13 @@ extension ManagedObject {
     }
 
     private final func countFailures(of relationship: ResolvedEntity.Relationship) -> [QuireError] {
-        let description = relationship.description
         let count = members(of: relationship).count
-        if count == 0 {
-            if description.isOptional { return [] }
-            return [
-                failure(
-                    .required, "is required but leads to no object", property: relationship.name)
-            ]
-        }
-        if count < description.minimumCount {
-            let text =
-                "leads to \(count) objects; at least \(description.minimumCount) are required"
-            return [
-                failure(.minimumCount, text, property: relationship.name, value: String(count))
-            ]
-        }
-        if description.maximumCount > 0 && count > description.maximumCount {
-            let text = "leads to \(count) objects; at most \(description.maximumCount) are allowed"
-            return [
-                failure(.maximumCount, text, property: relationship.name, value: String(count))
-            ]
-        }
-        return []
+        guard let rule = relationship.rule(violatedByCount: count) else { return [] }
+        return [
+            failure(
+                rule, "leads to \(relationship.countText(count, violating: rule))",
+                property: relationship.name, value: rule == .required ? nil : String(count))
+        ]
     }
 
     // MARK: Errors
