@@ -65,7 +65,7 @@ final class FileAccess: Sendable {
     private let timeout: Duration
     private let registry: FileAccessRegistry
     private struct State {
-        /// The number in the registry.
+        /// The number in the registry; `nil` if it needs no turn of its own.
         var number: AccessQueue.Number?
         var isCancelled = false
         /// Ends the wait for a presenter.
@@ -93,21 +93,25 @@ final class FileAccess: Sendable {
         return FileSystem.path(String(cString: real), FileSystem.name(of: path))
     }
 
-    /// Goes through the steps.
-    func run<Result: Sendable>(
-        _ body: @Sendable ([String]) async throws -> Result
-    ) async throws -> Result {
-        if try isCoveredByOuter() { return try await body(items.map(\.path)) }
+    /// Enters the queue, at once. ``run(_:)`` must follow, whatever happens.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if it would wait for the access in whose body it is.
+    func enter() throws {
+        if try isCoveredByOuter() { return }
         let number = registry.add(
             items.map { AccessQueue.Item(path: $0.path, isWriting: $0.isWriting) },
             for: presenter, name: phrase)
+        state.withLock { $0.number = number }
+    }
+
+    /// Goes through the steps, after it has entered the queue.
+    func run<Result: Sendable>(
+        _ body: @Sendable ([String]) async throws -> Result
+    ) async throws -> Result {
+        let (queued, isCancelled) = state.withLock { ($0.number, $0.isCancelled) }
+        guard let number = queued else { return try await body(items.map(\.path)) }
         defer { registry.remove(number) }
-        if state.withLock({ state in
-            state.number = number
-            return state.isCancelled
-        }) {
-            throw cancelled
-        }
+        if isCancelled { throw cancelled }
         try await waitForTurn(number)
         let reacquirers = ReacquirerList()
         do {

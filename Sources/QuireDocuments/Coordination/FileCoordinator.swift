@@ -165,9 +165,7 @@ public final class FileCoordinator: Sendable {
         _ body: @escaping @Sendable (String) async throws -> Result,
         completionHandler: @escaping @MainActor @Sendable (Swift.Result<Result, any Error>) -> Void
     ) {
-        complete(completionHandler) {
-            try await self.coordinate(readingItemAt: path, options: options, body)
-        }
+        access(FileAccess.Item(path, reading: options), body, completionHandler)
     }
 
     /// Writes to an item.
@@ -182,19 +180,25 @@ public final class FileCoordinator: Sendable {
         _ body: @escaping @Sendable (String) async throws -> Result,
         completionHandler: @escaping @MainActor @Sendable (Swift.Result<Result, any Error>) -> Void
     ) {
-        complete(completionHandler) {
-            try await self.coordinate(writingItemAt: path, for: purpose, body)
-        }
+        access(FileAccess.Item(path, writing: purpose), body, completionHandler)
     }
 
-    private func complete<Result: Sendable>(
-        _ handler: @escaping @MainActor @Sendable (Swift.Result<Result, any Error>) -> Void,
-        _ body: @escaping @Sendable () async throws -> Result
+    /// Enters the queue before it returns, so that requests come in the order in which they are made.
+    private func access<Result: Sendable>(
+        _ item: FileAccess.Item, _ body: @escaping @Sendable (String) async throws -> Result,
+        _ handler: @escaping @MainActor @Sendable (Swift.Result<Result, any Error>) -> Void
     ) {
-        Task {
-            let result: Swift.Result<Result, any Error>
-            do { result = .success(try await body()) } catch { result = .failure(error) }
+        @Sendable func finish(_ result: Swift.Result<Result, any Error>) {
             DispatchQueue.main.async { MainActor.assumeIsolated { handler(result) } }
+        }
+        let access: FileAccess
+        do { access = try begin([item]) } catch { return finish(.failure(error)) }
+        Task {
+            do {
+                finish(.success(try await run(access) { try await body($0[0]) }))
+            } catch {
+                finish(.failure(error))
+            }
         }
     }
 
@@ -212,9 +216,21 @@ public final class FileCoordinator: Sendable {
     private func access<Result: Sendable>(
         _ items: [FileAccess.Item], _ body: @Sendable ([String]) async throws -> Result
     ) async throws -> Result {
+        try await run(begin(items), body)
+    }
+
+    /// Begins an access that ``run(_:_:)`` ends.
+    private func begin(_ items: [FileAccess.Item]) throws -> FileAccess {
         let access = FileAccess(
             items: items, presenter: presenter, timeout: timeout, registry: registry)
+        try access.enter()
         accesses.add(access)
+        return access
+    }
+
+    private func run<Result: Sendable>(
+        _ access: FileAccess, _ body: @Sendable ([String]) async throws -> Result
+    ) async throws -> Result {
         defer { accesses.remove(access) }
         return try await withTaskCancellationHandler {
             try await access.run(body)

@@ -13,7 +13,10 @@
 /// - An autosave that finds nothing to save succeeds at once.
 /// - Closing saves unsaved changes first, also those made meanwhile or while the closing is prepared. If that
 ///   fails the document stays open.
-/// - A close that waits for an opening cancels it.
+/// - A close that waits for an opening cancels it; a creation, whose package is on disk, succeeds.
+/// - A save to a path is a creation, a save, or a save as another package, depending on the state of the document when its
+///   turn comes, not when it was requested.
+/// - Work that needs unsaved changes to be saved first is one request with that save, so that no other comes between them.
 /// - A failed save leaves the document unsaved and in ``DocumentState/savingError`` until one succeeds. Saving as another
 ///   package that fails leaves the document as it was.
 /// - Work that needs the package to itself, such as writing a copy, takes its turn like the rest, and does not change what
@@ -28,11 +31,25 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
         case autosave
         /// To save as another package, which the document is from then on.
         case saveAs(Work)
+        /// To save to a path.
+        case saveTo(SaveTarget)
+        /// To save unsaved changes, and then to replace the content by some work.
+        case saveAndRevert(Work)
         /// To return to the last save, or to make the content another one by some work.
         case revert(Work?)
         /// To leave the package to some work.
         case access(Work)
         case close(discardingChanges: Bool)
+    }
+
+    /// The destination of a save to a path, with what it takes to save there in each state of the document.
+    struct SaveTarget: Equatable {
+        var path: String
+        var operation: SaveOperation
+        /// The creation, if the document is not open.
+        var creation: OpenRequest
+        /// The save, if the document is open and its package is another one.
+        var work: Work
     }
 
     /// One runs at a time.
@@ -78,6 +95,8 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
     private var hasSavingError = false
     /// Whether there is anything unsaved. The owner keeps it up to date.
     var hasUnsavedChanges = false
+    /// The path of the document's package. The owner keeps it up to date.
+    var path = ""
 
     /// Whether others have changed the package, and it is not resolved which side is kept.
     private var isInConflict = false
@@ -122,14 +141,20 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
             if succeeded {
                 opened = request
                 hasSavingError = false
-                if let next = queue.first, case .close = next.request { answer = .cancelled }
+                if !request.isCreation, let next = queue.first, case .close = next.request {
+                    answer = .cancelled
+                }
             }
         case .save:
             hasSavingError = !succeeded
-            if succeeded, case .close = pending.request {
-                // Comes again for what was changed meanwhile, or to close.
-                queue.insert(pending, at: 0)
-                answer = nil
+            switch pending.request {
+            case .close, .saveAndRevert:
+                // Comes again for what was changed meanwhile, or for what it is about.
+                if succeeded {
+                    queue.insert(pending, at: 0)
+                    answer = nil
+                }
+            default: break
             }
         case .saveAs, .revert(nil):
             if succeeded {
@@ -220,6 +245,14 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
             guard isOpen else { return .answer(.notOpen) }
             return hasUnsavedChanges ? .run(.save) : .answer(.done)
         case .saveAs(let work): return isOpen ? .run(.saveAs(work)) : .answer(.notOpen)
+        case .saveTo(let target):
+            switch target.operation {
+            case .forCreating where !isOpen: return .run(.open(target.creation))
+            case .forOverwriting where isOpen && target.path == path: return .run(.save)
+            default: return decide(.saveAs(target.work))
+            }
+        case .saveAndRevert(let work):
+            return isOpen && hasUnsavedChanges ? .run(.save) : decide(.revert(work))
         case .revert(let work): return isOpen ? .run(.revert(work)) : .answer(.notOpen)
         case .access(let work): return isOpen ? .run(.access(work)) : .answer(.notOpen)
         case .close(let discardingChanges):

@@ -197,6 +197,7 @@ extension ManagedDocument {
 
     private func performOpening(_ request: OpenRequest) async throws {
         var request = request
+        if let path = request.path { self.path = path }
         if request.model == nil { request.model = managedObjectModel }
         if request.model == nil && request.isCreation { request.model = try .mergedModel() }
         let opened = try await load(request)

@@ -127,19 +127,16 @@ extension ManagedDocument {
 
     /// Saves the document to a place, and makes that the document's: its own package for ``save()``, another for
     /// ``save(as:replacing:keepingDamage:)``. A document that is not open is made there, with ``managedObjectModel``.
+    /// Which of these it is, the state of the document decides when the requests before it have ended.
     ///
     /// - Parameters:
     ///   - url: The package.
     ///   - operation: With `forCreating` there must be nothing at the URL; with `forOverwriting` there may be a document.
     /// - Throws: As those.
     public func save(to url: URL, for operation: SaveOperation) async throws {
-        let path = try FileSystem.path(of: url)
-        if !isOpen && operation == .forCreating {
-            self.path = path
-            return try await create()
-        }
-        if path == self.path && operation == .forOverwriting { return try await save() }
-        try await save(as: url, replacing: operation == .forOverwriting)
+        let saving = SavingAs(self, try destination(of: url, for: operation))
+        try await request(.saveTo(saving.target(for: operation)))
+        if let error = saving.reportIncomplete() { throw error }
     }
 
     /// Saves the document to a place, and makes that the document's.
@@ -147,14 +144,23 @@ extension ManagedDocument {
         to url: URL, for operation: SaveOperation,
         completionHandler: @escaping DocumentCompletionHandler
     ) {
-        Task { @MainActor in
-            do {
-                try await save(to: url, for: operation)
-                completionHandler(nil)
-            } catch {
-                completionHandler(QuireError(wrapping: error, path: self.path))
-            }
+        let saving: SavingAs
+        do { saving = SavingAs(self, try destination(of: url, for: operation)) } catch {
+            let error = QuireError(wrapping: error, path: path)
+            DispatchQueue.main.async { MainActor.assumeIsolated { completionHandler(error) } }
+            return
         }
+        submit(.saveTo(saving.target(for: operation))) {
+            completionHandler($0 ?? saving.reportIncomplete())
+        }
+    }
+
+    private func destination(
+        of url: URL, for operation: SaveOperation
+    ) throws -> SaveDestination {
+        SaveDestination(
+            path: try FileSystem.path(of: url), replaces: operation == .forOverwriting,
+            keepsDamage: false)
     }
 
     /// Saves the document as another package, which it is from then on. The package that it was stays as it was saved last.
@@ -179,21 +185,13 @@ extension ManagedDocument {
     public func save(
         as url: URL, replacing: Bool = false, keepingDamage: Bool = false
     ) async throws {
-        let destination = SaveDestination(
-            path: try FileSystem.path(of: url), replaces: replacing, keepsDamage: keepingDamage)
-        var incomplete: QuireError?
-        let work = DocumentWork(onSnapshotFor: .save) { [self] open, snapshot in
-            // Where it fails the open store is still there to be saved.
-            try? await followPackage(of: open)
-            incomplete = try await open.saveAs(destination, snapshot)
-            self.path = destination.path
-            watchPackage()
-        }
-        try await request(.saveAs(work))
-        if let incomplete {
-            handleError(incomplete, userInteractionPermitted: !isTerminating)
-            throw incomplete
-        }
+        let saving = SavingAs(
+            self,
+            SaveDestination(
+                path: try FileSystem.path(of: url), replaces: replacing, keepsDamage: keepingDamage)
+        )
+        try await request(.saveAs(saving.work))
+        if let error = saving.reportIncomplete() { throw error }
     }
 
     /// Writes the document as it is now, unsaved changes included, to another package. The document's own
@@ -309,6 +307,44 @@ extension ManagedDocument {
     }
 }
 
+/// The work of saving a document as another package.
+@MainActor
+private final class SavingAs {
+    private let document: ManagedDocument
+    private let destination: SaveDestination
+    /// The error of files that are missing in the new package.
+    private var incomplete: QuireError?
+
+    init(_ document: ManagedDocument, _ destination: SaveDestination) {
+        self.document = document
+        self.destination = destination
+    }
+
+    var work: DocumentWork {
+        DocumentWork(onSnapshotFor: .save) { [self] open, snapshot in
+            // Where it fails the open store is still there to be saved.
+            try? await document.followPackage(of: open)
+            incomplete = try await open.saveAs(destination, snapshot)
+            document.path = destination.path
+            document.watchPackage()
+        }
+    }
+
+    /// The request of a save to the destination's path, which may be that of the document.
+    func target(for operation: SaveOperation) -> ManagedDocument.StateMachine.SaveTarget {
+        .init(
+            path: destination.path, operation: operation,
+            creation: OpenRequest(isCreation: true, path: destination.path), work: work)
+    }
+
+    /// Reports and returns the error of a request that was carried out, but not completely.
+    func reportIncomplete() -> QuireError? {
+        guard let incomplete else { return nil }
+        document.handleError(incomplete, userInteractionPermitted: !document.isTerminating)
+        return incomplete
+    }
+}
+
 /// Whether a document is written where there is nothing yet, or over what is there.
 public enum SaveOperation: Sendable, Hashable {
     /// There must be nothing at the path.
@@ -356,7 +392,6 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the version is damaged, `incompatibleModel` if it is of
     ///   another version of the model and ``migrationOptions`` do not help, or as ``save()``. Then nothing has changed.
     public func restore(_ version: DocumentVersion.ID) async throws {
-        try await autosave()
         let migration = migrationOptions
         try await replaceContent {
             try $0.replaceContent(withVersion: version, migrating: migration)
@@ -375,10 +410,10 @@ extension ManagedDocument {
     public func resolveConflict(
         _ version: DocumentVersion.ID, keeping side: ConflictSide
     ) async throws {
-        try await autosave()
         let migration = migrationOptions
         switch side {
         case .current:
+            try await autosave()
             _ = try await withPackage { try $0.resolveConflict(version, keeping: .current) }
         case .other:
             try await replaceContent {
@@ -387,7 +422,7 @@ extension ManagedDocument {
         }
     }
 
-    /// Replaces the content of the package, when the document's turn comes, and shows the new one.
+    /// Saves unsaved changes and replaces the content of the package, when the document's turn comes, and shows the new one.
     private func replaceContent(
         _ body: @escaping @Sendable (DocumentPackage) throws -> DocumentPackage
     ) async throws {
@@ -398,7 +433,7 @@ extension ManagedDocument {
                 await open.switchPackage(from: old, to: new)
             }
         }
-        try await request(.revert(work))
+        try await request(.saveAndRevert(work))
     }
 
     /// Removes a version.

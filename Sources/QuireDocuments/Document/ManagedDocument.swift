@@ -48,7 +48,12 @@ public import Quire
 @MainActor
 open class ManagedDocument {
     /// The path of the package folder. It changes when the document is saved as another package, and when the folder is moved.
-    public internal(set) var path: String { didSet { presence?.move(to: path) } }
+    public internal(set) var path: String {
+        didSet {
+            presence?.move(to: path)
+            machine.path = path
+        }
+    }
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
     /// The options of the store, from the next opening on. At first the store tracks its history, for 30 days and up to some
@@ -107,6 +112,7 @@ open class ManagedDocument {
     public required init(fileURL: URL) {
         // Opening reports the whole URL where it is not that of a file.
         path = FileSystem.absolute(fileURL.isFileURL ? fileURL.path : fileURL.absoluteString)
+        machine.path = path
     }
 
     /// Creates a document for the package at a path.

@@ -200,6 +200,8 @@ struct OpenRequest: Sendable, Equatable {
     var model: ManagedObjectModel?
     var isReadOnly = false
     var isCreation = false
+    /// The path of a new package, if it is not the document's.
+    var path: String?
 
     /// Whether a document that was opened by another request will do.
     func isSatisfied(by other: OpenRequest) -> Bool {

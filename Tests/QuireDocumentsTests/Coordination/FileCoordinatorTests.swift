@@ -365,6 +365,42 @@ private final class RecordingPresenter: FilePresenter {
         }
     }
 
+    @Test @MainActor func requestsWithCompletionHandlersEnterTheQueueAtOnce() async throws {
+        let bodies = EventRecorder<Int>()
+        let ended = EventRecorder<Void>()
+        for number in 0..<50 {
+            coordinator().coordinate(writingItemAt: "/x/doc") { _ in
+                bodies.record(number)
+            } completionHandler: { _ in
+                ended.record(())
+            }
+        }
+        #expect(!registry.isIdle)
+        for _ in 0..<50 { _ = await ended.next() }
+        #expect(bodies.events == Array(0..<50))
+    }
+
+    @Test @MainActor func cancellingTheCoordinatorReachesRequestsThatWereJustMade() async throws {
+        let writer = coordinator()
+        let results = EventRecorder<QuireError.Code?>()
+        for _ in 0..<10 {
+            writer.coordinate(writingItemAt: "/x/doc") { _ in
+            } completionHandler: { result in
+                if case .failure(let error) = result {
+                    results.record((error as? QuireError)?.code)
+                } else {
+                    results.record(nil)
+                }
+            }
+        }
+        writer.cancel()
+        var codes: [QuireError.Code?] = []
+        for _ in 0..<10 { codes.append(await results.next() ?? nil) }
+        // The first one's turn had come, and its body may have begun.
+        #expect(codes.filter { $0 == .cancelled }.count >= 9)
+        #expect(registry.isIdle)
+    }
+
     @Test @MainActor func completionHandlersAreCalledOnceOnTheMainQueue() async throws {
         let results = EventRecorder<String>()
         for number in 0..<20 {

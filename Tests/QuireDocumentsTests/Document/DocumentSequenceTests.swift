@@ -96,13 +96,14 @@ private final class SequenceRun {
     // MARK: Steps
 
     private enum Request: CustomStringConvertible {
-        case open, save, autosave, revert
+        case open, save, saveTo, autosave, revert
         case close(discarding: Bool)
 
         var description: String {
             switch self {
             case .open: "open"
             case .save: "save"
+            case .saveTo: "save to its path"
             case .autosave: "autosave"
             case .revert: "revert"
             case .close(let discarding): discarding ? "close, discarding" : "close"
@@ -162,7 +163,7 @@ private final class SequenceRun {
         var requests: [Request] = []
         for _ in 0..<Int.random(in: 1...4, using: &random) {
             let all: [Request] = [
-                .open, .save, .save, .autosave, .autosave, .revert, .close(discarding: false),
+                .open, .save, .saveTo, .autosave, .autosave, .revert, .close(discarding: false),
                 .close(discarding: true),
             ]
             requests.append(all[Int.random(in: all.indices, using: &random)])
@@ -185,6 +186,9 @@ private final class SequenceRun {
                 switch request {
                 case .open: document.open(completionHandler: answer)
                 case .save: document.submit(.save, answer: answer)
+                case .saveTo:
+                    document.save(
+                        to: document.fileURL, for: .forOverwriting, completionHandler: answer)
                 case .autosave: document.autosave(completionHandler: answer)
                 case .revert: document.revert(completionHandler: answer)
                 case .close(let discarding):
@@ -225,7 +229,7 @@ private final class SequenceRun {
             isOpen = true
             forgetEdits()
             return isTakenBack(rest) ? .cancelled : nil
-        case .save, .autosave:
+        case .save, .saveTo, .autosave:
             guard isOpen else { return .invalidState }
             if case .autosave = request, memory == disk, !hasSavingError { return nil }
             return save()

@@ -59,6 +59,61 @@ import Testing
         #expect(machine.submit(.open(reading), for: 4) == [.answer([4], .alreadyOpen)])
     }
 
+    @Test func closeDuringCreationLeavesIt() {
+        var machine = Machine()
+        _ = machine.submit(.open(.init(isCreation: true)), for: 1)
+        _ = machine.submit(.close(discardingChanges: false), for: 2)
+        #expect(machine.finish(succeeded: true).contains(.answer([1], .done)))
+        #expect(machine.finish(succeeded: true).contains(.answer([2], .done)))
+        #expect(machine.state == .closed)
+    }
+
+    @Test func saveToPathIsDecidedWhenItsTurnComes() {
+        func target(_ path: String, _ operation: SaveOperation) -> Machine.SaveTarget {
+            .init(
+                path: path, operation: operation,
+                creation: OpenRequest(isCreation: true, path: path), work: 1)
+        }
+        func started(_ target: Machine.SaveTarget, _ machine: inout Machine) -> Machine.Operation? {
+            for case .start(let operation) in machine.submit(.saveTo(target), for: 1) {
+                return operation
+            }
+            return nil
+        }
+        var closed = Machine()
+        closed.path = "/A"
+        #expect(started(target("/A", .forOverwriting), &closed) == nil)
+        let creation = target("/B", .forCreating)
+        #expect(started(creation, &closed) == .open(creation.creation))
+
+        var machine = openMachine()
+        machine.path = "/A"
+        #expect(started(target("/A", .forOverwriting), &machine) == .save)
+        // The path that it has by then counts, and whether it is still open.
+        #expect(machine.submit(.saveTo(target("/A", .forOverwriting)), for: 2) == [])
+        machine.path = "/B"
+        #expect(machine.finish(succeeded: true).contains(.start(.saveAs(1))))
+        #expect(machine.submit(.close(discardingChanges: false), for: 3) == [])
+        #expect(machine.submit(.saveTo(creation), for: 4) == [])
+        #expect(machine.finish(succeeded: true).contains(.start(.close)))
+        #expect(machine.finish(succeeded: true).contains(.start(.open(creation.creation))))
+    }
+
+    @Test func saveAndRevertLetsNoOtherRequestIn() {
+        var machine = openMachine(dirty: true)
+        #expect(machine.submit(.saveAndRevert(1), for: 1).contains(.start(.save)))
+        #expect(machine.submit(.close(discardingChanges: true), for: 2) == [])
+        machine.hasUnsavedChanges = false
+        #expect(machine.finish(succeeded: true).contains(.start(.revert(1))))
+        #expect(machine.finish(succeeded: true).contains(.answer([1], .done)))
+
+        var failing = openMachine(dirty: true)
+        _ = failing.submit(.saveAndRevert(1), for: 1)
+        let effects = failing.finish(succeeded: false)
+        #expect(effects.contains(.answer([1], .failed)))
+        #expect(!effects.contains(.start(.revert(1))))
+    }
+
     @Test func closeDuringOpenCancelsIt() {
         var machine = Machine()
         _ = machine.submit(.open(existing), for: 1)
@@ -204,7 +259,13 @@ private struct RandomRun {
                 .open(.init()), .open(.init(isReadOnly: true)),
                 .open(.init(isCreation: true)), .save, .save, .autosave, .autosave,
                 .revert(nil), .revert(1), .saveAs(2), .access(3), .close(discardingChanges: false),
-                .close(discardingChanges: true),
+                .close(discardingChanges: true), .saveAndRevert(4),
+                .saveTo(
+                    .init(
+                        path: "/A",
+                        operation: Bool.random(using: &random)
+                            ? .forCreating : .forOverwriting,
+                        creation: OpenRequest(isCreation: true, path: "/A"), work: 5)),
             ]
             submit(choices[Int.random(in: choices.indices, using: &random)])
         case 5...6:
@@ -224,6 +285,7 @@ private struct RandomRun {
         requests[next] = request
         unanswered.append(next)
         machine.hasUnsavedChanges = isDirty
+        machine.path = next.isMultiple(of: 2) ? "/A" : "/B"
         carryOut(machine.submit(request, for: next))
     }
 
@@ -280,7 +342,7 @@ private struct RandomRun {
         case (.done, _), (.failed, _): true
         case (.cancelled, .open), (.alreadyOpen, .open): true
         case (.notOpen, .save), (.notOpen, .autosave), (.notOpen, .revert), (.notOpen, .saveAs),
-            (.notOpen, .access):
+            (.notOpen, .access), (.notOpen, .saveTo), (.notOpen, .saveAndRevert):
             !isOpen
         default: false
         }

@@ -307,6 +307,81 @@ import Testing
             ])
     }
 
+    /// The request that follows a save to a path, with a completion handler.
+    enum Follower: CaseIterable { case close, closeDiscarding, revert, autosave, saveAs }
+
+    @Test(arguments: Follower.allCases, [true, false])
+    func saveToPathComesBeforeTheNextRequest(
+        _ follower: Follower, _ isElsewhere: Bool
+    ) async throws {
+        let document = ManagedDocument(path: path)
+        document.autosavePolicy = .never
+        try await document.create(model: notesModel)
+        try document.addNote("typed")
+        let url = URL(fileURLWithPath: isElsewhere ? folder.path("Other.quire") : path)
+        let third = URL(fileURLWithPath: folder.path("Third.quire"))
+        var log: [String] = []
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let end: DocumentCompletionHandler = { error in
+                log.append("next \(error == nil)")
+                continuation.resume()
+            }
+            document.save(to: url, for: isElsewhere ? .forCreating : .forOverwriting) {
+                log.append("save \($0 == nil)")
+            }
+            switch follower {
+            case .close: document.close(completionHandler: end)
+            case .closeDiscarding:
+                document.close(discardingChanges: true, completionHandler: end)
+            case .revert: document.revert(completionHandler: end)
+            case .autosave: document.autosave(completionHandler: end)
+            case .saveAs:
+                document.save(to: third, for: .forCreating, completionHandler: end)
+            }
+        }
+        #expect(log == ["save true", "next true"])
+        try await document.close(discardingChanges: true)
+        #expect(try await ManagedDocument.titles(at: url.path) == ["typed"])
+    }
+
+    @Test func saveToPathThatCreatesComesBeforeClosing() async throws {
+        final class Notes: ManagedDocument {
+            override var managedObjectModel: ManagedObjectModel? { notesModel }
+        }
+        let document = Notes(path: folder.path("Old.quire"))
+        var log: [String] = []
+        await withCheckedContinuation { continuation in
+            document.save(to: URL(fileURLWithPath: path), for: .forCreating) {
+                log.append("create \($0 == nil)")
+            }
+            document.close { error in
+                log.append("close \(error == nil)")
+                continuation.resume()
+            }
+        }
+        #expect(log == ["create true", "close true"])
+        #expect(document.documentState == .closed)
+        #expect(document.path == path)
+        #expect(!FileSystem.exists(DocumentPackageLayout(path: path).lock))
+        #expect(try await ManagedDocument.titles(at: path).isEmpty)
+    }
+
+    @Test func saveToPathOfNoFileFailsLater() async throws {
+        let document = try await create()
+        let url = try #require(URL(string: "https://example.org/a"))
+        var log: [String] = []
+        let error: QuireError? = await withCheckedContinuation { continuation in
+            document.save(to: url, for: .forCreating) { error in
+                log.append("answer")
+                continuation.resume(returning: error)
+            }
+            log.append("made")
+        }
+        #expect(log == ["made", "answer"])
+        #expect(error?.code == .invalidValue)
+        try await document.close()
+    }
+
     @Test func closeDuringOpenCancelsTheOpening() async throws {
         try await ManagedDocument.make(at: path)
         let document = ManagedDocument(path: path)
