@@ -30,6 +30,23 @@ package struct FileLocation {
     /// The folder's descriptor as system calls take it.
     var descriptor: Int32 { folder?.descriptor ?? AT_FDCWD }
 
+    /// Calls a closure with the folder's descriptor and the name, as a system call takes them.
+    func withName<Result>(
+        _ body: (Int32, UnsafePointer<CChar>) throws -> Result
+    ) rethrows -> Result {
+        try FileName.withCString(name) { try body(descriptor, $0) }
+    }
+
+    /// Calls a closure with what system calls take of this location and another one.
+    func withNames<Result>(
+        _ other: FileLocation,
+        _ body: (Int32, UnsafePointer<CChar>, Int32, UnsafePointer<CChar>) throws -> Result
+    ) rethrows -> Result {
+        try withName { descriptor, name in
+            try other.withName { try body(descriptor, name, $0, $1) }
+        }
+    }
+
     /// - Throws: ``QuireError`` with code `notFound`, `readOnly`, or `invalidFormat` if the path leads out of the root.
     package init(_ path: String, beneath root: String?) throws {
         guard let root, path != root else {
@@ -37,11 +54,13 @@ package struct FileLocation {
             return
         }
         let prefix = root.hasSuffix("/") ? root : root + "/"
-        guard path.hasPrefix(prefix) else { throw Self.outsideError(path, root) }
-        let opened = quire_open_folder_path(AT_FDCWD, root)
+        // By bytes: the slash may be one character with an accent that the next name begins with.
+        guard path.utf8.starts(with: prefix.utf8) else { throw Self.outsideError(path, root) }
+        let opened = FileName.withCString(root) { quire_open_folder_path(AT_FDCWD, $0) }
         guard opened >= 0 else { throw FileSystem.failure("open the folder", root) }
         try self.init(
-            String(path.dropFirst(prefix.count)), in: OpenFile(owning: opened, path: root))
+            String(Substring(path.utf8.dropFirst(prefix.utf8.count))),
+            in: OpenFile(owning: opened, path: root))
     }
 
     /// A path relative to a root that is open, wherever that is now.
@@ -49,18 +68,18 @@ package struct FileLocation {
     /// - Throws: As ``init(_:beneath:)``.
     package init(_ relative: String, in root: OpenFile) throws {
         let path = FileSystem.path(root.path, relative)
-        let names = relative.split(separator: "/", omittingEmptySubsequences: false)
+        let names = FileSystem.components(of: relative)
         guard let name = names.last, names.allSatisfy({ !$0.isEmpty && $0 != "." && $0 != ".." })
         else { throw Self.outsideError(path, root.path) }
         let parent = names.dropLast().joined(separator: "/")
         if parent.isEmpty {
-            self.init(folder: root, name: String(name), path: path)
+            self.init(folder: root, name: name, path: path)
             return
         }
         do {
             let folder = try OpenFile.openFolderPath(
                 parent, beneath: root, path: FileSystem.path(root.path, parent))
-            self.init(folder: folder, name: String(name), path: path)
+            self.init(folder: folder, name: name, path: path)
         } catch {
             throw Self.obstacle(on: parent, in: root) ?? error
         }
@@ -81,12 +100,13 @@ package struct FileLocation {
     /// The error for the first folder of a path that is a symbolic link.
     private static func obstacle(on path: String, in root: OpenFile) -> QuireError? {
         var part = ""
-        for name in path.split(separator: "/") {
-            part += part.isEmpty ? String(name) : "/\(name)"
+        for name in FileSystem.components(of: path) {
+            part += part.isEmpty ? name : "/\(name)"
             var status = stat()
-            guard fstatat(root.descriptor, part, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
-                return nil
+            let result = FileName.withCString(part) {
+                fstatat(root.descriptor, $0, &status, AT_SYMLINK_NOFOLLOW)
             }
+            guard result == 0 else { return nil }
             let found = FileInformation(status)
             if found.kind == .symbolicLink {
                 return found.foreignError(at: FileSystem.path(root.path, part))
@@ -98,9 +118,8 @@ package struct FileLocation {
     /// Information on the entry itself (`lstat`), or `nil` if there is none.
     package func information(following: Bool = false) throws -> FileInformation? {
         var status = stat()
-        if fstatat(descriptor, name, &status, following ? 0 : AT_SYMLINK_NOFOLLOW) == 0 {
-            return FileInformation(status)
-        }
+        let flags = following ? 0 : AT_SYMLINK_NOFOLLOW
+        if withName({ fstatat($0, $1, &status, flags) }) == 0 { return FileInformation(status) }
         if errno == ENOENT || errno == ENOTDIR { return nil }
         throw FileSystem.failure("examine", path)
     }
@@ -115,8 +134,9 @@ package struct FileLocation {
             try found.require(purpose.kind, at: path)
         }
         while true {
-            let opened = quire_openat(
-                descriptor, name, purpose.flags | O_NOFOLLOW | O_NONBLOCK, 0o666)
+            let opened = withName {
+                quire_openat($0, $1, purpose.flags | O_NOFOLLOW | O_NONBLOCK, 0o666)
+            }
             let number = errno
             if opened < 0 {
                 if number == EINTR { continue }

@@ -132,7 +132,7 @@ package enum FileSystem {
         func make() throws -> Int32 {
             do {
                 let location = try FileLocation(path, beneath: root)
-                return mkdirat(location.descriptor, location.name, 0o777) == 0 ? 0 : errno
+                return location.withName { mkdirat($0, $1, 0o777) } == 0 ? 0 : errno
             } catch let error as QuireError where error.code == .notFound {
                 return ENOENT
             }
@@ -153,7 +153,7 @@ package enum FileSystem {
 
     /// Creates a folder. Its parent must exist.
     package static func makeFolder(_ location: FileLocation) throws {
-        if mkdirat(location.descriptor, location.name, 0o777) != 0 {
+        if location.withName({ mkdirat($0, $1, 0o777) }) != 0 {
             throw failure("make the folder", location.path)
         }
     }
@@ -164,7 +164,7 @@ package enum FileSystem {
     }
 
     package static func removeFile(_ location: FileLocation) throws {
-        if unlinkat(location.descriptor, location.name, 0) != 0 {
+        if location.withName({ unlinkat($0, $1, 0) }) != 0 {
             throw failure("remove", location.path)
         }
     }
@@ -178,7 +178,7 @@ package enum FileSystem {
     ) throws -> Bool {
         do {
             let location = try FileLocation(path, beneath: root)
-            if unlinkat(location.descriptor, location.name, 0) == 0 { return true }
+            if location.withName({ unlinkat($0, $1, 0) }) == 0 { return true }
         } catch let error as QuireError where root != nil && error.code == .notFound {
             return false
         }
@@ -194,7 +194,7 @@ package enum FileSystem {
     }
 
     package static func link(_ old: FileLocation, _ new: FileLocation) throws {
-        if linkat(old.descriptor, old.name, new.descriptor, new.name, 0) != 0 {
+        if old.withNames(new, { linkat($0, $1, $2, $3, 0) }) != 0 {
             throw failure("link", new.path)
         }
     }
@@ -241,7 +241,7 @@ extension FileSystem {
     /// The folder that a path's last component is in.
     package static func folder(of path: String) -> String {
         let trimmed = withoutTrailingSlashes(path)
-        guard let slash = trimmed.lastIndex(of: "/") else { return "." }
+        guard let slash = lastSlash(in: trimmed) else { return "." }
         let folder = withoutTrailingSlashes(String(trimmed[..<slash]))
         return folder.isEmpty ? "/" : folder
     }
@@ -249,14 +249,21 @@ extension FileSystem {
     /// The last component of a path.
     package static func name(of path: String) -> String {
         let trimmed = withoutTrailingSlashes(path)
-        guard let slash = trimmed.lastIndex(of: "/") else { return trimmed }
-        let name = String(trimmed[trimmed.index(after: slash)...])
+        guard let slash = lastSlash(in: trimmed) else { return trimmed }
+        let name = String(trimmed[trimmed.utf8.index(after: slash)...])
         return name.isEmpty ? "/" : name
     }
 
     /// A path with a component added.
     package static func path(_ folder: String, _ name: String) -> String {
-        folder.hasSuffix("/") ? folder + name : folder + "/" + name
+        folder.utf8.last == slash ? folder + name : folder + "/" + name
+    }
+
+    // As bytes: a Swift character may be a slash together with an accent that a name begins with.
+    private static let slash = UInt8(ascii: "/")
+
+    private static func lastSlash(in path: String) -> String.Index? {
+        path.utf8.lastIndex(of: slash)
     }
 
     /// The folder of the user's data: `$XDG_DATA_HOME`, or `.local/share` in the home folder.
@@ -282,15 +289,17 @@ extension FileSystem {
     /// The path from the root, without following symbolic links.
     package static func absolute(_ path: String) -> String {
         let trimmed = withoutTrailingSlashes(path)
-        if trimmed.hasPrefix("/") { return trimmed }
+        if trimmed.utf8.first == slash { return trimmed }
         guard let current = getcwd(nil, 0) else { return trimmed }
         defer { free(current) }
         return FileSystem.path(String(cString: current), trimmed)
     }
 
     private static func withoutTrailingSlashes(_ path: String) -> String {
-        var path = path
-        while path.count > 1, path.hasSuffix("/") { path.removeLast() }
-        return path
+        var rest = Substring(path)
+        while rest.utf8.count > 1, rest.utf8.last == slash {
+            rest = Substring(rest.utf8.dropLast())
+        }
+        return String(rest)
     }
 }

@@ -12,7 +12,7 @@ extension FileSystem {
     }
 
     package static func rename(_ old: FileLocation, _ new: FileLocation) throws {
-        if renameat(old.descriptor, old.name, new.descriptor, new.name) != 0 {
+        if old.withNames(new, renameat) != 0 {
             throw failure("rename to", new.path)
         }
     }
@@ -42,15 +42,14 @@ extension FileSystem {
     package static func renameExclusively(
         _ old: FileLocation, _ new: FileLocation
     ) throws -> Bool {
-        if quire_renameat2(
-            old.descriptor, old.name, new.descriptor, new.name, QUIRE_RENAME_NOREPLACE) == 0
-        {
-            return true
+        let result = old.withNames(new) {
+            quire_renameat2($0, $1, $2, $3, QUIRE_RENAME_NOREPLACE)
         }
+        if result == 0 { return true }
         guard lacksOperation(errno) else { throw failure("rename to", new.path) }
         if try old.information()?.kind == .folder { return false }
-        if linkat(old.descriptor, old.name, new.descriptor, new.name, 0) == 0 {
-            unlinkat(old.descriptor, old.name, 0)
+        if old.withNames(new, { linkat($0, $1, $2, $3, 0) }) == 0 {
+            _ = old.withName { unlinkat($0, $1, 0) }
             return true
         }
         let number = errno
@@ -63,9 +62,13 @@ extension FileSystem {
     /// Atomic: at every instant each name refers to one of the two. Where the file system has no such operation, the second
     /// name is missing for a moment, and its entry has a name that ``interruptedExchange(of:)`` finds.
     package static func exchange(_ path: String, _ otherPath: String) throws {
-        if quire_renameat2(AT_FDCWD, path, AT_FDCWD, otherPath, QUIRE_RENAME_EXCHANGE) == 0 {
-            return
+        let (one, other) = try (
+            FileLocation(path, beneath: nil), FileLocation(otherPath, beneath: nil)
+        )
+        let result = one.withNames(other) {
+            quire_renameat2($0, $1, $2, $3, QUIRE_RENAME_EXCHANGE)
         }
+        if result == 0 { return }
         guard lacksOperation(errno) else { throw failure("exchange", otherPath) }
         let aside = temporarySibling(of: otherPath, for: asidePurpose)
         try rename(otherPath, to: aside)

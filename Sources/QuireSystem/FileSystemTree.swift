@@ -4,7 +4,7 @@ import Foundation
 // Folders and their contents.
 
 extension FileSystem {
-    /// The names in a folder, without `.` and `..`, sorted by their bytes.
+    /// The names in a folder, without `.` and `..`, sorted by their bytes: texts of ``FileName``.
     package static func names(in path: String, beneath root: String? = nil) throws -> [String] {
         try names(in: OpenFile.open(path, beneath: root, for: .folder))
     }
@@ -23,8 +23,8 @@ extension FileSystem {
         while true {
             errno = 0
             guard let entry = readdir(stream) else { break }
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) {
+                FileName(bytes: $0.prefix { $0 != 0 }).text
             }
             if name != "." && name != ".." { names.append(name) }
         }
@@ -55,9 +55,10 @@ extension FileSystem {
     /// The entry of a name in an open folder, symbolic links not followed.
     private static func entry(_ name: String, of folder: OpenFile) throws -> FileInformation? {
         var status = stat()
-        if fstatat(folder.descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 {
-            return FileInformation(status)
+        let result = FileName.withCString(name) {
+            fstatat(folder.descriptor, $0, &status, AT_SYMLINK_NOFOLLOW)
         }
+        if result == 0 { return FileInformation(status) }
         if errno == ENOENT { return nil }
         throw failure("examine", FileSystem.path(folder.path, name))
     }
@@ -71,20 +72,21 @@ extension FileSystem {
         guard information.kind == .folder else { return try removeFile(path, beneath: root) }
         // By descriptors, so that no folder can be exchanged for a symbolic link in between.
         try removeContents(of: openFolderWithoutFollowing(location.name, in: location.folder))
-        if unlinkat(location.descriptor, location.name, AT_REMOVEDIR) != 0 {
+        if location.withName({ unlinkat($0, $1, AT_REMOVEDIR) }) != 0 {
             throw failure("remove", path)
         }
     }
 
     private static func removeContents(of folder: OpenFile) throws {
+        func unlink(_ name: String, _ flags: Int32) -> Bool {
+            FileName.withCString(name) { unlinkat(folder.descriptor, $0, flags) == 0 }
+        }
         for name in try names(in: folder) {
-            if unlinkat(folder.descriptor, name, 0) == 0 || errno == ENOENT { continue }
+            if unlink(name, 0) || errno == ENOENT { continue }
             let full = FileSystem.path(folder.path, name)
             guard errno == EISDIR || errno == EPERM else { throw failure("remove", full) }
             try removeContents(of: openFolderWithoutFollowing(name, in: folder))
-            if unlinkat(folder.descriptor, name, AT_REMOVEDIR) != 0 {
-                throw failure("remove", full)
-            }
+            if !unlink(name, AT_REMOVEDIR) { throw failure("remove", full) }
         }
     }
 
@@ -92,8 +94,10 @@ extension FileSystem {
         _ path: String, in folder: OpenFile?
     ) throws -> OpenFile {
         let full = folder.map { FileSystem.path($0.path, path) } ?? path
-        let descriptor = quire_openat(
-            folder?.descriptor ?? AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        let descriptor = FileName.withCString(path) {
+            quire_openat(
+                folder?.descriptor ?? AT_FDCWD, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        }
         guard descriptor >= 0 else { throw failure("open the folder", full) }
         return OpenFile(owning: descriptor, path: full)
     }
@@ -303,7 +307,7 @@ extension FileSystem {
         if root != nil, let found = try old.information(), found.kind != .regular {
             throw found.foreignError(at: path, expected: .regular)
         }
-        if linkat(old.descriptor, old.name, new.descriptor, new.name, 0) == 0 { return false }
+        if old.withNames(new, { linkat($0, $1, $2, $3, 0) }) == 0 { return false }
         guard [EPERM, EXDEV, EMLINK, EOPNOTSUPP, ENOSYS].contains(errno) else {
             throw failure("link", newPath)
         }

@@ -73,7 +73,9 @@ package final class OpenFile: Sendable {
             return OpenFile(owning: descriptor, path: name)
         }
         while true {
-            let descriptor = quire_openat(AT_FDCWD, path, purpose.flags, 0o666)
+            let descriptor = FileName.withCString(path) {
+                quire_openat(AT_FDCWD, $0, purpose.flags, 0o666)
+            }
             let number = errno
             if descriptor >= 0 { return OpenFile(owning: descriptor, path: name) }
             if number == EINTR { continue }
@@ -105,7 +107,9 @@ package final class OpenFile: Sendable {
         _ relative: String, beneath folder: OpenFile, path: String
     ) throws -> OpenFile {
         while true {
-            var descriptor = quire_open_folder_path_beneath(folder.descriptor, relative)
+            var descriptor = FileName.withCString(relative) {
+                quire_open_folder_path_beneath(folder.descriptor, $0)
+            }
             // A sandbox may forbid unknown calls.
             if descriptor < 0, errno == ENOSYS || errno == EINVAL || errno == EPERM {
                 descriptor = openStepwise(relative, in: folder, flags: O_RDONLY | O_DIRECTORY)
@@ -120,7 +124,7 @@ package final class OpenFile: Sendable {
     /// Fallback where the kernel or a sandbox has no `openat2`: opens one component at a time, none of which may be a
     /// symbolic link.
     private static func openStepwise(_ path: String, in folder: OpenFile, flags: Int32) -> Int32 {
-        let components = path.split(separator: "/", omittingEmptySubsequences: false)
+        let components = FileSystem.components(of: path)
         guard let last = components.last, !components.contains(""), !components.contains("..")
         else {
             errno = EXDEV
@@ -128,12 +132,15 @@ package final class OpenFile: Sendable {
         }
         var current = folder
         for component in components.dropLast() {
-            let next = quire_openat(
-                current.descriptor, String(component), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+            let next = FileName.withCString(component) {
+                quire_openat(current.descriptor, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+            }
             if next < 0 { return next }
-            current = OpenFile(owning: next, path: String(component))
+            current = OpenFile(owning: next, path: component)
         }
-        return quire_openat(current.descriptor, String(last), flags | O_NOFOLLOW, 0o666)
+        return FileName.withCString(last) {
+            quire_openat(current.descriptor, $0, flags | O_NOFOLLOW, 0o666)
+        }
     }
 
     /// Closes the file now. Closing twice does nothing.

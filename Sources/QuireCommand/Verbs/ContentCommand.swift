@@ -56,7 +56,12 @@ struct ContentDocument: ParsableArguments {
     ) throws -> [(path: String, size: Int64)] {
         let path = path.hasSuffix("/") ? String(path.dropLast()) : path
         let files = try package.additionalContent()
-        let meant = files.filter { $0.path == path || $0.path.hasPrefix(path + "/") }
+        // Of files whose names differ only in the form of accents, the one that is meant exactly.
+        let named = files.filter { $0.path == path }
+        if let file = named.first(where: { FileName($0.path) == FileName(path) }) ?? named.first {
+            return [file]
+        }
+        let meant = files.filter { FileName.isPath($0.path, inFolder: path) }
         if meant.isEmpty { throw QuireError.noContent(path, in: package.layout.path) }
         return meant
     }
@@ -146,9 +151,9 @@ struct ContentAddCommand: AsyncParsableCommand {
         let paths = sources.keys.sorted()
         if json {
             try output.print(
-                .object(["added": .array(paths.map { .string($0) })]), levels: 2)
+                .object(["added": .array(paths.map { .string(FileName($0).text) })]), levels: 2)
         } else {
-            for path in paths { try output.print("Added \(path).") }
+            for path in paths { try output.print("Added \(FileName(path)).") }
             if paths.isEmpty { try output.print("There are no files to add.") }
         }
         try output.flush()
@@ -196,32 +201,31 @@ struct ContentGetCommand: AsyncParsableCommand {
                         "“\(file)” is a folder; say with --output where it is to be.",
                         subject: .init(file: file))
                 }
-                return try copy(file, from: package) {
+                return try copy(files[0].path, from: package) {
                     try $0.withUnsafeBytes(Output.write)
                 }
             }
             if FileManager.default.fileExists(atPath: output) {
                 throw QuireError.alreadyExists(at: output)
             }
-            if isFile { return try copy(file, from: package, toPath: output) }
-            let prefix = file.hasSuffix("/") ? file.count : file.count + 1
+            if isFile { return try copy(files[0].path, from: package, toPath: output) }
+            let depth = FileSystem.components(of: file).filter { !$0.isEmpty }.count
             for (path, _) in files {
-                try copy(path, from: package, toPath: output + "/" + path.dropFirst(prefix))
+                let rest = FileSystem.components(of: path).dropFirst(depth)
+                try copy(path, from: package, toPath: output + "/" + rest.joined(separator: "/"))
             }
         }
     }
 
     private func copy(_ path: String, from package: DocumentPackage, toPath target: String) throws {
-        let folder = URL(fileURLWithPath: target).deletingLastPathComponent().path
+        let folder = FileSystem.folder(of: target)
         do {
-            try FileManager.default.createDirectory(
-                atPath: folder, withIntermediateDirectories: true)
-            guard FileManager.default.createFile(atPath: target, contents: nil) else {
-                throw CocoaError(.fileWriteUnknown)
-            }
-            let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: target))
-            defer { try? handle.close() }
-            try copy(path, from: package) { try handle.write(contentsOf: $0) }
+            try FileSystem.makeFolder(
+                FileSystem.absolute(folder), withIntermediates: true)
+            // The name may be one that is not UTF-8.
+            let file = try OpenFile.open(target, for: .creating)
+            defer { file.close() }
+            try copy(path, from: package) { try file.write($0) }
         } catch let error where !(error is QuireError) {
             throw QuireError(
                 .inputOutput, "“\(target)” could not be written: \(error.localizedDescription)",
@@ -263,12 +267,14 @@ struct ContentRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: json, reportsChanges: true)
         let removed = try document.with(writing: true) { package in
-            var paths: Set<String> = []
+            var names: Set<FileName> = []
             for file in files {
-                paths.formUnion(try ContentDocument.files(file, in: package).map(\.path))
+                names.formUnion(
+                    try ContentDocument.files(file, in: package).map { FileName($0.path) })
             }
-            try package.changeAdditionalContent(removing: paths.sorted())
-            return paths.sorted()
+            let paths = names.sorted().map(\.text)
+            try package.changeAdditionalContent(removing: paths)
+            return paths
         }
         if json {
             try output.print(

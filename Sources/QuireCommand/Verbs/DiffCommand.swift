@@ -240,21 +240,21 @@ struct ContentDifference {
     static func all(
         _ old: DocumentPackage?, _ new: DocumentPackage?
     ) throws -> [ContentDifference] {
-        func sizes(_ package: DocumentPackage?) throws -> [String: Int64] {
+        func sizes(_ package: DocumentPackage?) throws -> [FileName: Int64] {
             Dictionary(
-                try (package?.additionalContent() ?? []).map { ($0.path, $0.size) },
+                try (package?.additionalContent() ?? []).map { (FileName($0.path), $0.size) },
                 uniquingKeysWith: { first, _ in first })
         }
         let before = try sizes(old)
         let after = try sizes(new)
         return try Set(before.keys).union(after.keys).sorted().compactMap { path in
-            let oldDigest = before[path] == nil ? nil : try digest(of: path, in: old)
-            let newDigest = after[path] == nil ? nil : try digest(of: path, in: new)
+            let oldDigest = before[path] == nil ? nil : try digest(of: path.text, in: old)
+            let newDigest = after[path] == nil ? nil : try digest(of: path.text, in: new)
             if let oldDigest, let newDigest, oldDigest == newDigest { return nil }
             func value(_ record: ExternalDataRecord?) -> ComparedValue? {
                 record.map { .bytes(count: $0.size, sha256: $0.sha256) }
             }
-            return ContentDifference(path: path, old: value(oldDigest), new: value(newDigest))
+            return ContentDifference(path: path.text, old: value(oldDigest), new: value(newDigest))
         }
     }
 

@@ -176,7 +176,7 @@ struct PortableNames {
     /// - Returns: What is wrong with it, to continue “… cannot be used: it …”, or `nil`.
     mutating func add(_ path: String, isFolder: Bool) -> String? {
         if let problem = Self.problem(with: path) { return problem }
-        let components = path.split(separator: "/")
+        let components = FileSystem.components(of: path)
         for count in 1...components.count {
             let isLast = count == components.count
             let prefix = components.prefix(count).joined(separator: "/")
@@ -195,15 +195,17 @@ struct PortableNames {
 
     /// The reason why a path is not portable by itself.
     static func problem(with path: String) -> String? {
-        if path.utf8.count > 1024 { return "is longer than 1,024 bytes" }
-        if path.hasPrefix("/") { return "is absolute" }
-        let components = path.split(separator: "/", omittingEmptySubsequences: false)
+        if FileName(path).byteCount > 1024 { return "is longer than 1,024 bytes" }
+        if path.utf8.first == UInt8(ascii: "/") { return "is absolute" }
+        let components = FileSystem.components(of: path)
         if components.count > 32 { return "is more than 32 folders deep" }
         for component in components {
             if component.isEmpty { return "has an empty component" }
             if component == "." || component == ".." { return "has the component “\(component)”" }
-            if component.utf8.count > 255 { return "has a component longer than 255 bytes" }
-            if component.contains("\\") { return "has a backslash" }
+            if FileName(component).byteCount > 255 {
+                return "has a component longer than 255 bytes"
+            }
+            if component.utf8.contains(UInt8(ascii: "\\")) { return "has a backslash" }
             let isControl = component.unicodeScalars.contains {
                 $0.properties.generalCategory == .control
             }

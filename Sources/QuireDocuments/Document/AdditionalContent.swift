@@ -5,29 +5,33 @@ import Quire
 ///
 /// Changes are kept until the document is saved, given as data in memory, given as files on disk, and then appear together
 /// with the objects' changes, or not at all. They cannot be undone. Paths are relative with `/` between components; two must not differ only in case.
+///
+/// A path means the file of that name in composed form, which new files get, or, if others have put one there, in another form.
+/// A byte of a name that is not UTF-8 is listed as a private-use character, U+10FE80 to U+10FEFF, by which the file is found.
 @MainActor
 public struct AdditionalContent {
     let document: ManagedDocument
 
     /// The paths of all files, sorted by their bytes, unsaved changes included.
-    public var paths: [String] { document.openDocument?.contentNames.sorted ?? [] }
+    public var paths: [String] { document.openDocument?.contentNames.sorted.map(\.text) ?? [] }
 
     /// The bytes of a file, unsaved changes included, or `nil` if there is no such file.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what reading throws.
     public func data(at path: String) throws -> Data? {
-        try document.opened().contentData(at: path.precomposedStringWithCanonicalMapping)
+        let open = try document.opened()
+        return try open.contentData(at: open.contentNames.name(for: path))
     }
 
     /// Adds or replaces a file.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the path cannot be used, or `readOnly`.
     public func write(_ data: Data, at path: String) throws {
-        let path = path.precomposedStringWithCanonicalMapping
         try checkWritable()
         let open = try document.opened()
-        try Self.check(path, open.contentNames)
-        open.changeContent(.data(data), at: path)
+        let name = open.contentNames.name(for: path)
+        try Self.check(name, open.contentNames)
+        open.changeContent(.data(data), at: name)
         document.scheduleAutosave()
     }
 
@@ -72,22 +76,22 @@ public struct AdditionalContent {
     ///
     /// - Throws: ``QuireError`` with code `notFound` if there is no such file, or `readOnly`.
     public func remove(_ path: String) throws {
-        let path = path.precomposedStringWithCanonicalMapping
         try checkWritable()
         let open = try document.opened()
-        guard open.contentNames.contains(path) else {
+        let name = open.contentNames.name(for: path)
+        guard open.contentNames.contains(name) else {
             throw QuireError.noContent(path, in: document.path)
         }
-        open.changeContent(.removal, at: path)
+        open.changeContent(.removal, at: name)
         document.scheduleAutosave()
     }
 
     /// Throws if a new file cannot have a path.
-    nonisolated static func check(_ path: String, _ names: AdditionalContentNames) throws {
+    nonisolated static func check(_ path: FileName, _ names: AdditionalContentNames) throws {
         if let problem = names.problem(with: path) {
             throw QuireError(
                 .invalidValue, "“\(path)” cannot be additional content: it \(problem).",
-                subject: .init(file: path))
+                subject: .init(file: path.text))
         }
     }
 
@@ -105,14 +109,13 @@ extension AdditionalContent {
 
     /// Whether there is a file, unsaved changes included.
     public func contains(_ path: String) -> Bool {
-        document.openDocument?.contentNames
-            .contains(path.precomposedStringWithCanonicalMapping) ?? false
+        guard let names = document.openDocument?.contentNames else { return false }
+        return names.contains(names.name(for: path))
     }
 
     /// The paths of the files in a folder and the folders in it, sorted by their bytes, unsaved changes included.
     public func paths(inFolder folder: String) -> [String] {
-        let prefix = folder.precomposedStringWithCanonicalMapping + "/"
-        return paths.filter { $0.hasPrefix(prefix) }
+        paths.filter { FileName.isPath($0, inFolder: folder) }
     }
 
     /// A file to read from, at its start, unsaved changes included; `nil` if there is no such file.
@@ -121,8 +124,8 @@ extension AdditionalContent {
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what opening throws.
     public func fileHandle(forReading path: String) throws -> FileHandle? {
-        let path = path.precomposedStringWithCanonicalMapping
-        return try document.opened().contentFile(at: path)
+        let open = try document.opened()
+        return try open.contentFile(at: open.contentNames.name(for: path))
     }
 
     /// The location of a file's bytes, unsaved changes included; `nil` if there is no such file, or its bytes are not on disk
@@ -131,8 +134,8 @@ extension AdditionalContent {
     /// For programs that want a path. It is to be read only, and only until the next save that changes additional content;
     /// longer reads use ``fileHandle(forReading:)``.
     public func url(for path: String) throws -> URL? {
-        let path = path.precomposedStringWithCanonicalMapping
-        return try document.opened().contentPath(at: path)
+        let open = try document.opened()
+        return try open.contentPath(at: open.contentNames.name(for: path))
             .map { URL(fileURLWithPath: $0, isDirectory: false) }
     }
 
@@ -145,8 +148,7 @@ extension AdditionalContent {
     /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is no file, `invalidValue` if the path cannot be used,
     ///   `readOnly`, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
     public func write(contentsOf file: String, at path: String) async throws {
-        let path = path.precomposedStringWithCanonicalMapping
-        try checkMayWrite(at: path)
+        let path = try nameToWrite(at: path)
         let package = try document.opened().package
         let source = FileSystem.absolute(file)
         let spooled = try await FileQueue.shared.run {
@@ -162,8 +164,7 @@ extension AdditionalContent {
     /// - Throws: What the sequence throws, or as ``write(contentsOf:at:)``. Then nothing has changed.
     public func write<Pieces: AsyncSequence>(_ pieces: Pieces, at path: String) async throws
     where Pieces.Element == Data {
-        let path = path.precomposedStringWithCanonicalMapping
-        try checkMayWrite(at: path)
+        let path = try nameToWrite(at: path)
         let package = try document.opened().package
         let writer = try await FileQueue.shared.run { try SpoolWriter(in: package) }
         for try await piece in pieces {
@@ -182,7 +183,6 @@ extension AdditionalContent {
     ///   has changed.
     @discardableResult
     public func write(contentsOfFolder folder: String, at path: String) async throws -> [String] {
-        let path = path.precomposedStringWithCanonicalMapping
         try checkWritable()
         let package = try document.opened().package
         let source = FileSystem.absolute(folder)
@@ -190,19 +190,21 @@ extension AdditionalContent {
             try AdditionalContentFiles.files(inFolder: source, at: path)
         }
         var names = try document.opened().contentNames
-        for file in files {
-            try Self.check(file.path, names)
-            names.insert(file.path)
+        let targets = try files.map { file in
+            let name = names.name(for: file.path)
+            try Self.check(name, names)
+            names.insert(name)
+            return (source: file.source, path: name)
         }
         let spooled = try await FileQueue.shared.run {
-            var spooled: [String: SpooledFile] = [:]
-            for file in files {
+            var spooled: [FileName: SpooledFile] = [:]
+            for file in targets {
                 spooled[file.path] = try SpooledFile(copying: file.source, to: package)
             }
             return spooled
         }
         try put(spooled)
-        return files.map(\.path)
+        return targets.map(\.path.text)
     }
 
     /// Removes all files in a folder, and in the folders in it.
@@ -221,13 +223,16 @@ extension AdditionalContent {
 
     // MARK: Parts
 
-    private func checkMayWrite(at path: String) throws {
+    private func nameToWrite(at path: String) throws -> FileName {
         try checkWritable()
-        try Self.check(path, document.opened().contentNames)
+        let names = try document.opened().contentNames
+        let name = names.name(for: path)
+        try Self.check(name, names)
+        return name
     }
 
     /// Makes files part of what the next save writes. Names are checked again: others may have been taken meanwhile.
-    private func put(_ files: [String: SpooledFile]) throws {
+    private func put(_ files: [FileName: SpooledFile]) throws {
         guard let open = document.openDocument else {
             throw QuireError(
                 .invalidState,

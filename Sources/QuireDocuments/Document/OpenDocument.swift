@@ -94,19 +94,19 @@ final class OpenDocument {
 
     // MARK: Additional content
 
-    func contentData(at path: String) throws -> Data? {
+    func contentData(at path: FileName) throws -> Data? {
         if let unsaved = unsavedContent.files[path] ?? contentBeingSaved.files[path] {
             return try unsaved.data()
         }
         guard contentNames.contains(path) || package.isReadOnly else { return nil }
         // A reader beside a writer reads what is saved now; the writer itself knows its generation.
         return package.isReadOnly
-            ? try package.additionalContent(at: path)
+            ? try package.additionalContent(at: path.text)
             : try package.content.data(at: path, in: generation)
     }
 
     /// A handle for a file, at its start.
-    func contentFile(at path: String) throws -> FileHandle? {
+    func contentFile(at path: FileName) throws -> FileHandle? {
         switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
         case .data(let data): return try OpenFile.temporary(holding: data).fileHandle()
         case .file(let file): return try file.open().openedInClear().fileHandle()
@@ -116,13 +116,13 @@ final class OpenDocument {
         guard contentNames.contains(path) || package.isReadOnly else { return nil }
         let file =
             package.isReadOnly
-            ? try package.additionalContentFile(at: path)
+            ? try package.additionalContentFile(at: path.text)
             : try package.content.file(at: path, in: generation)
         return try file?.openedInClear().fileHandle()
     }
 
     /// The path of a file on disk.
-    func contentPath(at path: String) throws -> String? {
+    func contentPath(at path: FileName) throws -> String? {
         if package.store.protection != nil { return nil }
         switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
         case .data, .removal: return nil
@@ -132,7 +132,7 @@ final class OpenDocument {
         let live = package.isReadOnly ? try package.liveGeneration() : generation
         guard let live else { return nil }
         let layout = package.layout
-        let file = FileSystem.path(layout.additionalContent(generation: live), path)
+        let file = FileSystem.path(layout.additionalContent(generation: live), path.text)
         guard let found = try FileSystem.information(at: file, beneath: layout.path) else {
             return nil
         }
@@ -140,7 +140,7 @@ final class OpenDocument {
         return file
     }
 
-    func changeContent(_ change: AdditionalContentChange, at path: String) {
+    func changeContent(_ change: AdditionalContentChange, at path: FileName) {
         otherEditCount += 1
         unsavedContent.files[path] = change
         if change.isRemoval { contentNames.remove(path) } else { contentNames.insert(path) }

@@ -48,7 +48,7 @@ enum AdditionalContentChange: Sendable {
 /// Files that a save shall add, replace or remove. A value: a copy is a snapshot.
 struct AdditionalContentChanges: Sendable {
     /// The changes of files, by their paths.
-    var files: [String: AdditionalContentChange] = [:]
+    var files: [FileName: AdditionalContentChange] = [:]
     /// Writes all files anew, in a subclass's own way, to a folder that is empty, before ``files`` are added and removed. It
     /// is given the folder of the last save too.
     var rewriting: Rewriting?
@@ -57,8 +57,8 @@ struct AdditionalContentChanges: Sendable {
 
     var isEmpty: Bool { files.isEmpty && rewriting == nil }
 
-    /// The changes with all bytes, as a draft has them, the files that are too large for one, and the paths of those that
-    /// cannot be read.
+    /// The changes with all bytes, as a draft has them, the files that are too large for one, both by ``FileName/key``, and
+    /// the paths of those that cannot be read.
     func forDraft() -> (
         files: [String: Data?], large: [String: SpooledFile], omitted: [String]
     ) {
@@ -66,13 +66,13 @@ struct AdditionalContentChanges: Sendable {
             ([:], [:], [])
         for (path, change) in files {
             if case .file(let file) = change, file.size > Self.maximumSizeInDraft {
-                large[path] = file
+                large[path.key] = file
             } else if let data = try? change.data() {
-                content.updateValue(data, forKey: path)
+                content.updateValue(data, forKey: path.key)
             } else if change.isRemoval {
-                content.updateValue(nil, forKey: path)
+                content.updateValue(nil, forKey: path.key)
             } else {
-                omitted.append(path)
+                omitted.append(path.text)
             }
         }
         return (content, large, omitted.sorted())
@@ -90,34 +90,50 @@ struct AdditionalContentChanges: Sendable {
 // MARK: - Names
 
 /// The paths of a package's additional content, to find collisions without looking at all of them.
+///
+/// Files that others have put there may have any names; only new ones have to be portable. Names whose accents are composed
+/// differently are different files.
 struct AdditionalContentNames {
     /// Files by their folded path.
-    private var files: [String: String] = [:]
+    private var files: [String: Set<FileName>] = [:]
     /// Folders by their folded path, with how many files are below them.
     private var folders: [String: (path: String, count: Int)] = [:]
 
-    init(_ paths: some Sequence<String>) {
+    init(_ paths: some Sequence<FileName>) {
         for path in paths { insert(path) }
     }
 
     /// All paths, sorted by their bytes.
-    var sorted: [String] {
-        files.values.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    var sorted: [FileName] { files.values.flatMap(\.self).sorted() }
+
+    func contains(_ path: FileName) -> Bool {
+        files[PortableNames.folded(path.text)]?.contains(path) ?? false
     }
 
-    func contains(_ path: String) -> Bool { files[PortableNames.folded(path)] == path }
+    /// The file that a path given by a program means: that of these bytes, or else that of the composed form, or else one that
+    /// is canonically equivalent, if there is one. A new file gets the composed form.
+    func name(for path: String) -> FileName {
+        let name = FileName(path)
+        // Who escapes bytes means just these.
+        if contains(name) || FileName.hasEscapes(path) { return name }
+        let composed = name.composed
+        if contains(composed) { return composed }
+        return files[PortableNames.folded(name.text)]?.filter { $0.text == name.text }.min()
+            ?? composed
+    }
 
     /// The reason why a new path cannot be used, to continue “… cannot be used: it …”.
-    func problem(with path: String) -> String? {
-        if let problem = PortableNames.problem(with: path) { return problem }
-        let folded = PortableNames.folded(path)
-        if let file = files[folded], file != path {
+    func problem(with path: FileName) -> String? {
+        if let problem = PortableNames.problem(with: path.text) { return problem }
+        let folded = PortableNames.folded(path.text)
+        // Equal strings differ in the form of accents at most.
+        if let file = files[folded]?.sorted().first(where: { $0.text != path.text }) {
             return "differs from “\(file)” only in case"
         }
         if let folder = folders[folded] { return "is the folder “\(folder.path)” already" }
         for parent in Self.parents(of: path) {
             let folded = PortableNames.folded(parent)
-            if let file = files[folded] { return "is below the file “\(file)”" }
+            if let file = files[folded]?.min() { return "is below the file “\(file)”" }
             if let folder = folders[folded], folder.path != parent {
                 return "differs from “\(folder.path)” only in case"
             }
@@ -125,15 +141,19 @@ struct AdditionalContentNames {
         return nil
     }
 
-    mutating func insert(_ path: String) {
-        guard files.updateValue(path, forKey: PortableNames.folded(path)) == nil else { return }
+    mutating func insert(_ path: FileName) {
+        guard files[PortableNames.folded(path.text), default: []].insert(path).inserted else {
+            return
+        }
         for parent in Self.parents(of: path) {
             folders[PortableNames.folded(parent), default: (parent, 0)].count += 1
         }
     }
 
-    mutating func remove(_ path: String) {
-        guard files.removeValue(forKey: PortableNames.folded(path)) != nil else { return }
+    mutating func remove(_ path: FileName) {
+        let folded = PortableNames.folded(path.text)
+        guard files[folded]?.remove(path) != nil else { return }
+        if files[folded]?.isEmpty == true { files[folded] = nil }
         for parent in Self.parents(of: path) {
             let folded = PortableNames.folded(parent)
             folders[folded]?.count -= 1
@@ -141,8 +161,8 @@ struct AdditionalContentNames {
         }
     }
 
-    private static func parents(of path: String) -> [String] {
-        let parts = path.split(separator: "/")
+    private static func parents(of path: FileName) -> [String] {
+        let parts = FileSystem.components(of: path.text)
         return (1..<max(parts.count, 1)).map { parts.prefix($0).joined(separator: "/") }
     }
 }
@@ -151,28 +171,39 @@ struct AdditionalContentNames {
 
 /// Folders on disk whose files are to become additional content.
 enum AdditionalContentFiles {
-    /// The files in a folder and the folders in it, with the paths that they get.
+    /// The files in a folder and the folders in it, with the paths that they get, as ``AdditionalContentNames/name(for:)``
+    /// takes them.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, or `unsupported` if there is anything but files and folders.
     static func files(
         inFolder folder: String, at path: String
     ) throws -> [(source: String, path: String)] {
         let prefix = path.isEmpty ? "" : path + "/"
-        return try FileSystem.contentsOfTree(folder).compactMap { name, information in
+        var sources: [String] = []
+        var names: [FileName] = []
+        for (name, information) in try FileSystem.contentsOfTree(folder) {
+            let source = FileSystem.path(folder, name)
             switch information.kind {
-            case .folder: return nil
+            case .folder: continue
             case .regular:
-                return (
-                    FileSystem.path(folder, name),
-                    (prefix + name).precomposedStringWithCanonicalMapping
-                )
+                sources.append(source)
+                names.append(FileName(prefix + name))
             case .symbolicLink, .other:
-                let path = FileSystem.path(folder, name)
                 throw QuireError(
                     .unsupported,
-                    "“\(path)” cannot be additional content: it is neither a file nor a folder.",
-                    subject: .init(file: path))
+                    "“\(source)” cannot be additional content: it is neither a file nor a folder.",
+                    subject: .init(file: source))
             }
+        }
+        return Array(zip(sources, paths(for: names)))
+    }
+
+    /// The paths of new files: composed ones; but files whose names differ only in the form of accents keep them.
+    static func paths(for names: [FileName]) -> [String] {
+        let counts = Dictionary(names.map { ($0.composed, 1) }, uniquingKeysWith: +)
+        return names.map { name in
+            let composed = name.composed
+            return counts[composed] == 1 ? composed.text : name.escaped
         }
     }
 }

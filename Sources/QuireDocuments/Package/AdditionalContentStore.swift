@@ -32,7 +32,7 @@ struct AdditionalContentStore: Sendable {
     /// The paths and sizes of the files of a generation, sorted by the paths' bytes.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if there is anything but files and folders.
-    func files(in generation: Int?) throws -> [(path: String, size: Int64)] {
+    func files(in generation: Int?) throws -> [(path: FileName, size: Int64)] {
         guard let generation else { return [] }
         let folder = layout.additionalContent(generation: generation)
         do {
@@ -40,28 +40,42 @@ struct AdditionalContentStore: Sendable {
                 path, information in
                 try information.require(nil, at: FileSystem.path(folder, path))
                 let size = ContentFile.count(of: information, sealed: classKey != nil)
-                return information.kind == .regular ? (path, size) : nil
+                return information.kind == .regular ? (FileName(path), size) : nil
             }
             try checkIsThere(generation)
-            return files.sorted { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
+            return files.sorted { $0.0 < $1.0 }
         } catch let error as QuireError where error.code == .notFound {
             throw missing(generation, error)
         }
     }
 
+    /// The file of a generation that a path given by a program means; see ``AdditionalContentNames/name(for:)``.
+    func name(for path: String, in generation: Int?) throws -> FileName {
+        let name = FileName(path)
+        guard let generation, !path.utf8.allSatisfy({ $0 < 0x80 }) else { return name }
+        let folder = layout.additionalContent(generation: generation)
+        for name in [name, name.composed]
+        where try FileSystem.hasEntry(
+            at: FileSystem.path(folder, name.text), beneath: layout.path)
+        {
+            return name
+        }
+        return try AdditionalContentNames(files(in: generation).map(\.path)).name(for: path)
+    }
+
     /// The bytes of a file of a generation, or `nil` if it has no such file.
-    func data(at path: String, in generation: Int?) throws -> Data? {
+    func data(at path: FileName, in generation: Int?) throws -> Data? {
         try file(at: path, in: generation)?.readAll()
     }
 
     /// A file of a generation, open for reading, or `nil` if it has no such file.
-    func file(at path: String, in generation: Int?) throws -> ContentFile? {
+    func file(at path: FileName, in generation: Int?) throws -> ContentFile? {
         guard let generation else { return nil }
         let folder = layout.additionalContent(generation: generation)
         do {
             return try ContentFile(
                 OpenFile.open(
-                    FileSystem.path(folder, path), beneath: layout.path, for: .reading),
+                    FileSystem.path(folder, path.text), beneath: layout.path, for: .reading),
                 unsealing: classKey)
         } catch let error as QuireError where error.code == .notFound {
             if FileSystem.exists(folder, beneath: layout.path) { return nil }
@@ -100,22 +114,22 @@ struct AdditionalContentStore: Sendable {
 
     /// Fills a new folder with files, durably but for its own name.
     private func fill(
-        _ folder: String, with added: [String: AdditionalContentChange],
-        and unchanged: Set<String>, of live: Int?
+        _ folder: String, with added: [FileName: AdditionalContentChange],
+        and unchanged: Set<FileName>, of live: Int?
     ) throws {
         try FileSystem.makeFolder(folder, beneath: layout.path)
         for (path, change) in added.sorted(by: { $0.key < $1.key }) {
-            let target = FileSystem.path(folder, path)
+            let target = FileSystem.path(folder, path.text)
             try makeFolder(of: target)
             try change.write(to: target, beneath: layout.path, sealing: classKey)
         }
         if let live {
             let source = layout.additionalContent(generation: live)
             for path in unchanged {
-                let target = FileSystem.path(folder, path)
+                let target = FileSystem.path(folder, path.text)
                 try makeFolder(of: target)
                 if try FileSystem.linkOrCopy(
-                    FileSystem.path(source, path), beneath: layout.path, to: target,
+                    FileSystem.path(source, path.text), beneath: layout.path, to: target,
                     within: layout.path)
                 {
                     try OpenFile.open(target, beneath: layout.path, for: .reading)
@@ -235,7 +249,7 @@ extension AdditionalContentStore {
     /// - Returns: Its number, or `nil` if no file is left.
     func write(
         _ rewriting: AdditionalContentChanges.Rewriting,
-        _ files: [String: AdditionalContentChange], after live: Int?
+        _ files: [FileName: AdditionalContentChange], after live: Int?
     ) throws -> Int? {
         let temporary = FileSystem.temporarySibling(of: layout.additionalContent, for: "new")
         do {
@@ -250,12 +264,12 @@ extension AdditionalContentStore {
 
     private func fill(
         _ temporary: String, by rewriting: AdditionalContentChanges.Rewriting,
-        _ files: [String: AdditionalContentChange], after live: Int?
+        _ files: [FileName: AdditionalContentChange], after live: Int?
     ) throws -> Int? {
         try FileSystem.makeFolder(temporary, beneath: layout.path)
         try rewriting(temporary, live.map(layout.additionalContent(generation:)))
         for (path, change) in files.sorted(by: { $0.key < $1.key }) {
-            let target = FileSystem.path(temporary, path)
+            let target = FileSystem.path(temporary, path.text)
             // Not changed in its place: it may be a link to a file of the last save.
             _ = try FileSystem.removeFileIfPresent(target, beneath: layout.path)
             if change.isRemoval { continue }

@@ -10,7 +10,8 @@ public struct DocumentDraft: Sendable, Hashable {
     public var date: Date
     /// The changes of objects.
     public var objects: ObjectDraft
-    /// The changes of additional content by path: the new bytes, or `nil` if the file goes. Files of more than 64 MiB are
+    /// The changes of additional content by path: the new bytes, or `nil` if the file goes. Bytes of paths that are not
+    /// composed UTF-8 are escaped. Files of more than 64 MiB are
     /// not among them: they lie in a folder of the package.
     public var content: [String: Data?]
     /// The names of large files in the package's folder for them, by the paths that they get.
@@ -327,7 +328,8 @@ extension OpenDocument {
         var omissions: [String] = []
         var changes = content.mapValues { $0.map(AdditionalContentChange.data) ?? .removal }
         for (path, file) in largeFiles { changes[path] = .file(file) }
-        for (path, change) in changes.sorted(by: { $0.key < $1.key }) {
+        for (key, change) in changes.sorted(by: { $0.key < $1.key }) {
+            let path = FileName(key)
             if change.isRemoval {
                 if contentNames.contains(path) { changeContent(.removal, at: path) }
                 continue

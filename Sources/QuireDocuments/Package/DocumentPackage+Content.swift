@@ -32,17 +32,17 @@ extension DocumentPackage {
         var names = AdditionalContentNames(try content.files(in: live).map(\.path))
         var changes = AdditionalContentChanges()
         for path in removed {
-            let path = path.precomposedStringWithCanonicalMapping
-            guard names.contains(path) else { throw QuireError.noContent(path, in: layout.path) }
-            names.remove(path)
-            changes.files[path] = .removal
+            let name = names.name(for: path)
+            guard names.contains(name) else { throw QuireError.noContent(path, in: layout.path) }
+            names.remove(name)
+            changes.files[name] = .removal
         }
         for path in added.keys.sorted() {
-            try AdditionalContent.check(path.precomposedStringWithCanonicalMapping, names)
-            names.insert(path.precomposedStringWithCanonicalMapping)
-        }
-        for (path, source) in added {
-            changes.files[path.precomposedStringWithCanonicalMapping] =
+            guard let source = added[path] else { continue }
+            let name = names.name(for: path)
+            try AdditionalContent.check(name, names)
+            names.insert(name)
+            changes.files[name] =
                 switch source {
                 case .data(let data): .data(data)
                 case .file(let file):
@@ -85,16 +85,18 @@ extension DocumentPackage {
     /// A file of additional content to read from, at its start, as of the last save; `nil` if there is no such file. What
     /// it reads does not change, whatever is saved meanwhile.
     public func additionalContentHandle(at path: String) throws -> FileHandle? {
-        let path = path.precomposedStringWithCanonicalMapping
-        return try additionalContentFile(at: path)?.openedInClear().fileHandle()
+        try additionalContentFile(at: path)?.openedInClear().fileHandle()
     }
 
     /// A file of additional content, open for reading, as of the last save.
     func additionalContentFile(at path: String) throws -> ContentFile? {
-        try withLiveGeneration { try content.file(at: path, in: $0) }
+        try withLiveGeneration {
+            try content.file(at: content.name(for: path, in: $0), in: $0)
+        }
     }
 
-    /// Paths and sources for all files in a folder on disk, to be added.
+    /// Paths and sources for all files in a folder on disk, to be added. Paths that would be equal as strings, though they
+    /// are of several files, are spelt otherwise, in a way that ``changeAdditionalContent(adding:removing:)`` understands.
     ///
     /// - Parameters:
     ///   - folder: The folder on disk.

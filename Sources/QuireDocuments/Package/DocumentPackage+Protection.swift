@@ -196,9 +196,9 @@ extension DocumentPackage {
             let folder = target.additionalContent(generation: generation)
             try FileSystem.makeFolder(folder, withIntermediates: true)
             for (path, _) in try content.files(in: generation) {
-                let place = FileSystem.path(folder, path)
+                let place = FileSystem.path(folder, path.text)
                 try FileSystem.makeFolder(FileSystem.folder(of: place), withIntermediates: true)
-                try files.copy(FileSystem.path(live, path), beneath: layout.path, to: place)
+                try files.copy(FileSystem.path(live, path.text), beneath: layout.path, to: place)
             }
         }
         if !withoutDraft, FileSystem.exists(layout.draftFiles, beneath: layout.path) {

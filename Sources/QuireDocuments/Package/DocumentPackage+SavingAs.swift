@@ -173,7 +173,7 @@ extension DocumentPackage {
                 if unsaved.content.rewriting == nil {
                     let present = Set(try content.files(in: new).map(\.path))
                     let missing = unsaved.contentNames.sorted.filter { !present.contains($0) }
-                    lost += missing.map { .additionalContent($0) }
+                    lost += missing.map { .additionalContent($0.text) }
                     // Files whose names are unknown, because they were not read.
                     if named != nil && old == nil && unsaved.content.isEmpty && missing.isEmpty {
                         lost.append(.additionalContent(nil))

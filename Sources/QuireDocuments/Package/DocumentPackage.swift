@@ -332,12 +332,12 @@ public final class DocumentPackage: Sendable {
 
     /// The paths and sizes of the files of additional content, as of the last save.
     public func additionalContent() throws -> [(path: String, size: Int64)] {
-        try withLiveGeneration { try content.files(in: $0) }
+        try withLiveGeneration { try content.files(in: $0) }.map { ($0.path.text, $0.size) }
     }
 
     /// The bytes of a file of additional content, as of the last save, or `nil` if there is no such file.
     public func additionalContent(at path: String) throws -> Data? {
-        try withLiveGeneration { try content.data(at: path, in: $0) }
+        try additionalContentFile(at: path)?.readAll()
     }
 
     /// Runs a body with the live generation, again if a writer replaced it meanwhile.

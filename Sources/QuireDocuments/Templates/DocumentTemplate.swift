@@ -58,14 +58,12 @@ public struct DocumentTemplate: Sendable, Hashable {
     public func additionalContent() throws -> [(path: String, data: Data)] {
         let folder = FileSystem.path(path, "AdditionalContent")
         guard FileSystem.exists(folder, beneath: path) else { return [] }
-        return try FileSystem.contentsOfTree(folder, beneath: path).compactMap {
-            name, information in
-            if information.kind == .folder { return nil }
-            return (
-                name,
-                try FileSystem.contents(of: FileSystem.path(folder, name), beneath: path)
-            )
-        }.sorted { $0.0 < $1.0 }
+        let names = try FileSystem.contentsOfTree(folder, beneath: path)
+            .filter { $0.information.kind != .folder }.map { FileName($0.path) }.sorted()
+        let data = try names.map {
+            try FileSystem.contents(of: FileSystem.path(folder, $0.text), beneath: path)
+        }
+        return Array(zip(AdditionalContentFiles.paths(for: names), data))
     }
 }
 

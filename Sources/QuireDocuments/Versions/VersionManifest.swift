@@ -33,7 +33,7 @@ struct VersionManifest: Codable, Equatable {
     var externalFiles: [String: ExternalFile]
     /// The generation of additional content that the database names, if it names one.
     var generation: Int?
-    /// The sizes of the files of additional content by their paths.
+    /// The sizes of the files of additional content by their paths: ``FileName/key``.
     var content: [String: Int64]
     /// The bytes that keeping it added.
     var addedSize: Int64
@@ -98,7 +98,12 @@ struct VersionManifest: Codable, Equatable {
         guard sizes.allSatisfy({ $0 >= 0 && $0 <= 1 << 50 }),
             nodes.count % BlockDigest.byteCount == 0, generation ?? 1 > 0,
             externalFiles.keys.allSatisfy({ $0.utf8.count == 36 && UUID(uuidString: $0) != nil }),
-            content.keys.allSatisfy({ PortableNames.problem(with: $0) == nil })
+            // Names that others have given to files need not be portable, but must not lead out of the folder.
+            content.keys.allSatisfy({
+                FileSystem.components(of: $0).allSatisfy {
+                    !["", ".", ".."].contains($0) && !$0.utf8.contains(0)
+                }
+            })
         else { throw damaged() }
     }
 

@@ -215,9 +215,9 @@ final class VersionStore: Sendable {
             try FileSystem.makeFolder(target, beneath: layout.path)
             let content = AdditionalContentStore(layout: place, classKey: nil)
             for (path, _) in try content.files(in: generation) {
-                manifest.content[path] = try addFile(
-                    FileSystem.path(live, path), beneath: place.path,
-                    to: FileSystem.path(target, path), by: method, &files, &manifest
+                manifest.content[path.key] = try addFile(
+                    FileSystem.path(live, path.text), beneath: place.path,
+                    to: FileSystem.path(target, path.text), by: method, &files, &manifest
                 ).size
             }
         }

@@ -156,7 +156,7 @@ import Testing
         for number in 0..<15 {
             var changes = ChangeSet()
             let generation = try package.content.write(
-                .init(files: ["count": .data(Data([UInt8(number)]))]),
+                .init(files: [FileName("count"): .data(Data([UInt8(number)]))]),
                 after: package.liveGeneration())
             changes.records = [
                 AdditionalContentStore.recordKey: generation.map(String.init)
