@@ -36,6 +36,9 @@ public final class MigrationManager {
     /// custom mapping declares its removals itself.
     public var allowsRemoval = false
 
+    /// Gives the bytes of a draft of unsaved changes the names of the new model; `nil` if that cannot be done.
+    var draftMigration: StoreMigrationOptions.DraftMigration?
+
     /// Makes a manager.
     ///
     /// - Parameter mappingModel: The mapping from the old model to the new one; `nil` to infer it.
@@ -85,7 +88,10 @@ public final class MigrationManager {
         try countUnits(of: plan, in: source)
         var records = try source.records()
         let draft =
-            destination is SQLiteStore ? try (source as? SQLiteStore)?.draft() : nil
+            destination is SQLiteStore
+            ? try (source as? SQLiteStore)?.draft().map {
+                try migratedDraft($0, by: mapping, path: source.path)
+            } : nil
         if draft != nil { try plan.requireSameKeys(forDraftIn: source.path) }
         // Written with it, if the new store supports it.
         records[SQLiteStore.draftRecordKey] = nil
@@ -125,6 +131,20 @@ public final class MigrationManager {
         }
         finish()
         return check
+    }
+
+    /// The draft of a store for the new model.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if it would lose something without a word.
+    func migratedDraft(_ draft: Data, by mapping: MappingModel, path: String?) throws -> Data {
+        if let draftMigration { return draftMigration(draft, mapping) }
+        if !mapping.renames { return draft }
+        throw QuireError(
+            .unsupported,
+            "“\(path ?? "the store")” has a draft of unsaved changes, which would lose those of renamed entities and "
+                + "properties; migrate the document that the store belongs to, or open it with the model it was made with, "
+                + "and save or discard the changes first.",
+            subject: .init(file: path))
     }
 
     /// Throws if an inferred mapping would remove data, unless removal is allowed.

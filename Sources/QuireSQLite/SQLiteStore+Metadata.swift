@@ -132,58 +132,18 @@ extension SQLiteStore {
     /// The record key of the draft's length.
     package static let draftRecordKey = "draft"
 
-    private static let pieceSize = 1 << 20
-
     /// Replaces the draft, in its own transaction. When it returns, the draft survives power loss.
     ///
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     package func writeDraft(_ bytes: Data) throws {
-        try changeDraft { connection in
-            try connection.execute(SQLiteTables.createDraft)
-            var start = bytes.startIndex
-            while start < bytes.endIndex {
-                let end = min(start + Self.pieceSize, bytes.endIndex)
-                try connection.withStatement(
-                    "INSERT INTO \(SQLiteTables.draft) (Z_CONTENT) VALUES (?)"
-                ) { statement in
-                    try bytes[start..<end].withUnsafeBytes {
-                        try statement.bindBlob($0, at: 1)
-                        try statement.run()
-                    }
-                }
-                start = end
-            }
-            try connection.execute(SQLiteTables.createRecords)
-            try connection.withStatement(
-                "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)"
-            ) {
-                try $0.bind(Self.draftRecordKey, at: 1)
-                try $0.bind(String(bytes.count), at: 2)
-                try $0.run()
-            }
-        }
+        try changeDraft { try $0.writeDraft(bytes) }
     }
 
     /// The draft, or `nil`.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if its length differs from the recorded one, or errors of reading.
     package func draft() throws -> Data? {
-        try read { connection in
-            guard let size = try connection.draftSize() else { return nil }
-            var bytes = Data()
-            if try connection.hasTable(SQLiteTables.draft) {
-                try connection.withStatement(
-                    "SELECT Z_CONTENT FROM \(SQLiteTables.draft) ORDER BY Z_ORDER"
-                ) { while try $0.step() { bytes.append($0.data(0)) } }
-            }
-            if bytes.count != size {
-                throw QuireError(
-                    .invalidFormat,
-                    "The draft in “\(storePath)” has \(bytes.count) bytes instead of \(size); it is left alone.",
-                    subject: .init(file: storePath))
-            }
-            return bytes
-        }
+        try read { try $0.draft(inStoreAt: storePath) }
     }
 
     /// Whether there is a draft.
@@ -242,6 +202,49 @@ extension SQLiteConnection {
         return try withStatement("SELECT Z_VALUE FROM \(SQLiteTables.records) WHERE Z_KEY = ?") {
             try $0.bind(SQLiteStore.draftRecordKey, at: 1)
             return try $0.step() ? Int($0.text(0)) ?? 0 : nil
+        }
+    }
+
+    /// The draft of a store, or `nil`.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if its length differs from the recorded one, or errors of reading.
+    package func draft(inStoreAt path: String) throws -> Data? {
+        guard let size = try draftSize() else { return nil }
+        var bytes = Data()
+        if try hasTable(SQLiteTables.draft) {
+            try withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.draft) ORDER BY Z_ORDER") {
+                while try $0.step() { bytes.append($0.data(0)) }
+            }
+        }
+        if bytes.count == size { return bytes }
+        throw QuireError(
+            .invalidFormat,
+            "The draft in “\(path)” has \(bytes.count) bytes instead of \(size); it is left alone.",
+            subject: .init(file: path))
+    }
+
+    /// Replaces the draft, within a transaction.
+    package func writeDraft(_ bytes: Data) throws {
+        let pieceSize = 1 << 20
+        try execute(SQLiteTables.dropDraft)
+        try execute(SQLiteTables.createDraft)
+        var start = bytes.startIndex
+        while start < bytes.endIndex {
+            let end = min(start + pieceSize, bytes.endIndex)
+            try withStatement("INSERT INTO \(SQLiteTables.draft) (Z_CONTENT) VALUES (?)") {
+                statement in
+                try bytes[start..<end].withUnsafeBytes {
+                    try statement.bindBlob($0, at: 1)
+                    try statement.run()
+                }
+            }
+            start = end
+        }
+        try execute(SQLiteTables.createRecords)
+        try withStatement("INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)") {
+            try $0.bind(SQLiteStore.draftRecordKey, at: 1)
+            try $0.bind(String(bytes.count), at: 2)
+            try $0.run()
         }
     }
 }

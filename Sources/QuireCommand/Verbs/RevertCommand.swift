@@ -10,7 +10,8 @@ struct RevertCommand: AsyncParsableCommand {
         abstract: "Drops a document's unsaved changes, or makes it what another document is.",
         discussion: """
             Unsaved changes lie in a document as a draft when they could not be saved before a program ended. With --to, the \
-            document's content becomes that of another one, all or nothing; what it was is kept as a version.
+            document's content becomes that of another one, all or nothing; what it was is kept as a version, without the \
+            draft, which is dropped.
 
             EXAMPLES:
               quire revert Library.quire
@@ -35,8 +36,11 @@ struct RevertCommand: AsyncParsableCommand {
         let package = try DocumentPackage.open(at: path, waiting: wait.lockWait(for: path))
         let hadDraft = try package.hasDraft()
         do {
-            if hadDraft { try package.removeDraft() }
-            if let to { try replaceContent(of: package, with: to) }
+            if let to {
+                try replaceContent(of: package, with: to)
+            } else if hadDraft {
+                try package.removeDraft()
+            }
         } catch {
             try? package.close()
             throw error
@@ -50,7 +54,8 @@ struct RevertCommand: AsyncParsableCommand {
                     "revertedTo": JSONValue(to),
                 ]), levels: 0)
         } else if let to {
-            try output.print("Reverted \(path) to \(to).")
+            let remark = hadDraft ? " The draft of its unsaved changes was dropped." : ""
+            try output.print("Reverted \(path) to \(to).\(remark)")
         } else {
             try output.print(
                 hadDraft
@@ -66,6 +71,8 @@ struct RevertCommand: AsyncParsableCommand {
         try package.keepVersion(reason: .beforeRestoring, onlyIfNew: true)
         let replaced = try package.replaceContent(with: other)
         package.closeSaved()
+        // A failure before leaves it.
+        try replaced.removeDraft()
         replaced.removeReplacedContent()
         replaced.closeSaved()
     }

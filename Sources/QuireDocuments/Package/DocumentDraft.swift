@@ -97,6 +97,24 @@ public struct DocumentDraft: Sendable, Hashable {
     }
 }
 
+extension StoreMigrationOptions {
+    /// These options, by which the draft of a document is migrated with its objects.
+    var migratingDraft: StoreMigrationOptions {
+        var options = self
+        options.draftMigration = { bytes, mapping in
+            do {
+                var draft = try DocumentDraft(decoding: bytes)
+                draft.objects.migrate(by: mapping)
+                return try draft.encoded()
+            } catch {
+                // Opening the document reports that it cannot be read.
+                return bytes
+            }
+        }
+        return options
+    }
+}
+
 extension DocumentPackage {
     /// Keeps a draft in the store, in the place of the one that there is. What is saved does not change. When it returns,
     /// the draft survives power loss.

@@ -266,7 +266,7 @@ private final class StagedContent {
             // The migrated store is a copy already.
             migration.copyPath = nil
             return try SQLiteStore.open(
-                at: path, model: model, options: options, migrating: migration)
+                at: path, model: model, options: options, migrating: migration.migratingDraft)
         }
         if files.isEmpty { return }
         let folder = package.layout.externalData

@@ -94,8 +94,8 @@ public final class DocumentPackage: Sendable {
     ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside a writer.
     ///   - options: How the store uses its file.
     ///   - migration: How the store is migrated if it was made with another version of the model; `nil` if it is not to
-    ///     be. The package stays whole: additional content and external data are those that there were. What it was before
-    ///     is kept as a version, unless ``StoreMigrationOptions/keepsVersion`` says otherwise.
+    ///     be. The package stays whole: additional content and external data are those that there were, and a draft is
+    ///     migrated with the objects. What it was before is kept as a version, unless ``StoreMigrationOptions/keepsVersion`` says otherwise.
     ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is no package, `unsupported` if it was made by
     ///   a newer version, `locked` if another owner has it open for writing, or what the store throws.
@@ -149,7 +149,7 @@ public final class DocumentPackage: Sendable {
             return try SQLiteStore.open(at: layout.store, model: model, options: options)
         }
         return try SQLiteStore.open(
-            at: layout.store, model: model, options: options, migrating: migration)
+            at: layout.store, model: model, options: options, migrating: migration.migratingDraft)
     }
 
     /// Keeps a version of a package that is about to be migrated, whose lock the caller has. It is of the old model.

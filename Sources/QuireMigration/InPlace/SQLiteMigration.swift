@@ -98,9 +98,7 @@ struct SQLiteMigration {
             }
             var plan = try TransferPlan(mapping, from: books.schema.layout, to: layout)
             try plan.assignKeys { try books.maximumKey(of: $0, connection) }
-            if try connection.draftSize() != nil {
-                try plan.requireSameKeys(forDraftIn: source.storePath)
-            }
+            let draft = try migratedDraft(connection, source, plan, mapping)
             // Before the first write, which locks out readers if there is no log.
             if let copyPath {
                 try writeCopy(to: copyPath, source, books.schema.layout.model)
@@ -134,6 +132,7 @@ struct SQLiteMigration {
             try checkpoint(.partsMade)
             unused = try books.write(
                 plan, schema, model: model, loading: load, filesBefore: before, connection)
+            if let draft { try connection.writeDraft(draft) }
             try manager.advance(0)
             try load.synchronizeFiles()
             try checkpoint(.booksWritten)
@@ -151,6 +150,24 @@ struct SQLiteMigration {
         for path in unused { _ = try? FileSystem.removeFileIfPresent(path, beneath: root) }
         if hasLog { _ = try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
         manager.finish()
+    }
+
+    /// The draft for the new model; `nil` if there is none, or if it is damaged and stays as it is.
+    private func migratedDraft(
+        _ connection: SQLiteConnection, _ source: SQLiteDatabaseFile, _ plan: TransferPlan,
+        _ mapping: MappingModel
+    ) throws -> Data? {
+        if try connection.draftSize() == nil { return nil }
+        try plan.requireSameKeys(forDraftIn: source.storePath)
+        let draft: Data?
+        do { draft = try connection.draft(inStoreAt: source.storePath) } catch let error
+            as QuireError where error.code == .invalidFormat
+        {
+            draft = nil
+        }
+        return try draft.map {
+            try manager.migratedDraft($0, by: mapping, path: source.storePath)
+        }
     }
 
     /// Writes a copy of the store as it was before the transaction.

@@ -32,6 +32,13 @@ public struct StoreMigrationOptions: Sendable {
     /// Whether a document keeps a version before it is migrated.
     public var keepsVersion = true
 
+    /// Gives the bytes of a draft the names that a step of the migration gives to entities and properties. A draft that it
+    /// cannot read it returns as it is.
+    package typealias DraftMigration = @Sendable (Data, MappingModel) -> Data
+    /// How the draft of a document's unsaved changes is migrated, with the objects; `nil` if a migration that renames anything
+    /// is refused while there is one.
+    package var draftMigration: DraftMigration?
+
     /// Migrates by inferred mappings, without removing data.
     public init() {}
 
@@ -64,6 +71,7 @@ public struct StoreMigrationOptions: Sendable {
     func manager(for step: MigrationPath.Step) -> MigrationManager {
         let manager = MigrationManager(mappingModel: step.isCustom ? step.mapping : nil)
         manager.allowsRemoval = allowsRemoval
+        manager.draftMigration = draftMigration
         for (name, policy) in policies { manager.policies[name] = policy }
         return manager
     }
