@@ -43,7 +43,7 @@ package final class StoreProtection: Sendable {
 
     /// The path of a store's keybag, and the package that contains it.
     package static func keybag(ofStoreAt path: String) -> (path: String, root: String?) {
-        let path = FileSystem.absolute(path)
+        let path = StorePath.resolvingLink(path)
         guard let root = StorePath.packageRoot(of: path) else { return (path + ".keybag", nil) }
         return (FileSystem.path(root, keybagName), root)
     }

@@ -269,6 +269,7 @@ private struct StoreRecoveryRun {
         _ connection: SQLiteConnection
     ) throws {
         try connection.withStatement("ATTACH DATABASE ? AS \(StoreTransfer.attached)") {
+            let salvaged = try SQLiteFiles.pathToAttach(salvaged)
             let sealed = connection.sealing.map { SQLiteConnection.uri(salvaged, $0.query) }
             try $0.bind(sealed ?? salvaged, at: 1)
             try $0.run()

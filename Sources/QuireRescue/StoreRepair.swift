@@ -45,7 +45,7 @@ public enum StoreRepair {
     public static func repair(
         _ path: String, model: ManagedObjectModel? = nil, options: Options = Options()
     ) throws -> StoreRepairReport {
-        let path = FileSystem.absolute(path)
+        let path = StorePath.resolvingLink(path)
         try OpenDatabaseRegistry.requireClosed(path, before: "repairing it")
         guard let wait = options.lockWait else { return try repairNow(path, model, options) }
         var failure: QuireError?

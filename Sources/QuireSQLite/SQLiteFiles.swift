@@ -28,6 +28,19 @@ package enum SQLiteFiles {
         return FileSystem.path(String(cString: resolved), location.name)
     }
 
+    /// The path of a second database for a connection, whose flags apply to it as well: that of a package's store refuses the
+    /// symbolic links of the user's in the folders above it.
+    ///
+    /// - Throws: As ``canonicalPath(_:beneath:)``.
+    package static func pathToAttach(_ path: String) throws -> String {
+        if let root = StorePath.packageRoot(of: path) {
+            return try canonicalPath(path, beneath: root)
+        }
+        guard let folder = realpath(FileSystem.folder(of: path), nil) else { return path }
+        defer { free(folder) }
+        return FileSystem.path(String(cString: folder), FileSystem.name(of: path))
+    }
+
     /// Checks that the rollback journal of a database names no super-journal.
     ///
     /// Such a name ends the journal of a transaction over several databases. SQLite reads the file of that name and, if

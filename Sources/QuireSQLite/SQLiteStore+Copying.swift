@@ -345,10 +345,11 @@ extension SQLiteConnection {
             reserveBytesForSealing()
         }
         let version = try integer("PRAGMA data_version")
+        let realPath = try SQLiteFiles.pathToAttach(path)
         try withStatement("VACUUM INTO ?") {
             // Without an explicit VFS it would be opened with the store's.
             let query = target?.query ?? SealingFileSystem.clearQuery
-            try $0.bind(Self.uri(path, query), at: 1)
+            try $0.bind(Self.uri(realPath, query), at: 1)
             try $0.run()
         }
         let counts = try rowCounts()

@@ -13,7 +13,7 @@ extension SQLiteStore {
     /// - Throws: ``QuireError`` with code `locked` if the store is open, in this process or another; `invalidFormat` if
     ///   the file is not a SQLite database, `readOnly` or `storeUnavailable`.
     public static func destroy(at path: String) throws {
-        let path = FileSystem.absolute(path)
+        let path = StorePath.resolvingLink(path)
         if !FileSystem.exists(path) { return }
         try alone(with: path) { try FileSystem.removeFile(path) }
         try FileSystem.synchronizeFolder(containing: path)
@@ -31,7 +31,7 @@ extension SQLiteStore {
     ///   - source: The path of the store to copy. It may be open.
     /// - Throws: Errors of ``destroy(at:)`` for the old store; `notFound`, `invalidFormat` or `outOfSpace` for the new one.
     public static func replace(at path: String, withStoreAt source: String) throws {
-        let path = FileSystem.absolute(path)
+        let path = StorePath.resolvingLink(path)
         let place = ExternalDataFolder(storePath: path)
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }

@@ -41,7 +41,7 @@ package enum AtomicFileReplace {
         locking: Bool = false, synchronizingFolder: Bool = true,
         ifNotDurable recover: (OpenFile) -> Void = { _ in }
     ) throws -> OpenFile {
-        let path = root == nil ? try resolved(path) : path
+        let path = root == nil ? FileSystem.resolvingLink(path) : path
         let old = try FileLocation(path, beneath: root).information()
         if root != nil, let old, old.kind != .regular {
             throw old.foreignError(at: path, expected: .regular)
@@ -67,14 +67,5 @@ package enum AtomicFileReplace {
             throw error
         }
         return file
-    }
-
-    private static func resolved(_ path: String) throws -> String {
-        guard try FileSystem.informationWithoutFollowing(at: path)?.kind == .symbolicLink else {
-            return path
-        }
-        guard let target = realpath(path, nil) else { throw FileSystem.failure("replace", path) }
-        defer { free(target) }
-        return String(cString: target)
     }
 }

@@ -214,6 +214,12 @@ package enum StorePath {
         return FileSystem.folder(of: folder)
     }
 
+    /// The path of a store's file, beside which its keybag and external data are, as SQLite's log is: the target of a symbolic
+    /// link of the user's. In a package no link is followed.
+    package static func resolvingLink(_ path: String) -> String {
+        packageRoot(of: path) == nil ? FileSystem.resolvingLink(path) : FileSystem.absolute(path)
+    }
+
     /// Whether the path is that of a store in memory, as in Core Data: `/dev/null`, which is private, or `/dev/null/NAME`,
     /// which is shared within this process.
     package static func isInMemory(_ path: String) -> Bool {

@@ -295,6 +295,35 @@ extension FileSystem {
         return FileSystem.path(String(cString: current), trimmed)
     }
 
+    /// The path from the root of the file or folder that a path refers to: through a symbolic link at its end, that of the
+    /// link's target, which may be missing.
+    ///
+    /// For paths that the user gives and that something is renamed over, exchanged with, or removed from: these operations
+    /// act on the link itself. Resolved once, at the beginning, so that temporary siblings are in the target's folder.
+    package static func resolvingLink(_ path: String) -> String {
+        var path = absolute(path)
+        for _ in 0..<40 {
+            guard let found = try? informationWithoutFollowing(at: path),
+                found.kind == .symbolicLink
+            else { return path }
+            if let real = realpath(path, nil) {
+                defer { free(real) }
+                return String(cString: real)
+            }
+            // Dangling, or a cycle of links.
+            guard let target = linkTarget(path) else { return path }
+            path = target.hasPrefix("/") ? target : Self.path(folder(of: path), target)
+        }
+        return path
+    }
+
+    private static func linkTarget(_ path: String) -> String? {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(path, &buffer, buffer.count)
+        if count <= 0 { return nil }
+        return String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
     private static func withoutTrailingSlashes(_ path: String) -> String {
         var rest = Substring(path)
         while rest.utf8.count > 1, rest.utf8.last == slash {

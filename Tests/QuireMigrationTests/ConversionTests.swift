@@ -221,4 +221,32 @@ import Testing
         try other.destroy()
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == [])
     }
+
+    @Test(arguments: [StoreType.sqlite, .xml, .binary])
+    @MainActor func replaceThroughLinkReplacesItsTarget(type: StoreType) throws {
+        let folder = try TemporaryFolder()
+        try FileManager.default.createDirectory(
+            atPath: folder.path("real"), withIntermediateDirectories: true)
+        let (path, link) = (folder.path("real/a"), folder.path("link"))
+        for (path, title) in [(path, "old"), (folder.path("b"), "new")] {
+            let container = try PersistentContainer(
+                managedObjectModel: FixtureModels.library,
+                persistentStoreDescriptions: [PersistentStoreDescription(path: path, type: type)])
+            try fill(container.persistentStoreCoordinator, title)
+            try container.close()
+        }
+        try FileManager.default.createSymbolicLink(
+            atPath: link, withDestinationPath: "real/a")
+        try StoreFile(at: link).replace(with: StoreFile(at: folder.path("b")))
+        #expect(
+            try FileManager.default.attributesOfItem(atPath: link)[.type] as? FileAttributeType
+                == .typeSymbolicLink)
+        for path in [path, link] {
+            let replaced = try StoreFile(at: path).open()
+            #expect(try titles(replaced) == ["new"])
+            try replaced.close()
+        }
+        try StoreFile(at: link).destroy()
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path("real")) == [])
+    }
 }

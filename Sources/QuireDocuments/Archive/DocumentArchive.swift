@@ -272,10 +272,11 @@ struct ArchiveExport {
         if !replacesExisting, FileSystem.exists(destination) {
             throw FileSystem.failure("create", destination, errno: EEXIST)
         }
+        let place = replacesExisting ? FileSystem.resolvingLink(destination) : destination
         let items = try items()
         progress?.totalUnitCount = items.reduce(0) { $0 + $1.size }
         progress?.completedUnitCount = 0
-        let part = try TemporarySibling.makeFile(beside: destination)
+        let part = try TemporarySibling.makeFile(beside: place)
         defer { part.remove() }
         try part.building {
             try withUTF8Locale {
@@ -287,9 +288,9 @@ struct ArchiveExport {
             try part.file.synchronize()
             guard replacesExisting else { return try part.publish() }
             try TerminationCleanup.uninterrupted {
-                try FileSystem.rename(part.path, to: destination)
+                try FileSystem.rename(part.path, to: place)
             }
-            try FileSystem.synchronizeFolder(containing: destination)
+            try FileSystem.synchronizeFolder(containing: place)
         }
     }
 

@@ -78,7 +78,7 @@ extension DocumentPackage {
     static func checkOutside(
         _ path: String, of own: DocumentPackageLayout?, _ information: FileInformation?
     ) throws {
-        var above = FileSystem.folder(of: FileSystem.absolute(path))
+        var above = FileSystem.folder(of: FileSystem.resolvingLink(path))
         while true {
             let isOwn =
                 try information.map {

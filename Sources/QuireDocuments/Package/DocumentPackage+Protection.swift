@@ -137,7 +137,7 @@ extension DocumentPackage {
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if it is not protected, `locked` if another owner has it
     ///   open for writing, or what writing throws.
     public static func erase(documentAt path: String, waiting: LockWait? = nil) throws {
-        let layout = DocumentPackageLayout(path: path)
+        let layout = DocumentPackageLayout(path: FileSystem.resolvingLink(path))
         try checkIsPackage(layout)
         guard FileSystem.exists(layout.keybag, beneath: layout.path) else {
             throw notProtectedError(path)

@@ -223,6 +223,7 @@ public final class DocumentPackage: Sendable {
 
     /// Puts a package back that was being replaced when the process or the machine stopped.
     private static func finishInterruptedExchange(at path: String) throws {
+        let path = FileSystem.resolvingLink(path)
         // An unreadable folder will be reported when the package is looked for.
         guard let aside = (try? FileSystem.interruptedExchange(of: path)) ?? nil else { return }
         try FileSystem.renameWithoutReplacing(aside, to: path)
@@ -244,7 +245,7 @@ public final class DocumentPackage: Sendable {
         permissionsOf original: FileInformation? = nil, whenLocked: () throws -> Void = {},
         _ body: (DocumentPackageLayout) throws -> Void
     ) throws -> DocumentLock? {
-        let path = FileSystem.absolute(path)
+        let path = replacing ? FileSystem.resolvingLink(path) : FileSystem.absolute(path)
         try checkOutside(path)
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)

@@ -383,6 +383,119 @@ import Testing
         try await document.close()
     }
 
+    // MARK: Symbolic links
+
+    /// A symbolic link to the document, in another folder.
+    private func makeLink() throws -> String {
+        try FileSystem.makeFolder(folder.path("links"))
+        let link = folder.path("links/Link.quire")
+        try FileSystem.makeSymbolicLink(link, to: "../Notes.quire")
+        return link
+    }
+
+    private func requireLink(
+        _ path: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let found = try FileSystem.informationWithoutFollowing(at: path)
+        #expect(found?.kind == .symbolicLink, sourceLocation: sourceLocation)
+        let names = try FileSystem.names(in: FileSystem.folder(of: path))
+        #expect(names == [FileSystem.name(of: path)], sourceLocation: sourceLocation)
+    }
+
+    @Test func protectThroughLinkSealsTheDocument() async throws {
+        try await make(nil).close()
+        let link = try makeLink()
+        try DocumentPackage.setFileProtection(.complete, ofDocumentAt: link, domain: domain)
+        try requireLink(link)
+        #expect(try DocumentPackage.fileProtection(at: path) == .complete)
+        try requireNoCanary()
+        let identifier = try DocumentPackage.protectionDomain(at: path)?.identifier
+        try DocumentPackage.rotateKeys(ofDocumentAt: link)
+        try requireLink(link)
+        #expect(try DocumentPackage.protectionDomain(at: path)?.identifier != identifier)
+        try DocumentPackage.setFileProtection(.none, ofDocumentAt: link)
+        try requireLink(link)
+        #expect(try DocumentPackage.fileProtection(at: path) == .none)
+        let document = ManagedDocument(path: path)
+        try await document.open()
+        try requireWhole(document)
+        try await document.close()
+    }
+
+    @Test func eraseThroughLinkRemovesTheDocument() async throws {
+        try await make(.complete).close()
+        let link = try makeLink()
+        try DocumentPackage.erase(documentAt: link)
+        #expect(!FileSystem.exists(path))
+        try requireLink(link)
+    }
+
+    @Test func replacingThroughLinkReplacesItsTarget() async throws {
+        try await make(nil).close()
+        let link = try makeLink()
+        let other = folder.path("Other.quire")
+        try await ManagedDocument.make(at: other, titles: ["copied"])
+        let package = try DocumentPackage.open(at: other, readOnly: true)
+        try package.writeCopy(to: link, replacing: true)
+        try package.close()
+        try requireLink(link)
+        #expect(try await ManagedDocument.titles(at: path) == ["copied"])
+        let document = ManagedDocument(path: other)
+        try await document.open()
+        try document.addNote("saved as")
+        try await document.save(as: URL(fileURLWithPath: link), replacing: true)
+        try document.addNote("saved later")
+        try await document.close()
+        try requireLink(link)
+        let titles = try await ManagedDocument.titles(at: path)
+        #expect(Set(titles) == ["copied", "saved as", "saved later"])
+    }
+
+    @Test func revertThroughLinkReplacesTheContent() async throws {
+        try await make(nil).close()
+        let link = try makeLink()
+        let other = folder.path("Other.quire")
+        try await ManagedDocument.make(at: other, titles: ["other"])
+        let document = ManagedDocument(path: link)
+        try await document.open()
+        try await document.revert(to: URL(fileURLWithPath: other))
+        try await document.close()
+        try requireLink(link)
+        #expect(try await ManagedDocument.titles(at: path) == ["other"])
+    }
+
+    @Test func copiesAreMadeInFoldersThatAreLinks() async throws {
+        try await make(nil).close()
+        try FileSystem.makeFolder(folder.path("real"))
+        try FileSystem.makeSymbolicLink(folder.path("linked"), to: "real")
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        try package.writeCopy(to: folder.path("linked/Copy.quire"))
+        try package.export(to: folder.path("linked/Archive.zip"))
+        try package.close()
+        _ = try DocumentPackage.recover(path, to: folder.path("linked/Recovered.quire"))
+        try DocumentPackage.extract(
+            folder.path("linked/Archive.zip"), to: folder.path("linked/Extracted.quire"))
+        for name in ["Copy", "Recovered", "Extracted"] {
+            let document = ManagedDocument(path: folder.path("real/\(name).quire"))
+            try await document.open()
+            try requireWhole(document)
+            try await document.close()
+        }
+    }
+
+    @Test func exportThroughLinkReplacesItsTarget() async throws {
+        try await make(nil).close()
+        try FileSystem.makeFolder(folder.path("links"))
+        let link = folder.path("links/Archive.zip")
+        try FileSystem.makeSymbolicLink(link, to: "../Real.zip")
+        try FileSystem.writeNewFile(Data("old".utf8), at: folder.path("Real.zip"))
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        try package.export(to: link, replacing: true)
+        try package.close()
+        try requireLink(link)
+        #expect(try !DocumentPackage.manifest(ofArchive: folder.path("Real.zip")).entries.isEmpty)
+    }
+
     // MARK: Attacks
 
     @Test func filesThatWereExchangedOrChangedAreErrors() async throws {

@@ -121,6 +121,7 @@ public struct StoreFile: Sendable {
     /// - Throws: ``QuireError`` with code `locked` if it is open, `readOnly` or `inputOutput`.
     public func destroy() throws {
         if type == .sqlite { return try SQLiteStore.destroy(at: path) }
+        let path = StorePath.resolvingLink(path)
         try FileSystem.removeFile(path)
         try FileSystem.synchronizeFolder(containing: path)
         try StoreProtection.removeKeybag(ofStoreAt: path)
