@@ -224,12 +224,21 @@ struct NewKeyOptions: ParsableArguments {
     /// Whether there is any of the options.
     var isGiven: Bool { makesKeys || unlock.isGiven }
 
+    /// Throws if the key file or the keybag is in a document: the document may replace or remove its files, and then nothing
+    /// would open it.
+    func checkOutsideDocuments() throws {
+        for path in [unlock.keyFile, unlock.keybag].compactMap(\.self) {
+            try DocumentPackage.checkOutside(path)
+        }
+    }
+
     /// The slots of a new keybag, and the words of a new recovery key. Makes the key file if that was asked for, and asks for a
     /// passphrase on the terminal if nothing was given.
     ///
     /// - Throws: ``Failure`` with the status `usage` if nothing was given and there is no terminal, `QuireError` with code
-    ///   `alreadyExists` if the key file is there, or what reading it throws.
+    ///   `alreadyExists` if the key file is there, `invalidValue` if it is to be in a document, or what reading it throws.
     func slots() throws -> (slots: [NewSlot], words: String?) {
+        try checkOutsideDocuments()
         if unlock.recoveryKeyDescriptor != nil {
             throw Failure(
                 sentence:

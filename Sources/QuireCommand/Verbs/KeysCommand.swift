@@ -129,6 +129,7 @@ struct KeysAddCommand: AsyncParsableCommand {
 
     private func newCredential() throws -> (KeybagCredential, words: String?) {
         if let newKeyFile {
+            try DocumentPackage.checkOutside(newKeyFile)
             if makeKeyFile { try ProtectionDomain.makeKeyFile(at: newKeyFile) }
             return (.keyFile(try KeyFile.read(newKeyFile)), nil)
         }

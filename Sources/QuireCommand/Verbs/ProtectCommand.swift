@@ -83,6 +83,7 @@ struct ProtectCommand: AsyncParsableCommand {
         }
         // Also after an interruption, when there is no keybag to read any more.
         if erase { return try eraseKeys() }
+        if !show { try keys.checkOutsideDocuments() }
         let domain = try DocumentPackage.protectionDomain(at: path)
         if rotate { return try rotateKeys() }
         guard let protection else { return try printState(of: domain) }

@@ -32,7 +32,7 @@ extension DocumentPackage {
     ///
     /// The document is as it was, or has the new class, whatever interrupts it. **What was on the disk before is not
     /// overwritten**: after protecting a document for the first time, the blocks of its files may be read by who has the disk
-    /// until they are used again.
+    /// until they are used again. Files in the package that are no part of the document stay there as they are.
     ///
     /// - Parameters:
     ///   - path: The document. It must be unlocked if it is protected.

@@ -299,38 +299,39 @@ extension DocumentPackage {
         return problems
     }
 
-    /// Files that do not belong into a package, perhaps the user's own. What ``leftovers()`` finds is not among them.
     private func strayFileProblems() throws -> [DocumentProblem] {
-        var problems: [DocumentProblem] = []
-        func expect(_ expected: Set<String>, in folder: String) throws {
-            for name in try FileSystem.names(in: folder, beneath: layout.path)
-            where !expected.contains(name) && !FileSystem.isTemporaryName(name) {
-                let path = FileSystem.path(folder, name)
-                problems.append(
-                    .init(
-                        severity: .warning, path: path,
-                        message: "“\(path)” is no part of the document."))
-            }
+        try layout.foreignFiles().map {
+            .init(severity: .warning, path: $0, message: "“\($0)” is no part of the document.")
         }
-        try expect(
-            [
-                "DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions",
-                "Thumbnail.png", "DraftFiles", StoreProtection.keybagName,
-            ],
-            in: layout.path)
-        try expect(
-            [
-                "persistentStore", "persistentStore-wal", "persistentStore-shm",
-                "persistentStore-journal", ".persistentStore_SUPPORT",
-            ], in: layout.storeFolder)
-        if FileSystem.exists(layout.additionalContent, beneath: layout.path) {
-            let generations = try FileSystem.names(
-                in: layout.additionalContent, beneath: layout.path
-            )
-            .filter { DocumentPackageLayout.generation(ofFolder: $0) != nil }
-            try expect(Set(generations), in: layout.additionalContent)
+    }
+}
+
+extension DocumentPackageLayout {
+    /// The files and folders that do not belong in a package, perhaps the user's own. What
+    /// ``DocumentPackage/leftovers()`` finds is not among them.
+    func foreignFiles() throws -> [String] {
+        var paths: [String] = []
+        func search(_ folder: String, except isOwn: (String) -> Bool) throws {
+            guard FileSystem.exists(folder, beneath: path) else { return }
+            paths += try FileSystem.names(in: folder, beneath: path)
+                .filter { !isOwn($0) && !FileSystem.isTemporaryName($0) }
+                .map { FileSystem.path(folder, $0) }
         }
-        return problems
+        let names: Set = [
+            "DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions",
+            "Thumbnail.png", "DraftFiles", StoreProtection.keybagName,
+        ]
+        try search(path, except: names.contains)
+        let storeNames: Set = [
+            "persistentStore", "persistentStore-wal", "persistentStore-shm",
+            "persistentStore-journal", ".persistentStore_SUPPORT",
+        ]
+        try search(storeFolder, except: storeNames.contains)
+        try search(FileSystem.folder(of: externalData)) { $0 == FileSystem.name(of: externalData) }
+        try search(externalData, except: ExternalDataFolder.isFileName)
+        try search(additionalContent) { Self.generation(ofFolder: $0) != nil }
+        try search(versions) { $0 == "Blocks" || VersionStore.date(in: $0) != nil }
+        return paths
     }
 }
 

@@ -233,7 +233,8 @@ public final class DocumentPackage: Sendable {
     /// Builds a package beside its place and puts it there.
     ///
     /// - Parameters:
-    ///   - replacing: Whether to replace an existing package, which must not be open for writing.
+    ///   - replacing: Whether to replace an existing package, which must not be open for writing. Files in it that are no part
+    ///     of the document stay.
     ///   - waiting: How to wait while it is open for writing.
     ///   - locking: Whether it is locked from the first moment, for a caller that uses it further.
     ///   - original: The folder whose permissions it gets; `nil` for those of any new folder.
@@ -275,6 +276,9 @@ public final class DocumentPackage: Sendable {
         if replacing, FileSystem.exists(path) {
             let replaced = try DocumentLock.acquire(for: place, waiting: waiting)
             try whenLocked()
+            if try keepForeignFiles(of: place, in: layout) {
+                try FileSystem.synchronizeTree(temporary)
+            }
             // It has the temporary name for a while, where others must not take it for abandoned.
             let claim = try OpenFile.open(path, for: .folder)
             defer { claim.close() }
@@ -296,6 +300,28 @@ public final class DocumentPackage: Sendable {
             lock?.move(to: place)
         }
         return lock
+    }
+
+    /// Adds the files of a package that are no part of the document to the package that replaces it: they are not the
+    /// document's to remove.
+    ///
+    /// - Returns: Whether there are any.
+    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if there is anything but files and folders, or what
+    ///   reading and writing throw.
+    private static func keepForeignFiles(
+        of old: DocumentPackageLayout, in new: DocumentPackageLayout
+    ) throws -> Bool {
+        let paths = try old.foreignFiles()
+        for path in paths {
+            let place = new.path + path.dropFirst(old.path.count)
+            try FileSystem.makeFolder(FileSystem.folder(of: place), withIntermediates: true)
+            if try FileSystem.information(at: path, beneath: old.path)?.kind == .folder {
+                try FileSystem.copyTree(path, beneath: old.path, to: place, by: .linking)
+            } else {
+                try FileSystem.linkOrCopy(path, beneath: old.path, to: place)
+            }
+        }
+        return !paths.isEmpty
     }
 
     // MARK: Saving

@@ -189,8 +189,8 @@ extension VersionStore {
     /// is none the worse for it.
     func problems() throws -> [DocumentProblem] {
         let ids = try ids()
-        var problems = try strayFileProblems(Set(ids))
-        if ids.isEmpty { return problems }
+        if ids.isEmpty { return [] }
+        var problems: [DocumentProblem] = []
         let blocks = try BlockStore(of: layout)
         problems += blocks.damaged.map {
             DocumentProblem(
@@ -260,15 +260,5 @@ extension VersionStore {
             }
         }
         return problems
-    }
-
-    private func strayFileProblems(_ ids: Set<String>) throws -> [DocumentProblem] {
-        guard FileSystem.exists(layout.versions, beneath: layout.path) else { return [] }
-        return try FileSystem.names(in: layout.versions, beneath: layout.path).filter {
-            !ids.contains($0) && !FileSystem.isTemporaryName($0) && $0 != "Blocks"
-        }.map {
-            let path = FileSystem.path(layout.versions, $0)
-            return problem(path, "“\(path)” is no part of the document.")
-        }
     }
 }

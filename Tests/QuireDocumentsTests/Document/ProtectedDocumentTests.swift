@@ -383,6 +383,54 @@ import Testing
         try await document.close()
     }
 
+    // MARK: Files of others
+
+    @Test func protectKeepsFilesOfOthers() async throws {
+        try await make(nil).close()
+        let layout = DocumentPackageLayout(path: path)
+        let files = [
+            "letter.txt", "folder/deep/letter.txt", "StoreContent/letter.txt",
+            "StoreContent/.persistentStore_SUPPORT/letter.txt", "AdditionalContent/letter.txt",
+            "StoreContent/.persistentStore_SUPPORT/_EXTERNAL_DATA/letter.txt",
+            "Versions/letter.txt", "me.keybag",
+        ].map { FileSystem.path(path, $0) }
+        for file in files {
+            try FileSystem.makeFolder(FileSystem.folder(of: file), withIntermediates: true)
+            try FileSystem.writeNewFile(Data(file.utf8), at: file)
+        }
+        func requireFiles(sourceLocation: SourceLocation = #_sourceLocation) throws {
+            for file in files {
+                #expect(
+                    try FileSystem.contents(of: file) == Data(file.utf8),
+                    sourceLocation: sourceLocation)
+            }
+        }
+        try DocumentPackage.setFileProtection(.complete, ofDocumentAt: path, domain: domain)
+        try requireFiles()
+        try DocumentPackage.rotateKeys(ofDocumentAt: path)
+        try requireFiles()
+        let other = folder.path("Other.quire")
+        try await ManagedDocument.make(at: other)
+        let package = try DocumentPackage.open(at: other, readOnly: true)
+        try package.writeCopy(to: path, replacing: true)
+        try package.close()
+        try requireFiles()
+        let foreign = try layout.foreignFiles()
+        #expect(foreign.count == 8)
+        #expect(try await ManagedDocument.titles(at: path) == ["first"])
+    }
+
+    @Test func protectRefusesWhatItCannotKeep() async throws {
+        try await make(nil).close()
+        try FileSystem.makeSymbolicLink(FileSystem.path(path, "link"), to: "/etc/hosts")
+        let error = failure {
+            try DocumentPackage.setFileProtection(.complete, ofDocumentAt: path, domain: domain)
+        }
+        #expect(error?.code == .invalidFormat)
+        #expect(error?.message.contains("a symbolic link") == true)
+        #expect(try DocumentPackage.fileProtection(at: path) == .none)
+    }
+
     // MARK: Symbolic links
 
     /// A symbolic link to the document, in another folder.
