@@ -73,11 +73,18 @@ public struct ManagedObjectID: Sendable {
         "\(entityName)/\(isTemporaryID ? "t" : "p")\(primaryKey)"
     }
 
-    /// Core Data's form: `x-coredata://STORE-UUID/Entity/p12`, or `x-coredata:///Entity/t12` for a temporary
-    /// identifier.
+    /// Core Data's form: `x-coredata://STORE-UUID/Entity/p12`, or `x-coredata:///Entity/t12-5F3A90C1` for a temporary
+    /// identifier, which has a meaning in this process only.
     public var uriRepresentation: String {
-        "x-coredata://\(storeUUID ?? "")/\(shortDescription)"
+        guard isTemporaryID else { return "x-coredata://\(storeUUID ?? "")/\(shortDescription)" }
+        return "x-coredata:///\(shortDescription)-\(Self.processToken)"
     }
+
+    /// Distinguishes this process's temporary identifiers from another's in their URIs.
+    private static let processToken: String = {
+        let digits = String(UInt32.random(in: 0...UInt32.max), radix: 16, uppercase: true)
+        return String(repeating: "0", count: 8 - digits.count) + digits
+    }()
 }
 
 extension ManagedObjectID: Hashable, CustomStringConvertible {
@@ -111,16 +118,29 @@ extension ManagedObjectID {
     /// The scheme of URIs.
     package static let scheme = "x-coredata://"
 
-    /// Parses an identifier: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`. The object need not exist.
+    /// Parses an identifier: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`. The object need not exist. The URI of
+    /// a temporary identifier gives the permanent one that has replaced it.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the text has neither form, `unknownEntity` if the model has no
-    /// such entity, or `notFound` if the URI's store does not belong to the same coordinator.
+    /// such entity, or `notFound` if the URI's store does not belong to the same coordinator, or the object of a temporary
+    /// identifier was not saved through it.
     package init(parsing text: String, in layout: ResolvedModel, store: StoreIdentity) throws {
         var rest = Substring(text)
         var place = store.numberBits
         if rest.hasPrefix(Self.scheme) {
             rest = rest.dropFirst(Self.scheme.count)
             guard let slash = rest.firstIndex(of: "/") else { throw Self.malformed(text) }
+            if slash == rest.startIndex, let id = try Self.temporaryID(rest.dropFirst(), in: layout)
+            {
+                guard let bits = store.stores.replacedIdentifiers[id] else {
+                    throw QuireError(
+                        .notFound,
+                        "“\(text)” is a temporary identifier of an object that this process has not saved.",
+                        subject: .init(object: text))
+                }
+                self.init(bits: bits, store: store)
+                return
+            }
             guard let number = store.stores.number(of: rest[..<slash].uppercased()) else {
                 throw QuireError(
                     .notFound,
@@ -136,6 +156,19 @@ extension ManagedObjectID {
         else { throw Self.malformed(text) }
         let entity = try layout.requireEntity(named: String(parts[0]))
         self.init(bits: UInt64(entity.number) << 48 | place | UInt64(key), store: store)
+    }
+
+    /// The bits of a temporary identifier of this process, from the end of its URI; 0 if it is another process's, and `nil` if
+    /// the text has another form.
+    private static func temporaryID(_ text: Substring, in layout: ResolvedModel) throws -> UInt64? {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[1].first == "t" else { return nil }
+        let number = parts[1].dropFirst().split(separator: "-", omittingEmptySubsequences: false)
+        guard number.count == 2, let serial = UInt64(number[0]), serial <= maximumPrimaryKey else {
+            return nil
+        }
+        let entity = try layout.requireEntity(named: String(parts[0]))
+        return number[1] == processToken ? 1 << 63 | UInt64(entity.number) << 48 | serial : 0
     }
 
     private static func malformed(_ text: String) -> QuireError {
@@ -171,19 +204,20 @@ extension CodingUserInfoKey {
 /// let id = try decoder.decode(ManagedObjectID.self, from: data)
 /// ```
 extension ManagedObjectID: Codable {
-    /// Encodes the URI.
+    /// Encodes the URI; that of the permanent identifier, if the object was saved since.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the identifier is temporary, because it is meaningless
     ///   elsewhere.
     public func encode(to encoder: any Encoder) throws {
-        guard !isTemporaryID else {
+        let current = current
+        guard !current.isTemporaryID else {
             throw QuireError(
                 .invalidState,
                 "\(shortDescription) is a temporary identifier; save the object before it is encoded.",
                 subject: .init(entity: entityName, object: uriRepresentation))
         }
         var container = encoder.singleValueContainer()
-        try container.encode(uriRepresentation)
+        try container.encode(current.uriRepresentation)
     }
 
     /// Decodes a URI.

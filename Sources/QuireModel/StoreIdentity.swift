@@ -14,12 +14,23 @@ public final class StoreIdentity: Sendable {
     /// The store's number within its coordinator, at its position in an identifier's bits.
     private let number = Atomic<UInt64>(0)
     private let family: Lock<StoreFamily>
+    /// For temporary identifiers: the store identity of the permanent ones that replace them.
+    private let permanent: StoreIdentity?
 
     /// Describes a store without a coordinator.
     public init(uuid: String, entityNames: [String]) {
         self.uuid = uuid
         self.entityNames = entityNames
         family = Lock(StoreFamily(uuid))
+        permanent = nil
+    }
+
+    /// The identity of the temporary identifiers of a coordinator's new objects.
+    package init(temporaryIn permanent: StoreIdentity) {
+        uuid = ""
+        entityNames = permanent.entityNames
+        family = Lock(StoreFamily(""))
+        self.permanent = permanent
     }
 
     /// The bits of this store's identifiers besides entity and primary key.
@@ -58,8 +69,18 @@ public final class StoreIdentity: Sendable {
     /// The UUID of the store encoded in an identifier's bits.
     func uuid(of bits: UInt64) -> String { stores.uuid(of: ManagedObjectID.storeNumber(of: bits)) }
 
-    /// An identifier with this coordinator's store number; `nil` if it belongs to none of its stores.
+    /// The permanent identifier that has replaced a temporary one of this identity.
+    fileprivate func replacement(of temporary: UInt64) -> ManagedObjectID? {
+        guard let permanent,
+            let bits = permanent.stores.replacedIdentifiers[temporary]
+        else { return nil }
+        return ManagedObjectID(bits: bits, store: permanent)
+    }
+
+    /// An identifier with this coordinator's store number, and permanent if its object was saved; `nil` if it belongs to none
+    /// of its stores.
     package func adopting(_ id: ManagedObjectID) -> ManagedObjectID? {
+        let id = id.current
         if id.store === self || id.isTemporaryID { return id }
         guard let place = stores.number(of: id.store.uuid(of: id.bits)) else { return nil }
         return ManagedObjectID(
@@ -68,10 +89,21 @@ public final class StoreIdentity: Sendable {
     }
 }
 
+extension ManagedObjectID {
+    /// The permanent identifier, if this is a temporary one whose object was saved since; otherwise itself.
+    ///
+    /// Whatever takes identifiers from a program looks here first.
+    package var current: ManagedObjectID {
+        isTemporaryID ? store.replacement(of: bits) ?? self : self
+    }
+}
+
 /// All stores that a coordinator has had, by number. Numbers are not reused after a store is removed, because identifiers
 /// may outlive it.
 package final class StoreFamily: Sendable {
     private let uuids: Lock<[String]>
+    /// The permanent identifiers of objects that were new in the coordinator's contexts.
+    package let replacedIdentifiers = ReplacedIdentifiers()
 
     init(_ uuid: String) { uuids = Lock([uuid]) }
 

@@ -74,6 +74,7 @@ package struct BatchInsertRow {
         if relationship.description.isTransient {
             throw entity.unsettable(name, "is transient: no store keeps it")
         }
+        var value = value
         switch value {
         case .null:
             if !relationship.description.isOptional { throw required(name) }
@@ -82,6 +83,7 @@ package struct BatchInsertRow {
                 throw entity.unsettable(
                     name, "leads to one object and from it to one: save objects instead")
             }
+            let id = id.current
             let destination = layout.destination(of: relationship)
             guard store.owns(id),
                 destination.subtree.contains(id.entityNumber)
@@ -94,6 +96,7 @@ package struct BatchInsertRow {
                         entity: entity.name, property: name, object: id.uriRepresentation))
             }
             references.append((relationship, id))
+            value = .objectID(id)
         default:
             throw QuireError(
                 .invalidValue,

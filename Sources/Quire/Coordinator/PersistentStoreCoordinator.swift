@@ -43,11 +43,13 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     /// The store identity of all permanent identifiers.
     let storeIdentity: StoreIdentity
     let rowCache: RowCache
-    let replacedIdentifiers = ReplacedIdentifiers()
     private let saveBroadcast = Broadcast<ObjectIDChanges>()
     let remoteChangeBroadcast = Broadcast<RemoteChange>()
     /// By the identifiers of the stores whose changes by others are followed.
     let remoteChangeTrackers = Lock<[ObjectIdentifier: RemoteChangeTracker]>([:])
+
+    /// The permanent identifiers of objects that were new in its contexts.
+    var replacedIdentifiers: ReplacedIdentifiers { storeIdentity.stores.replacedIdentifiers }
 
     /// The running services of the stores, by their identifiers.
     package let services = Lock<[ObjectIdentifier: any StoreService]>([:])
@@ -61,7 +63,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         layout = store.layout
         storeIdentity = store.identity
         stores = Lock(Stores(store))
-        temporaryIdentity = StoreIdentity(uuid: "", entityNames: store.layout.entities.map(\.name))
+        temporaryIdentity = StoreIdentity(temporaryIn: store.identity)
         rowCache = RowCache(maximumSize: rowCacheSize)
         store.protectionDomain?.addResponder(self)
         startServices(of: store)
@@ -80,16 +82,17 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         let names = layout.entities.map(\.name)
         storeIdentity = StoreIdentity(uuid: "", entityNames: names)
         stores = Lock(Stores(layout: layout, identity: storeIdentity))
-        temporaryIdentity = StoreIdentity(uuid: "", entityNames: names)
+        temporaryIdentity = StoreIdentity(temporaryIn: storeIdentity)
         rowCache = RowCache(maximumSize: rowCacheSize)
     }
 
     /// Parses an identifier: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`.
     ///
-    /// The object need not exist. Without a store the identifier is of the first store that keeps objects of the entity.
+    /// The object need not exist. Without a store the identifier is of the first store that keeps objects of the entity. The
+    /// URI of a temporary identifier gives the permanent one once this process has saved the object.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the text is neither, `unknownEntity` if the model has no such
-    ///   entity, or `notFound` if the URI belongs to none of the stores.
+    ///   entity, or `notFound` if the URI belongs to none of the stores, or to an object that this process has not saved.
     public func objectID(for text: String) throws -> ManagedObjectID {
         let id = try ManagedObjectID(parsing: text, in: layout, store: storeIdentity)
         if text.hasPrefix(ManagedObjectID.scheme) { return id }
@@ -259,7 +262,7 @@ extension PersistentStoreCoordinator {
 
     func execute(_ request: BatchDeleteRequest) throws -> BatchResult {
         defer { forgetRows(of: nil) }
-        let result = try store.delete(request)
+        let result = try store.delete(request.replacingTemporaryIDs())
         didExecuteBatchRequest()
         return result
     }
@@ -323,61 +326,6 @@ extension PersistentStoreCoordinator {
             return store.externalData
         }
         return store.storeProtection.map { .temporary(classKey: $0.classKey) }
-    }
-}
-
-// MARK: - Replaced identifiers
-
-/// The permanent identifiers of objects that contexts of the coordinator may still refer to by temporary ones.
-///
-/// Temporary identifiers may be retained forever, so only the latest are kept.
-final class ReplacedIdentifiers: Sendable {
-    private struct State: ~Copyable {
-        var permanent = IdentifierTable()
-        /// The temporary identifiers; when it is full, from the oldest at `next` on.
-        var temporary: ContiguousArray<UInt64> = []
-        var next = 0
-    }
-
-    private let state = Lock(State())
-    /// The maximum number of identifiers.
-    private let maximumCount: Int
-
-    init(maximumCount: Int = 1 << 16) { self.maximumCount = maximumCount }
-
-    /// The number of identifiers that are kept, for tests.
-    var count: Int { state.withLock { $0.permanent.count } }
-
-    /// The bits of the permanent identifier of an object, by those of its temporary one.
-    subscript(temporary: UInt64) -> UInt64? {
-        state.withLock { state in state.permanent[temporary].flatMap { $0 == 0 ? nil : $0 } }
-    }
-
-    /// Adds the permanent identifiers that have replaced temporary ones.
-    func add(_ replaced: some Collection<(temporary: UInt64, permanent: UInt64)>) {
-        state.withLock { state in
-            for (temporary, permanent) in replaced.suffix(maximumCount) {
-                // A failed save has withdrawn the identifier; its entry is still in the list.
-                if state.permanent.set(permanent, for: temporary) != nil { continue }
-                if state.temporary.count < maximumCount {
-                    state.temporary.append(temporary)
-                } else {
-                    state.permanent.remove(state.temporary[state.next])
-                    state.temporary[state.next] = temporary
-                    state.next = (state.next + 1) % maximumCount
-                }
-            }
-        }
-    }
-
-    /// Removes the permanent identifiers of objects that have their temporary ones again.
-    func remove(_ temporary: some Sequence<UInt64>) {
-        state.withLock { state in
-            // Their places are kept, so that their order is.
-            for bits in temporary where state.permanent[bits] != nil {
-                state.permanent.set(0, for: bits)
-            }
-        }
     }
 }
 

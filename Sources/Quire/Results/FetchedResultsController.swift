@@ -45,7 +45,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
 
     /// The query and its results after ``performFetch()``.
     struct State {
-        let query: ResultQuery
+        var query: ResultQuery
         let list: ResultList
         /// The results as objects, until something changes.
         var objects: FetchedObjects<Result>?
@@ -161,6 +161,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
     /// - Complexity: O(log *n*).
     public func indexPath(for objectID: ManagedObjectID) -> IndexPath? {
         managedObjectContext.checkQueue()
+        let objectID = managedObjectContext.storeIdentity.adopting(objectID) ?? objectID
         guard let list = state?.list, let position = list.position(of: objectID.bits) else {
             return nil
         }
@@ -252,8 +253,9 @@ extension FetchedResultsController: ContextObserver {
         defer { isBusy = false }
         while !waiting.isEmpty {
             let next = waiting.removeFirst()
-            guard let state else { return waiting = [] }
             do {
+                try state?.query.updateTemporaryIDs()
+                guard let state else { return waiting = [] }
                 try follow(next, state)
             } catch {
                 fail(error)

@@ -2,7 +2,7 @@
 struct ResultQuery {
     let context: ManagedObjectContext
     let request: FetchSpecification
-    let resolved: ResolvedQuery
+    private(set) var resolved: ResolvedQuery
     /// The source of the section names.
     private let section: (ordering: SortOrdering, type: AttributeType)?
     /// The key paths through relationships of predicate, order and sections.
@@ -64,6 +64,12 @@ struct ResultQuery {
         self.paths = paths.filter { !$0.steps.isEmpty }
         ways = paths.flatMap { Self.ways($0, in: context.layout) }
         dependsOnDerivedValues = paths.contains { $0.slot?.isDerived ?? false }
+    }
+
+    /// Replaces temporary identifiers in the request by those that their objects have now.
+    mutating func updateTemporaryIDs() throws {
+        guard resolved.namesTemporaryIDs else { return }
+        resolved = try ResolvedQuery(request, in: context.layout, store: context.storeIdentity)
     }
 
     /// The dependency paths of a key path: its own, and the one to the sources of a derived attribute at its end.

@@ -240,9 +240,19 @@ public struct BatchDeleteRequest: Sendable, Hashable {
         case objectIDs([ManagedObjectID])
     }
 
-    package let selection: Selection
+    package private(set) var selection: Selection
     /// The kind of result.
     public var resultType = BatchResultType.statusOnly
+
+    /// The request with permanent identifiers for objects that were saved since it was made.
+    package func replacingTemporaryIDs() -> BatchDeleteRequest {
+        guard case .objectIDs(let ids) = selection, ids.contains(where: \.isTemporaryID) else {
+            return self
+        }
+        var request = self
+        request.selection = .objectIDs(ids.map(\.current))
+        return request
+    }
 
     /// Deletes the results of a fetch request, in its order, within its limit and offset. Unsaved changes are ignored.
     public init(fetchRequest: FetchSpecification) { selection = .request(fetchRequest) }

@@ -8,6 +8,9 @@ extension PredicateResolver {
     /// Checks an expression and normalizes it.
     mutating func side(_ expression: QueryExpression) throws -> Side {
         switch expression {
+        case .constant(.objectID(let id)) where id.isTemporaryID:
+            namesTemporaryIDs = true
+            return .constant(.objectID(id.current))
         case .constant(let value):
             return .constant(ValueOrder.isMissing(value) ? .null : try value.loaded())
         case .evaluatedObject:

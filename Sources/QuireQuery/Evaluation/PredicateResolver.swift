@@ -14,6 +14,8 @@ package struct PredicateResolver {
     let now = Date()
     /// Whether ``now`` was used, so that the resolved query is valid for this moment only.
     var dependsOnTime = false
+    /// Whether temporary identifiers are named, so that the resolved query is valid until their objects are saved.
+    var namesTemporaryIDs = false
     /// Whether the resolved query is nondeterministic.
     var isRandom = false
     /// The key paths found so far, all from the tested object.

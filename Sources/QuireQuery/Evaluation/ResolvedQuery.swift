@@ -16,6 +16,8 @@ package struct ResolvedQuery: Sendable {
     package let keyPaths: [QueryKeyPath]
     /// Whether results are nondeterministic.
     package let isRandom: Bool
+    /// Whether the request names temporary identifiers: it is to be checked again after their objects were saved.
+    package let namesTemporaryIDs: Bool
 
     /// Checks a request.
     ///
@@ -38,6 +40,7 @@ package struct ResolvedQuery: Sendable {
         self.request = request
         keyPaths = resolver.keyPaths
         isRandom = resolver.isRandom
+        namesTemporaryIDs = resolver.namesTemporaryIDs
     }
 
     /// Wraps a checked request.
@@ -50,6 +53,7 @@ package struct ResolvedQuery: Sendable {
         self.request = request
         self.keyPaths = keyPaths
         self.isRandom = isRandom
+        namesTemporaryIDs = false
     }
 
     /// Whether an object of the entity satisfies the condition.
@@ -182,7 +186,7 @@ enum ResolutionCache {
         var resolver = PredicateResolver(
             entity: entity, layout: subject.queryLayout, store: store, allowsTransient: true)
         let resolved = try resolve(&resolver, form)
-        if !resolver.dependsOnTime {
+        if !resolver.dependsOnTime && !resolver.namesTemporaryIDs {
             cache[key] = Entry(form: resolved, entity: entity, store: store)
         }
         return resolved

@@ -69,7 +69,7 @@ import Testing
         let identifiers = ReplacedIdentifiers(maximumCount: 4)
         identifiers.add(pairs(1...3))
         identifiers.add(pairs(4...6))
-        #expect((1...6).map { identifiers[$0] } == [nil, nil, 103, 104, 105, 106])
+        #expect((1...2).map { identifiers[$0] } == [nil, nil])
         // A save that failed gives identifiers back, and the next one replaces them by others.
         identifiers.remove([5])
         #expect(identifiers[5] == nil)
@@ -77,6 +77,23 @@ import Testing
         #expect((3...7).map { identifiers[$0] } == [nil, 104, 205, 106, 107])
         identifiers.add(pairs(10...30))
         #expect(identifiers.count == 4 && identifiers[30] == 130 && identifiers[26] == nil)
+    }
+
+    @Test func replacedIdentifiersInUseOutlastLaterOnes() {
+        let identifiers = ReplacedIdentifiers(maximumCount: 4)
+        identifiers.add(pairs(1...2))
+        #expect(identifiers[1] == 101)
+        identifiers.add(pairs(10...30))
+        #expect(identifiers[1] == 101 && identifiers[2] == nil)
+        identifiers.remove([1])
+        #expect(identifiers[1] == nil)
+        identifiers.add(pairs(1...1, 200))
+        #expect(identifiers[1] == 201)
+        // Of these too only the latest.
+        #expect((28...30).allSatisfy { identifiers[$0] != nil })
+        identifiers.add(pairs(40...43))
+        #expect((40...43).allSatisfy { identifiers[$0] != nil })
+        #expect(identifiers[1] == nil)
     }
 
     @Test func identifiersThatNoLogNeedsAreForgotten() throws {
