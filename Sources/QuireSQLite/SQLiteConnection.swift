@@ -234,6 +234,14 @@ package final class SQLiteConnection: @unchecked Sendable {
     /// Whether the file is not writable, although writing may have been requested.
     package var isReadOnly: Bool { sqlite3_db_readonly(handle, "main") == 1 }
 
+    /// A number that changes with every commit of this connection; also, unlike `PRAGMA data_version`, which tells of the
+    /// others' commits only.
+    var commitVersion: UInt32 {
+        var version: UInt32 = 0
+        sqlite3_file_control(handle, "main", SQLITE_FCNTL_DATA_VERSION, &version)
+        return version
+    }
+
     /// Whether a transaction is open.
     package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 

@@ -213,7 +213,8 @@ final class SQLiteConnections: Sendable {
             }
             if writer?.poison != nil || isBeingReopened { try reopen() }
             if let writer {
-                defer { didWrite(writer) }
+                let version = writer.connection.commitVersion
+                defer { didWrite(writer, since: version) }
                 return try body(writer)
             }
         } catch let failure as SQLiteFailure {
@@ -257,8 +258,11 @@ final class SQLiteConnections: Sendable {
         try writerLock.withLock { try writer.flatMap(body) }
     }
 
-    /// Records what the holder of the writer has saved, and signals it to other stores of the process on the same database.
-    private func didWrite(_ writer: SQLiteWriter) {
+    /// Records what the holder of the writer has committed, and signals it to other stores of the process on the same database.
+    ///
+    /// - Parameter version: The connection's commit version before.
+    private func didWrite(_ writer: SQLiteWriter, since version: UInt32) {
+        if writer.connection.commitVersion == version { return }
         if !writer.recordedTransactions.isEmpty {
             ownTransactions.withLock { own in
                 for number in writer.recordedTransactions { own?.add(number) }

@@ -49,7 +49,7 @@ struct SQLiteSave {
             derived = connection.derivedLog.end(
                 besides: changes, schema: store.schema, store: store.identity)
             try history?.recordWrittenObjects(in: changes, derived: derived)
-            if let number = try history?.finish() { writer.recordedTransactions.append(number) }
+            let transaction = try history?.finish()
             try writeRecords()
             // Foreign stores get no tables that they do not have.
             if store.carriesModel {
@@ -58,10 +58,12 @@ struct SQLiteSave {
             try writeGreatestPrimaryKeys(greatest)
             try beforeCommit()
             if let joinedSaves = writer.joinedSaves {
-                joinedSaves.add(rows.files, dropping: rows.droppedFiles)
+                joinedSaves.add(
+                    rows.files, dropping: rows.droppedFiles, transaction: transaction)
                 store.didRecordPrimaryKeys(greatest)
             } else {
                 try connection.commit()
+                if let transaction { writer.recordedTransactions.append(transaction) }
                 store.didRecordPrimaryKeys(greatest)
                 writer.unreferencedFiles.formUnion(rows.droppedFiles)
                 rows.files.didSave()

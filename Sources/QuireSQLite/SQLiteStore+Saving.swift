@@ -10,14 +10,20 @@ final class SaveGroup {
     var failure: (any Error)?
     private var files: [SQLiteExternalDataWriter] = []
     private var droppedFiles: Set<String> = []
+    /// The history transactions of the saves.
+    private var transactions: [Int64] = []
 
-    /// Takes over a save's files.
-    func add(_ files: SQLiteExternalDataWriter, dropping names: Set<String>) {
+    /// Takes over a save's files, and its history transaction.
+    func add(
+        _ files: SQLiteExternalDataWriter, dropping names: Set<String>, transaction: Int64?
+    ) {
+        if let transaction { transactions.append(transaction) }
         if !files.isEmpty { self.files.append(files) }
         droppedFiles.formUnion(names)
     }
 
     fileprivate func didCommit(_ writer: SQLiteWriter) {
+        writer.recordedTransactions += transactions
         writer.unreferencedFiles.formUnion(droppedFiles)
         for files in files { files.didSave() }
     }

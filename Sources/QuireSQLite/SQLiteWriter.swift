@@ -30,7 +30,7 @@ package final class SQLiteWriter {
     var joinedSaves: SaveGroup?
     /// The cache of the store's history tables.
     var history = SQLiteHistoryCache()
-    /// The history transactions of saves that the present holder of the writer has made.
+    /// The history transactions of saves that the present holder of the writer has committed.
     var recordedTransactions: [Int64] = []
     /// Whether ``unreferencedFiles`` are removed when the store is closed.
     var cleansUp = true
