@@ -31,8 +31,6 @@ final class SealingFile {
     private var nonces = PageNonces()
     /// The page number of the record header written last, and the expected offset of its content.
     private var announced: (page: UInt32, offset: Int64)?
-    /// A lower bound of the database's size.
-    private var knownSize: Int64 = 0
 
     init(_ file: SQLiteFile, kind: Kind, cipher: PageCipher) {
         self.file = file
@@ -196,11 +194,11 @@ final class SealingFile {
     /// Seals the pages between the end of the database and a write beyond it. SQLite does not write pages on its free list, and
     /// the zeros of a hole would fail authentication.
     private func fillGap(before offset: Int64) -> Int32 {
-        defer { knownSize = max(knownSize, offset + Int64(Self.pageSize)) }
-        if offset <= knownSize { return SQLITE_OK }
-        let code = file.size(&knownSize)
+        // Not remembered: other connections may truncate the file, and a write may fail.
+        var size: Int64 = 0
+        let code = file.size(&size)
         if code != SQLITE_OK { return code }
-        var end = knownSize - knownSize % Int64(Self.pageSize)
+        var end = size - size % Int64(Self.pageSize)
         if end >= offset { return SQLITE_OK }
         let empty = UnsafeMutableRawPointer.allocate(byteCount: Self.pageSize, alignment: 16)
         defer { empty.deallocate() }
@@ -214,7 +212,6 @@ final class SealingFile {
     }
 
     func truncate(to size: Int64) -> Int32 {
-        knownSize = 0
         announced = nil
         return file.truncate(to: size)
     }

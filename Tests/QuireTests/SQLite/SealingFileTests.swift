@@ -165,6 +165,24 @@ struct SealingFileTests {
         #expect(try copy.integer("PRAGMA freelist_count") ?? 0 > 0)
     }
 
+    @Test func freePagesAreSealedAfterAnotherConnectionHasTruncatedTheFile() throws {
+        let connection = try connect(journal: .truncate)
+        try fill(connection, rows: 10)
+        try connection.execute("CREATE TABLE v (b); INSERT INTO v VALUES (zeroblob(800000))")
+        let other = try connect(mode: .writing, journal: .truncate)
+        try other.execute("DROP TABLE v; VACUUM")
+        try connection.execute(
+            """
+            BEGIN; CREATE TABLE u (b); INSERT INTO u VALUES (zeroblob(400000)); DROP TABLE u;
+            INSERT INTO t (b) VALUES (zeroblob(3000)); COMMIT
+            """)
+        let copy = try connect("copy")
+        let backup = try SQLiteBackup(from: connection, to: copy)
+        while try backup.copy(pages: 10) {}
+        try backup.finish()
+        #expect(try isWhole(copy))
+    }
+
     @Test func vacuumIntoSealsWithTheTargetsKeyOrIsRefused() throws {
         let connection = try connect()
         try fill(connection)
