@@ -104,14 +104,24 @@ package final class StoreProtection: Sendable {
         }
         if let present = try find(forStoreAt: path) {
             try require(asked, of: present, path)
+            unlock(present, with: slots)
             return try body(present)
         }
         guard let made = try make(forStoreAt: path, asked, domain: domain, slots: slots) else {
             return try body(nil)
         }
         do { return try body(made) } catch {
-            try? removeKeybag(ofStoreAt: path)
+            // Another process may have created the store with this keybag.
+            if !FileSystem.exists(path) { try? removeKeybag(ofStoreAt: path) }
             throw error
+        }
+    }
+
+    /// Unlocks a keybag with the credentials that a new one would have had: a process that was killed before it had created
+    /// the store has left it.
+    private static func unlock(_ protection: StoreProtection, with slots: [NewSlot]) {
+        for slot in slots where !protection.isAvailable {
+            try? protection.domain.unlock(slot.credential)
         }
     }
 

@@ -22,6 +22,12 @@ package struct SQLiteCatalogReader {
     /// - Throws: ``QuireError`` with code `invalidFormat` if the database is no store.
     package func storeTables(path: String) throws -> Set<String> {
         let tables = Set(try tableNames())
+        if tables.isEmpty {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” is empty: it has no tables. Remove it, or create a store in it by opening it with a model.",
+                subject: .init(file: path))
+        }
         for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
             throw QuireError(
                 .invalidFormat,

@@ -301,7 +301,7 @@ package final class SQLiteDatabaseFile: Sendable {
     ) throws -> Bool {
         if wantsLog(options) {
             if !isOnNetwork { try removeJournal(connection) }
-            if try journalMode("PRAGMA journal_mode = WAL", connection) == "wal" {
+            if try beginLog(connection, options: options) {
                 // SQLite creates the log with the first read.
                 try connection.execute("SELECT count(*) FROM sqlite_schema")
                 try noteLog()
@@ -315,6 +315,24 @@ package final class SQLiteDatabaseFile: Sendable {
         // Truncated rather than removed: an unlink is not durable until the folder has been synchronized.
         _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
         return false
+    }
+
+    /// Switches to a write-ahead log.
+    ///
+    /// SQLite does not wait for a connection that is about to write, because it already reads when it finds that out.
+    private func beginLog(
+        _ connection: SQLiteConnection, options: SQLiteStoreOptions
+    ) throws -> Bool {
+        let deadline = ContinuousClock.now + (options.lockWait?.timeout ?? options.busyTimeout)
+        while true {
+            do {
+                return try journalMode("PRAGMA journal_mode = WAL", connection) == "wal"
+            } catch let failure as SQLiteFailure
+                where failure.isBusy && ContinuousClock.now < deadline
+            {
+                Thread.sleep(forTimeInterval: 0.005)
+            }
+        }
     }
 
     /// Registers the log in use. Without shared memory there is no index file.

@@ -11,10 +11,12 @@ import QuireDocuments
 ///     QuireCrashWriter PATH SEED terminate
 ///     QuireCrashWriter FOLDER SEED share STEP
 ///     QuireCrashWriter PATH commands
+///     QuireCrashWriter PATH SEED store TYPE
+///     QuireCrashWriter PATH SEED template TEMPLATE
 ///
 /// The document is `a.quire` in the folder. What it contains after N saves depends on the seed and N only;
-/// ``CrashContent`` says how. ``CrashStep`` lists the steps; ``CrashDraft``, ``CrashWait``, ``CrashReplica`` and
-/// ``CommandedWriter`` are for tests of their own. What is printed:
+/// ``CrashContent`` says how. ``CrashStep`` lists the steps; ``CrashDraft``, ``CrashWait``, ``CrashReplica``,
+/// ``CommandedWriter`` and ``CrashStore`` are for tests of their own. What is printed:
 ///
 /// - `begin NAME N`: from now on the package NAME may be that of save N;
 /// - `end NAME N`: it is, durably;
@@ -41,6 +43,12 @@ enum CrashWriter {
         }
         if arguments.count == 5, arguments[3] == "share" {
             return await CrashReplica.run(arguments[4], in: arguments[1])
+        }
+        if arguments.count == 5, arguments[3] == "store" {
+            return CrashStore.run(at: arguments[1], type: arguments[4])
+        }
+        if arguments.count == 5, arguments[3] == "template" {
+            return await CrashStore.runTemplate(arguments[4], at: arguments[1])
         }
         guard arguments.count >= 4, let seed = UInt64(arguments[2]) else {
             report("usage: QuireCrashWriter FOLDER SEED STEP…")

@@ -50,7 +50,7 @@ extension AtomicStore {
     /// Creates an empty store that carries its model.
     ///
     /// - Parameters:
-    ///   - path: The path of the file, which must not exist. The folder must exist.
+    ///   - path: The path of the file, which must not exist, or be empty. The folder must exist.
     ///   - model: The model.
     ///   - options: Options for using the file.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `unsupported`, `outOfSpace`, `readOnly`,
@@ -69,8 +69,9 @@ extension AtomicStore {
         at path: String, layout: ResolvedModel, options: AtomicStoreOptions
     ) throws -> Self {
         let path = FileSystem.absolute(path)
-        try NewStoreLocation(path: path, isTaken: FileSystem.exists(path))
-            .check(isReadOnly: options.isReadOnly)
+        try NewStoreLocation(
+            path: path, isTaken: FileSystem.exists(path) && !AtomicStoreFile.isVacant(path)
+        ).check(isReadOnly: options.isReadOnly)
         return try StoreProtection.making(
             forStoreAt: path, options.fileProtection, domain: options.protectionDomain,
             slots: options.protectionSlots

@@ -86,16 +86,39 @@ package final class AtomicStoreFile: Sendable {
                 + "close it there, or open it for reading only.", subject: .init(file: path))
     }
 
-    /// Creates the file, which must not exist yet.
+    /// Whether a store can be created at a path that exists: the file is empty, as a process leaves it that was killed while it
+    /// created a store.
+    package static func isVacant(_ path: String) -> Bool {
+        guard let found = try? FileSystem.informationWithoutFollowing(at: path) else {
+            return false
+        }
+        return found.kind == .regular && found.size == 0
+    }
+
+    /// Creates the file, which must not exist yet, or be vacant. It appears complete or not at all.
     ///
     /// - Parameter permissions: The permission bits; `nil` for the default ones.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken, also by another process meanwhile.
     package func create(with contents: Data, permissions: UInt32? = nil) throws {
         let data = try protection?.classKey.sealed(contents, path: path) ?? contents
-        let file = try OpenFile.open(path, for: .creating)
+        let vacant = try lockVacantFile()
+        defer { vacant?.close() }
+        let (file, temporary) = try OpenFile.createTemporary(beside: path)
         do {
             if let permissions { try file.setPermissionsIfPossible(permissions) }
             try file.write(data)
             try file.synchronize()
+            if vacant == nil {
+                try FileSystem.renameWithoutReplacing(temporary, to: path)
+            } else {
+                try FileSystem.rename(temporary, to: path)
+            }
+            file.endClaim()
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(temporary)
+            throw error
+        }
+        do {
             try FileSystem.synchronizeFolder(containing: path)
             let information = try file.information()
             state.withLock { $0 = State(file: file, information: information) }
@@ -103,6 +126,22 @@ package final class AtomicStoreFile: Sendable {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error
         }
+    }
+
+    /// Locks the vacant file at the path, so that one process replaces it; `nil` if there is none.
+    private func lockVacantFile() throws -> OpenFile? {
+        guard Self.isVacant(path) else { return nil }
+        let locked = try FileLockWait(timeout: Self.patience) { _ in }.polling(path) {
+            _ -> OpenFile? in
+            let file = try OpenFile.open(path, for: .updating)
+            guard try file.lockExclusively() else { return nil }
+            guard Self.isVacant(path),
+                try FileSystem.information(at: path)?.isSameFile(as: file.information()) == true
+            else { throw QuireError.alreadyExists(at: path) }
+            return file
+        }
+        guard let locked else { throw QuireError.alreadyExists(at: path) }
+        return locked
     }
 
     /// Replaces the file, if it is the one last read or written.

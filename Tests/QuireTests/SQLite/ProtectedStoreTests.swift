@@ -64,6 +64,44 @@ struct ProtectedStoreTests {
         return nil
     }
 
+    @Test func creationContinuesWithTheKeybagOfAKilledProcess() throws {
+        var options = SQLiteStoreOptions()
+        options.fileProtection = .complete
+        options.protectionSlots = [NewSlot(.keyFile(Data(repeating: 9, count: 32)))]
+        try SQLiteStore.create(at: path, model: FixtureModels.library, options: options).close()
+        try Data().write(to: URL(fileURLWithPath: path))
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options)
+        #expect(try count(store) == 0)
+        try store.close()
+        #expect(try SQLiteStore.fileProtection(at: path) == .complete)
+    }
+
+    @Test func creationByTwoThreadsOpensOneStore() throws {
+        let layout = try FixtureModels.library.layout()
+        for number in 0..<8 {
+            let path = folder.path("\(number).sqlite")
+            let results = Lock<[String]>([])
+            DispatchQueue.concurrentPerform(iterations: 2) { _ in
+                do {
+                    let store = try SQLiteStore.openOrCreate(
+                        at: path, layout: layout, options: options()
+                    ) { try SQLiteStore.open(at: path) }
+                    let uuid = store.identity.uuid
+                    try store.close()
+                    results.withLock { $0.append(uuid) }
+                } catch {
+                    results.withLock { $0.append("\(error)") }
+                }
+            }
+            let found = results.withLock { $0 }
+            #expect(found.count == 2 && Set(found).count == 1, "\(found)")
+            let store = try SQLiteStore.open(at: path)
+            #expect(try count(store) == 0)
+            try store.close()
+        }
+    }
+
     @MainActor @Test(arguments: [SQLiteStoreOptions.Journal.writeAheadLog, .rollback])
     func aStoreIsReadAndWrittenWhileItsDomainIsUnlocked(
         _ journal: SQLiteStoreOptions.Journal

@@ -221,7 +221,7 @@ enum StoreTypes {
         case .sqlite:
             let path = try description.requirePath()
             let options = description.effectiveSQLiteOptions
-            if SQLiteStore.exists(at: path) || options.isReadOnly {
+            return try SQLiteStore.openOrCreate(at: path, layout: layout, options: options) {
                 if let migration = description.migration, migration.migratesAutomatically {
                     try SQLiteStore.migrate(at: path, to: layout.model, migration, options)
                 }
@@ -229,7 +229,6 @@ enum StoreTypes {
                     try SQLiteStore.open(at: path, model: nil, layout: layout, options: options)
                 }
             }
-            return try SQLiteStore.create(at: path, layout: layout, options: options)
         case .inMemory:
             try StoreProtection.require(description.fileProtection, of: nil, "memory")
             return try InMemoryStore(
@@ -251,15 +250,19 @@ extension StoreTypes {
     ) throws -> Store {
         let path = try description.requirePath()
         let options = description.effectiveAtomicOptions
-        if FileSystem.exists(path) || options.isReadOnly {
-            if let migration = description.migration, migration.migratesAutomatically {
-                try type.migrate(at: path, to: layout.model, migration, options)
-            }
-            return try suggestingMigration(description) {
-                try type.open(at: path, model: nil, layout: layout, options: options)
+        if !options.isReadOnly, !FileSystem.exists(path) || AtomicStoreFile.isVacant(path) {
+            do {
+                return try type.create(at: path, layout: layout, options: options)
+            } catch let error as QuireError where error.code == .alreadyExists {
+                // Another process has created it.
             }
         }
-        return try type.create(at: path, layout: layout, options: options)
+        if let migration = description.migration, migration.migratesAutomatically {
+            try type.migrate(at: path, to: layout.model, migration, options)
+        }
+        return try suggestingMigration(description) {
+            try type.open(at: path, model: nil, layout: layout, options: options)
+        }
     }
 
     /// Opens a store; the error of a model that does not fit says how a description that does not migrate is to.
