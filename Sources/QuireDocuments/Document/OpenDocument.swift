@@ -202,6 +202,8 @@ struct OpenRequest: Sendable, Equatable {
     var isCreation = false
     /// The path of a new package, if it is not the document's.
     var path: String?
+    /// The template of a new package.
+    var template: DocumentTemplate?
 
     /// Whether a document that was opened by another request will do.
     func isSatisfied(by other: OpenRequest) -> Bool {
@@ -227,7 +229,8 @@ struct OpenRequest: Sendable, Equatable {
                     "“\(path)” cannot be made without a model, and the program's bundle has none; give one, or override managedObjectModel.",
                     subject: .init(file: path))
             }
-            package = try DocumentPackage.create(at: path, model: model, options: options)
+            package = try DocumentPackage.create(
+                at: path, model: model, options: options, template: template)
         } else {
             package = try DocumentPackage.open(
                 at: path, model: model, readOnly: isReadOnly, options: options,

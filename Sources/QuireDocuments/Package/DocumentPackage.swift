@@ -64,13 +64,22 @@ public final class DocumentPackage: Sendable {
     public static func create(
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
     ) throws -> DocumentPackage {
+        try create(at: path, model: model, options: options, template: nil)
+    }
+
+    /// Makes a new package like ``create(at:model:options:)``, with the objects and additional content of a template.
+    static func create(
+        at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions,
+        template: DocumentTemplate?
+    ) throws -> DocumentPackage {
         // Held, so that what is unlocked now is unlocked when the store is opened.
         var protection: StoreProtection?
         defer { withExtendedLifetime(protection) {} }
         let lock = try build(at: path, locking: true) { layout in
             let store = try SQLiteStore.create(at: layout.store, model: model, options: options)
             protection = store.protection
-            try metadata(of: store, generation: nil).write(to: layout)
+            let generation = try template?.fill(store, in: layout)
+            try metadata(of: store, generation: generation ?? nil).write(to: layout)
             try store.close()
         }
         let layout = DocumentPackageLayout(path: path)

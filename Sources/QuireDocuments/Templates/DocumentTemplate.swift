@@ -1,5 +1,6 @@
 public import Foundation
 public import Quire
+internal import QuireSQLite
 
 /// A template for new documents: a folder with a model (`Model.xcdatamodeld`), the first objects
 /// (`Seed.json`), a description in a line (`Description.txt`), and perhaps a folder of additional content
@@ -283,6 +284,35 @@ struct TemplateSeed {
 
 // MARK: - Documents
 
+extension DocumentTemplate {
+    /// Saves the template's objects and additional content to a new package, before that gets its name.
+    ///
+    /// - Returns: The generation of additional content; `nil` if there is none.
+    func fill(_ store: SQLiteStore, in layout: DocumentPackageLayout) throws -> Int? {
+        var changes = AdditionalContentChanges()
+        for file in try additionalContent() {
+            let path = file.path.precomposedStringWithCanonicalMapping
+            try AdditionalContent.check(path, AdditionalContentNames(changes.files.keys.sorted()))
+            changes.files[path] = .data(file.data)
+        }
+        let generation =
+            changes.isEmpty
+            ? nil
+            : try AdditionalContentStore(layout: layout, classKey: store.protection?.classKey)
+                .write(changes, after: nil)
+        let context = QueueConfinedContext(
+            coordinator: PersistentStoreCoordinator(store: store))
+        try context.performAndWait { context in
+            try insertSeed(into: context)
+            if let generation {
+                context.setRecord(String(generation), forKey: AdditionalContentStore.recordKey)
+            }
+            try context.save()
+        }
+        return generation
+    }
+}
+
 extension ManagedDocument {
     /// Makes the package with a template's model, objects and additional content, and opens it for writing.
     ///
@@ -297,14 +327,11 @@ extension ManagedDocument {
     ///   `invalidFormat` or `validation` if the template is at fault, or what writing throws.
     public func create(from template: DocumentTemplate) async throws {
         let model = try template.model()
-        let content = try template.additionalContent()
-        try await create(model: model)
+        try await request(
+            .open(OpenRequest(model: model, isCreation: true, template: template)))
         do {
-            try template.insertSeed(into: managedObjectContext)
-            for file in content { try additionalContent.write(file.data, at: file.path) }
+            // With the additional content of a subclass.
             try await save()
-            // Taking back what the template brought makes no sense.
-            undoManager?.removeAllActions()
         } catch {
             // What was made a moment ago holds nothing of the user's.
             try? await close(discardingChanges: true)
