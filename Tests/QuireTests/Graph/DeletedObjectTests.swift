@@ -193,6 +193,87 @@ import Testing
         #expect(try stack.stored("Book", "title") == ["string(\"d\")"])
     }
 
+    // MARK: Never saved
+
+    enum Deletion: CaseIterable, Sendable { case direct, cascade, undo, rollback }
+
+    /// Results that are held do not bring a new object back after its deletion.
+    @Test(arguments: ContextArrangement.allCases, Deletion.allCases, [0, 20])
+    func deletedUnsavedObjectsStayDeletedInHeldResults(
+        arrangement: ContextArrangement, deletion: Deletion, batchSize: Int
+    ) throws {
+        let context = stack.context(arrangement)
+        context.undoManager = UndoManager()
+        func insert(_ count: Int) throws {
+            let author = try new("Author", "name", "A", in: context)
+            for number in 0..<count {
+                try new("Book", "title", "\(number)", in: context)["author"] = author
+            }
+        }
+        try insert(2)
+        context.processPendingChanges()
+        var request = FetchRequest<ManagedObject>("Book", sortOrderings: [SortOrdering("title")])
+        request.fetchBatchSize = batchSize
+        let authors = try context.fetch(FetchRequest<ManagedObject>("Author"))
+        let books = try context.fetch(request)
+        let identifiers = books.objectIDs
+        switch deletion {
+        case .direct: for book in books { context.delete(book) }
+        case .cascade: for author in authors { context.delete(author) }
+        case .undo: context.undo()
+        case .rollback: context.rollback()
+        }
+        for book in books {
+            #expect(book.isDeleted || book.managedObjectContext == nil)
+            #expect(!book.isInserted && !book.isUpdated)
+            context.delete(book)
+        }
+        #expect(try context.count(for: request) == 0)
+        try stack.save(context)
+        for book in books {
+            #expect(book.managedObjectContext == nil && !book.isDeleted)
+            context.delete(book)
+        }
+        for id in identifiers { context.delete(context.object(with: id)) }
+        _ = try new("Book", "title", "last", in: context)
+        try stack.save(context)
+        #expect(try stack.stored("Book", "title") == ["string(\"last\")"])
+    }
+
+    /// New objects have permanent identifiers where there are children.
+    @Test func deletedUnsavedObjectsOfAParentStayDeletedInHeldResults() throws {
+        let context = stack.mainContext()
+        _ = try new("Book", "title", "Emma", in: context)
+        let child = ManagedObjectContext.mainQueue(parent: context)
+        #expect(try child.count(for: FetchRequest("Book")) == 1)
+        let books = try context.fetch(FetchRequest<ManagedObject>("Book"))
+        #expect(!books.objectIDs[0].isTemporaryID)
+        for book in books { context.delete(book) }
+        #expect(books[0].isDeleted && !books[0].isUpdated)
+        try context.save()
+        #expect(books[0].managedObjectContext == nil)
+        for book in books { context.delete(book) }
+        try context.save()
+        #expect(try stack.stored("Book", "title") == [])
+    }
+
+    @Test func identifiersOfObjectsThatWereNeverSavedFindNothing() throws {
+        let context = stack.mainContext()
+        let id: ManagedObjectID
+        do {
+            let emma = try new("Book", "title", "Emma", in: context)
+            id = emma.objectID
+            context.delete(emma)
+            try context.save()
+        }
+        let object = context.object(with: id)
+        #expect(!object.isInserted && !object.isUpdated && !context.hasChanges)
+        #expect(throws: QuireError.self) { try context.existingObject(with: id) }
+        #expect(object["title", as: String.self] == nil && object.isInaccessible)
+        context.delete(object)
+        try context.save()
+    }
+
     // MARK: Inaccessible faults
 
     @Test func inaccessibleFaultsAreDeletedObjectsUntilTheSave() throws {

@@ -173,7 +173,9 @@ import Testing
         var update = BatchUpdateRequest(entityName: "Book", propertiesToUpdate: ["year": 1815])
         update.predicate = ofAuthor
         let delete = BatchDeleteRequest(objectIDs: [bookID])
-        let row: [String: AttributeValue] = ["title": .string("row"), "author": .objectID(authorID)]
+        let row: [String: AttributeValue] = [
+            "title": .string("row"), "author": .objectID(authorID),
+        ]
         try context.save()
         let insert = BatchInsertRequest(entityName: "Book", objects: [row])
         #expect(try context.execute(insert).count == 1)

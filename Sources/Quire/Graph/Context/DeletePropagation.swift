@@ -9,7 +9,8 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in the objects related to those deleted.
     public func delete(_ object: ManagedObject) {
-        if object.state.contains(.discarded) { return }
+        // It has left the context with a save or a rollback.
+        if object.state.contains(.discarded) || object.context == nil { return }
         precondition(
             object.context === self,
             "\(object) belongs to another context and cannot be deleted here.")

@@ -4,7 +4,7 @@ internal import QuireStore
 ///
 /// Rows become stale when the context saves or refreshes their objects (``StaleRowTracker``); then objects are
 /// faults that read their rows again. Objects that were new at the time of the fetch are retained, because their
-/// identifiers change.
+/// identifiers change, and because no row brings them back after they were deleted.
 @usableFromInline
 final class FetchResults: RowHolder {
     let context: ManagedObjectContext
@@ -109,7 +109,7 @@ final class FetchResults: RowHolder {
     /// The object at a position.
     @usableFromInline
     func object(at position: Int) -> ManagedObject {
-        if hasRows && context.staleRows.serial == serial {
+        if hasRows && newObjects.isEmpty && context.staleRows.serial == serial {
             return context.object(for: rows, at: position)
         }
         context.checkQueue()

@@ -102,7 +102,9 @@ extension ManagedObjectContext {
     ) -> [UInt64: ManagedObject] {
         var result: [UInt64: ManagedObject] = [:]
         guard overlayIsNeeded(for: request) else { return result }
-        for bits in identifiers where bits >> 63 == 1 {
+        // Children and obtainPermanentIDs(for:) give new objects permanent ones.
+        let canBePermanent = tracked.contains { $0.isNew && !$0.objectID.isTemporaryID }
+        for bits in identifiers where bits >> 63 == 1 || canBePermanent {
             if let object = identityMap.find(bits), object.isNew { result[bits] = object }
         }
         return result
@@ -164,8 +166,19 @@ extension ManagedObjectContext {
             objectID.entityNumber >= 1 && objectID.entityNumber <= layout.entities.count
                 && (objectID.isTemporaryID || objectID.store === storeIdentity),
             "\(objectID) is not an object of this context's stores.")
+        if objectID.isTemporaryID { return unknownObject(objectID) }
         let object = makeObject(objectID, layout.entity(number: objectID.entityNumber))
         if !prefetches.isEmpty, let row = prefetchedRow(objectID.bits) { object.adopt(row) }
+        return object
+    }
+
+    /// The object of a temporary identifier that no object here has: one that was deleted before it was saved, or another
+    /// context's. No store has its row, so that it counts as deleted, unless a parent over a read-only store knows it.
+    private func unknownObject(_ objectID: ManagedObjectID) -> ManagedObject {
+        let object = instance(
+            objectID, layout.entity(number: objectID.entityNumber), state: [])
+        register(object, for: objectID.bits)
+        if parent != nil { object.realize() }
         return object
     }
 
@@ -261,9 +274,9 @@ extension ManagedObjectContext {
     }
 
     /// Turns an object whose deletion was saved into a fault, because its row was found: another context has undone the
-    /// deletion.
+    /// deletion. One that was deleted before it was saved, as its being tracked shows, stays deleted.
     func reviveIfDeleted(_ object: ManagedObject) {
-        guard object.state.isDisjoint(with: [.live, .persisted]) else { return }
+        guard object.state.isDisjoint(with: [.live, .persisted, .tracked]) else { return }
         object.turnIntoFault()
         object.state.formUnion([.live, .persisted])
     }

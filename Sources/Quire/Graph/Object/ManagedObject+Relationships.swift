@@ -312,7 +312,9 @@ extension ManagedObject {
                     + "\(object.objectID.shortDescription) is none.",
                 subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
-        if object.objectID.isTemporaryID && object.state.contains(.persisted) {
+        if object.objectID.isTemporaryID
+            && object.state.isDisjoint(with: [.tracked, .discarded])
+        {
             object.realize()
             if object.isInaccessible { throw unknownObject(object, relationship) }
         }

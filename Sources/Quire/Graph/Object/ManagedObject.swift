@@ -224,7 +224,10 @@ open class ManagedObject: EntityClass {
     /// ``ManagedObjectContext/shouldDeleteInaccessibleFaults``.
     public final var isDeleted: Bool {
         noteAccess(.state)
+        // A new object that was deleted is tracked until the save, which forgets it.
         return isGone
+            || (state.contains(.tracked)
+                && state.isDisjoint(with: [.live, .persisted, .discarded]))
     }
     /// Whether the object has been saved before and has changes that are not.
     public final var isUpdated: Bool {
@@ -338,7 +341,7 @@ extension ManagedObject {
                     "The object \(objectID.shortDescription) is not in the store any more.",
                     subject: .init(entity: resolvedEntity.name, object: objectID.uriRepresentation))
             )
-            if context.shouldDeleteInaccessibleFaults {
+            if context.shouldDeleteInaccessibleFaults || objectID.isTemporaryID {
                 announceStateChange()
                 state.subtract([.live, .persisted])
                 context.hasInaccessibleFaults = true
