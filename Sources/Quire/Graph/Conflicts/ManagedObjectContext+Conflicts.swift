@@ -67,6 +67,8 @@ extension ManagedObjectContext {
             throw found.error(file: nil)
         }
         if merges.isEmpty {
+            // All are checked before any object changes.
+            for conflict in constraints { try check(conflict, of: found) }
             constraints.forEach(resolve)
             processPendingChanges()
         } else if merges.allSatisfy(canMergeInPlace) {
@@ -222,6 +224,68 @@ extension ManagedObjectContext {
 /// inverses, and can be undone.
 extension ManagedObjectContext {
     private func resolve(_ conflict: ConstraintConflict) {
+        let slots = Set(
+            layout.entity(named: conflict.entityName)?.slots(ofConstraint: conflict.constraint)
+                ?? [])
+        forEachStep(of: conflict) { step in
+            // Another step has changed that; the next attempt finds the conflict again.
+            if step.isOfUnrelatedEntities { return }
+            switch step {
+            case .delete(let object, inFavourOf: _): delete(object)
+            case .takeBack(let object): takeBack(slots, of: object)
+            case .merge(let loser, let winner, let kind): merge(loser, into: winner, slots, kind)
+            }
+        }
+    }
+
+    /// Checks that no object would disappear in favour of one that cannot take its place.
+    ///
+    /// - Throws: ``QuireError`` with code `constraintConflict`, as a batch insert of the same row.
+    private func check(_ conflict: ConstraintConflict, of found: SaveConflicts) throws {
+        try forEachStep(of: conflict) { step in
+            guard step.isOfUnrelatedEntities, let (loser, winner) = step.objects else { return }
+            let names = conflict.constraint.map { "“\($0)”" }.joined(separator: ", ")
+            throw QuireError(
+                .constraintConflict,
+                "\(loser.objectID.shortDescription) has the same \(names) as "
+                    + "\(winner.objectID.shortDescription), and a “\(winner.resolvedEntity.name)” cannot take the "
+                    + "place of a “\(loser.resolvedEntity.name)”; change the value, or delete one of them.",
+                subject: .init(
+                    entity: loser.resolvedEntity.name, property: conflict.constraint.first,
+                    object: loser.objectID.uriRepresentation,
+                    relatedObjects: [winner.objectID.uriRepresentation]),
+                underlying: found)
+        }
+    }
+
+    /// What the resolution of a violation does to one of its objects.
+    private enum ConstraintStep {
+        case delete(ManagedObject, inFavourOf: ManagedObject)
+        case takeBack(ManagedObject)
+        case merge(ManagedObject, into: ManagedObject, MergePolicy.Kind)
+
+        /// The object that is deleted, and the one that remains.
+        var objects: (loser: ManagedObject, winner: ManagedObject)? {
+            switch self {
+            case .delete(let loser, inFavourOf: let winner), .merge(let loser, let winner, _):
+                (loser, winner)
+            case .takeBack: nil
+            }
+        }
+
+        /// Whether the remaining object is not of the deleted one's entity: what refers to that could not refer to it, and no
+        /// fetch would find it instead.
+        var isOfUnrelatedEntities: Bool {
+            objects.map {
+                !$0.loser.resolvedEntity.subtree.contains($0.winner.resolvedEntity.number)
+            } ?? false
+        }
+    }
+
+    /// Calls a closure with each step of a violation's resolution, which it may take before the next is determined.
+    private func forEachStep(
+        of conflict: ConstraintConflict, _ body: (ConstraintStep) throws -> Void
+    ) rethrows {
         var stored: ManagedObject?
         if let id = conflict.databaseObjectID {
             let object = object(with: id)
@@ -232,28 +296,25 @@ extension ManagedObjectContext {
         let objects = conflict.conflictingObjectIDs.map { object(with: $0) }.filter {
             $0.state.contains(.live)
         }
-        let slots = Set(
-            layout.entity(named: conflict.entityName)?.slots(ofConstraint: conflict.constraint)
-                ?? [])
         guard var survivor = stored ?? objects.first(where: \.isModified) ?? objects.first else {
             return
         }
         for object in objects where object !== survivor && object.state.contains(.live) {
             let isNew = object.isNew
             switch conflict.resolution {
-            case .rollback where isNew: delete(object)
+            case .rollback where isNew: try body(.delete(object, inFavourOf: survivor))
             case .mergeByPropertyStoreTrump where isNew:
-                merge(object, into: survivor, slots, .mergeByPropertyStoreTrump)
-            case .error, .rollback, .mergeByPropertyStoreTrump: takeBack(slots, of: object)
+                try body(.merge(object, into: survivor, .mergeByPropertyStoreTrump))
+            case .error, .rollback, .mergeByPropertyStoreTrump: try body(.takeBack(object))
             case .mergeByPropertyObjectTrump where isNew || stored == nil,
                 .overwrite where isNew || stored == nil:
-                merge(object, into: survivor, slots, conflict.resolution)
+                try body(.merge(object, into: survivor, conflict.resolution))
             case .mergeByPropertyObjectTrump:
                 // The stored object is deleted, and the others are merged into its replacement.
-                merge(survivor, into: object, slots, .mergeByPropertyStoreTrump)
+                try body(.merge(survivor, into: object, .mergeByPropertyStoreTrump))
                 (survivor, stored) = (object, nil)
             case .overwrite:
-                merge(survivor, into: object, slots, .rollback)
+                try body(.merge(survivor, into: object, .rollback))
                 (survivor, stored) = (object, nil)
             }
         }

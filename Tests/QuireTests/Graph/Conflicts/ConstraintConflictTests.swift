@@ -13,6 +13,11 @@ import Testing
             FixtureModels.toMany("clubs", "Club", "members")),
         FixtureModels.entity("Member", parent: "Person", FixtureModels.attribute("since", .date)),
         FixtureModels.entity(
+            "Guest", parent: "Person", FixtureModels.toMany("passes", "Pass", "guest")),
+        FixtureModels.entity(
+            "Pass", FixtureModels.attribute("name", .string),
+            FixtureModels.toOne("guest", "Guest", "passes")),
+        FixtureModels.entity(
             "Pet", FixtureModels.attribute("name", .string),
             FixtureModels.toOne("owner", "Person", "pets")),
         FixtureModels.entity(
@@ -171,6 +176,64 @@ import Testing
         #expect(
             found.objectIDs("clubs").contains(newClub.objectID)
                 == (policy !== MergePolicy.rollback))
+    }
+
+    /// What refers to the one could not refer to the other.
+    @Test(arguments: RivalKind.allCases, MergePolicy.resolving)
+    func uniqueValueOfAnotherSubclassIsAnError(kind: RivalKind, policy: MergePolicy) throws {
+        let rivals = try rivals(kind, policy)
+        let stored = try rivals.there.insertObject(entityName: "Member")
+        stored["email"] = "a@b"
+        try rivals.there.save()
+        let guest = try rivals.new("Guest", ["email": "a@b"])
+        let pass = try rivals.new("Pass", ["name": "P"])
+        pass["guest"] = guest
+        let error = try #require(throws: QuireError.self) { try rivals.save() }
+        #expect(error.code == .constraintConflict)
+        #expect(error.constraintConflicts.map(\.databaseObjectID) == [stored.objectID])
+        #expect(pass.object("guest") === guest && guest["email", as: String.self] == "a@b")
+        #expect(try rivals.stack.mainContext().count(for: FetchRequest("Pass")) == 0)
+        guest["email"] = "c@d"
+        try rivals.save()
+        #expect(try rivals.stored(pass)?.object("guest")?.objectID == guest.objectID)
+        #expect(try rivals.stored(stored) != nil)
+    }
+
+    @Test(arguments: MergePolicy.resolving)
+    func changedUniqueValueOfAnotherSubclassKeepsBothObjects(policy: MergePolicy) throws {
+        let rivals = try rivals(.context, policy)
+        let guest = try rivals.new("Guest", ["email": "old"])
+        let pass = try rivals.new("Pass", ["name": "P"])
+        pass["guest"] = guest
+        try rivals.save()
+        let stored = try rivals.there.insertObject(entityName: "Member")
+        stored["email"] = "a@b"
+        try rivals.there.save()
+        guest["email"] = "a@b"
+        if policy.prefersStore {
+            try rivals.save()
+            #expect(guest["email", as: String.self] == "old")
+        } else {
+            // The stored object would be deleted.
+            let error = #expect(throws: QuireError.self) { try rivals.save() }
+            #expect(error?.code == .constraintConflict)
+        }
+        #expect(try rivals.stored(stored) != nil && rivals.stored(guest) != nil)
+        #expect(pass.object("guest") === guest)
+    }
+
+    /// A sub-entity's object can take a new one's place.
+    @Test(arguments: MergePolicy.resolving)
+    func uniqueValueOfASubentityIsMerged(policy: MergePolicy) throws {
+        let rivals = try rivals(.context, policy)
+        let stored = try rivals.there.insertObject(entityName: "Member")
+        stored["email"] = "a@b"
+        try rivals.there.save()
+        _ = try rivals.new("Person", ["email": "a@b", "first": "F"])
+        try rivals.save()
+        let people = try rivals.stack.mainContext().fetch(FetchRequest("Person"))
+        #expect(people.map(\.objectID) == [stored.objectID])
+        try rivals.expectWhole(rivals.here)
     }
 
     @Test func uniqueValuesMayBeExchanged() throws {
