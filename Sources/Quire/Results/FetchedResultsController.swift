@@ -288,7 +288,7 @@ extension FetchedResultsController: ContextObserver {
 
     private func follow(_ changes: ContextChange, _ state: State) throws {
         if changes.concernsAll { return try refetch(state, updated: nil) }
-        let concerned = AffectedResults(changes, state.query)
+        let concerned = AffectedResults(changes, state.query, state.list)
         if concerned.isEmpty && originals.isEmpty { return }
         if try concerned.isUnbounded || concerns(concerned, window: state) {
             return try refetch(state, updated: concerned.updated)

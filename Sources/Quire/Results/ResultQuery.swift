@@ -231,13 +231,13 @@ struct AffectedResults {
     private(set) var isUnbounded = false
     private var seen: Set<UInt64> = []
 
-    init(_ changes: ContextChange, _ query: ResultQuery) {
+    init(_ changes: ContextChange, _ query: ResultQuery, _ list: ResultList) {
         if changes.isSave {
             addSaved(changes.event, query)
-            if query.dependsOnDerivedValues { addChanged(changes, query) }
+            if query.dependsOnDerivedValues { addChanged(changes, query, list) }
         } else {
             addDeleted(changes, query)
-            addChanged(changes, query)
+            addChanged(changes, query, list)
         }
     }
 
@@ -266,21 +266,36 @@ struct AffectedResults {
         }
     }
 
-    private mutating func addChanged(_ changes: ContextChange, _ query: ResultQuery) {
+    private mutating func addChanged(
+        _ changes: ContextChange, _ query: ResultQuery, _ list: ResultList
+    ) {
         let (event, merged) = (changes.event, changes.merged)
-        let objects = event.inserted + event.updated + event.refreshed + event.invalidated
-        var identifiers = objects.map(\.objectID.bits)
-        for list in [merged.inserted, merged.updated, merged.refreshed, merged.invalidated] {
-            for id in list where query.context.isKnownStore(id) { identifiers.append(id.bits) }
+        var identifiers = (event.updated + event.refreshed + event.invalidated).map(\.objectID.bits)
+        for ids in [merged.updated, merged.refreshed, merged.invalidated] {
+            for id in ids where query.context.isKnownStore(id) { identifiers.append(id.bits) }
+        }
+        for bits in identifiers { addChanged(bits, changes, query) }
+        // A row of another context that the list has already was read after its insertion, before the merge.
+        let known = Set(merged.inserted.lazy.map(\.bits).filter { list.handles[$0] != nil })
+        identifiers = event.inserted.map(\.objectID.bits)
+        for id in merged.inserted where query.context.isKnownStore(id) {
+            identifiers.append(id.bits)
         }
         for bits in identifiers {
-            if changes.isByRows && query.dependsOnRows(bits) { isUnbounded = true }
-            if query.isAbout(bits) {
-                updated.insert(bits)
-                if seen.insert(bits).inserted { tested.append(bits) }
-            }
-            if query.dependsOn(bits) { addResults(decidedBy: bits, query) }
+            addChanged(bits, changes, query, isResult: known.contains(bits))
         }
+    }
+
+    /// Adds a changed object, unless it is a result that has not changed itself, and the results that it decides about.
+    private mutating func addChanged(
+        _ bits: UInt64, _ changes: ContextChange, _ query: ResultQuery, isResult: Bool = false
+    ) {
+        if changes.isByRows && query.dependsOnRows(bits) { isUnbounded = true }
+        if query.isAbout(bits) && !isResult {
+            updated.insert(bits)
+            if seen.insert(bits).inserted { tested.append(bits) }
+        }
+        if query.dependsOn(bits) { addResults(decidedBy: bits, query) }
     }
 
     private mutating func addResults(decidedBy bits: UInt64, _ query: ResultQuery) {

@@ -89,6 +89,38 @@ import Testing
         #expect(log.filter { $0.hasPrefix("update") }.count == 4)
     }
 
+    /// As when a list is fetched while another context imports: rows come before the merges of their saves.
+    @Test func mergedInsertionsThatTheListHasAreNotUpdates() throws {
+        let other = stack.mainContext()
+        func save(_ titles: [String]) throws -> ObjectIDChanges {
+            let books = try titles.map { title in
+                let book = try other.insertObject(entityName: "Book")
+                book["title"] = title
+                return book
+            }
+            try other.save()
+            return ObjectIDChanges(inserted: books.map(\.objectID))
+        }
+        let early = [try save(["a", "c"]), try save(["e"])]
+        let controller = try controller("title")
+        let first = try #require(controller.fetchedObjects?.first)
+        #expect(
+            told {
+                for changes in early { context.merge(changes, isByRows: false) }
+            } == [])
+        let late = try save(["b", "d"])
+        #expect(
+            told { context.merge(late, isByRows: false) } == [
+                "insert – [0, 1]", "insert – [0, 3]",
+            ])
+        #expect(told { context.merge(late, isByRows: false) } == [])
+        other.object(with: first.objectID)["title"] = "z"
+        try other.save()
+        let update = ObjectIDChanges(inserted: early[1].inserted, updated: [first.objectID])
+        #expect(told { context.merge(update, isByRows: false) } == ["move [0, 0] [0, 4]"])
+        #expect(mirror.flat == controller.fetchedObjects?.objectIDs)
+    }
+
     @Test func undoAndRollbackAreTold() throws {
         context.undoManager = UndoManager()
         try book("a")
