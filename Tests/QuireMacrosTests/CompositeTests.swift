@@ -169,4 +169,20 @@ private enum Kind: String, CaseIterable, Codable { case house, flat, office }
                     AttributeDescription(name: "height", type: .double))
             }.contains("has an element “height” that the structure Place lacks"))
     }
+
+    @Test func changesOfACompositeAreItsDifferingElements() throws {
+        context.mergePolicy = .mergeByPropertyObjectTrump
+        let person = insert("Jane", home: bath)
+        try context.save()
+        let other = stack.mainContext()
+        let theirs = try #require(other.object(with: person.objectID) as? Resident)
+        theirs.home.number = 5
+        try other.save()
+        person.home.street = "Gay Street"
+        #expect(Array(person.changedValues().keys) == ["home.street"])
+        try context.save()
+        let stored = try #require(stack.mainContext().fetch(Resident.self).first)
+        #expect(stored.home.street == "Gay Street")
+        #expect(stored.home.number == 5)
+    }
 }

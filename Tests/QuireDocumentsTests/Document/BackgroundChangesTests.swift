@@ -464,4 +464,28 @@ import Testing
         #expect(posted.withLock { $0 } == [])
         try await document.close()
     }
+
+    /// A value that is set to the saved one keeps neither a merge nor a save from taking another's.
+    @Test func valueSetToTheSavedOneKeepsBackgroundChanges() async throws {
+        let document = try await create()
+        let note = try document.addNote("title")
+        note["code"] = "old"
+        try await document.save()
+        note["code"] = "old"
+        let id = note.objectID
+        try await document.performBackgroundTask { context in
+            context.object(with: id)["code"] = "new"
+            try context.save()
+        }
+        try await merge(into: document)
+        #expect(note["code"] as? String == "new")
+        try await document.save()
+        #expect(note["code"] as? String == "new")
+        try await document.close()
+        let reopened = ManagedDocument(path: path)
+        try await reopened.open()
+        let notes = try reopened.managedObjectContext.fetch(FetchRequest("Note"))
+        #expect(notes.map { $0["code"] as? String } == ["new"])
+        try await reopened.close()
+    }
 }

@@ -1,6 +1,7 @@
-import Quire
 import QuireTestSupport
 import Testing
+
+@testable import Quire
 
 @MainActor @Suite struct ChangedValuesTests {
     let stack: TestStack
@@ -182,5 +183,45 @@ import Testing
         #expect(!book.hasChanges)
         #expect(throws: QuireError.self) { try book.setPrimitiveValue(nil, forKey: "shelf") }
         #expect(throws: QuireError.self) { try book.setPrimitiveValue(1, forKey: "title") }
+    }
+
+    @Test(arguments: ContextArrangement.allCases)
+    func setToTheSavedValueIsNotWritten(arrangement: ContextArrangement) throws {
+        let stack = try TestStack()
+        let context = stack.context(arrangement)
+        let book = try context.insertObject(entityName: "Book")
+        book["title"] = "one"
+        try stack.save(context)
+        func version() throws -> UInt32 {
+            try stack.mainContext().existingObject(with: book.objectID).version
+        }
+        let saved = try version()
+        book["title"] = "one"
+        try stack.save(context)
+        #expect(try version() == saved)
+        book["title"] = "two"
+        try context.save()
+        book["title"] = "one"
+        try stack.save(context)
+        #expect(!context.hasChanges)
+        #expect(try stack.stored("Book", "title") == ["string(\"one\")"])
+        book["title"] = "three"
+        try stack.save(context)
+        #expect(try stack.stored("Book", "title") == ["string(\"three\")"])
+    }
+
+    @Test func childSavesOnlyWhatDiffers() throws {
+        let child = ManagedObjectContext.mainQueue(parent: context)
+        let copy = child.object(with: book.objectID)
+        copy["title"] = copy["title"]
+        copy["year"] = 7
+        book["title"] = "parent's"
+        try child.save()
+        #expect(book["title"] as? String == "parent's")
+        #expect(book["year"] as? Int == 7)
+        copy["title"] = "child's"
+        copy["title"] = "one"
+        try child.save()
+        #expect(book["title"] as? String == "parent's")
     }
 }

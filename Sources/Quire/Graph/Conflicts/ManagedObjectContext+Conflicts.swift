@@ -148,7 +148,8 @@ extension ManagedObjectContext {
             }
         }
         if isLive, let edits = object.edits {
-            for slot in object.resolvedEntity.slots where edits.changed.contains(slot.index) {
+            let changes = object.persistentChanges(edits)
+            for slot in object.resolvedEntity.slots where changes.contains(slot.index) {
                 conflict.changedProperties.insert(slot.name)
             }
         }

@@ -97,6 +97,7 @@ struct Rebase {
         if object.isGone { return LocalChange(object: object, kind: .deletion) }
         var intent = LocalChange(object: object, kind: object.isNew ? .insertion : .update)
         guard let edits = object.edits else { return intent }
+        object.forgetUnchangedSlots()
         for slot in object.resolvedEntity.slots {
             if slot.storage == .reference, let index = slot.relationshipIndex {
                 guard edits.changed.contains(slot.index) || object.isNew else { continue }

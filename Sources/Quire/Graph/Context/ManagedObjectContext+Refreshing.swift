@@ -356,6 +356,7 @@ extension ManagedObject {
     final func rebase(onto row: ObjectSnapshot) {
         guard row.entity === resolvedEntity else { return }
         context?.staleRows.note(objectID.bits)
+        forgetUnchangedSlots()
         announceRefresh(to: row)
         chunk = row.chunk
         rowOffset = UInt32(truncatingIfNeeded: row.offset)
@@ -409,6 +410,14 @@ extension ManagedObject {
     final func savedReference(at slot: Int) -> ManagedObjectID? {
         if case .objectID(let id) = savedValue(at: slot) { return id }
         return nil
+    }
+
+    /// Clears the changed flags of stored slots that have their saved values.
+    final func forgetUnchangedSlots() {
+        guard let edits, !edits.changed.isEmpty, state.contains(.persisted) else { return }
+        var changed = persistentChanges(edits)
+        changed.formUnion(transientSlots(of: edits.changed))
+        edits.changed = changed
     }
 
     private final func transientSlots(of mask: SlotMask) -> SlotMask {

@@ -176,7 +176,7 @@ extension ManagedObjectContext {
 
     private func update(of object: ManagedObject, includesBase: Bool) -> ObjectChange? {
         guard let edits = object.edits, edits.hasChanges else { return nil }
-        let changed = edits.changed.subtracting(object.resolvedEntity.transientSlots)
+        let changed = object.persistentChanges(edits)
         let toManyChanges = toManyChanges(of: object, edits)
         if changed.isEmpty && toManyChanges.isEmpty { return nil }
         var change = ObjectChange(
@@ -276,8 +276,7 @@ extension ManagedObjectContext {
 
     /// As ``ObjectChange/writesRow`` of the change that was saved.
     private func writesRow(_ object: ManagedObject, _ edits: ObjectEdits) -> Bool {
-        !edits.changed.subtracting(object.resolvedEntity.transientSlots).isEmpty
-            || edits.toMany.contains { $0.needsOrder }
+        !object.persistentChanges(edits).isEmpty || edits.toMany.contains { $0.needsOrder }
     }
 }
 

@@ -204,8 +204,20 @@ extension ManagedObject {
     // MARK: Comparing
 
     private final func isChanged(_ slot: ResolvedEntity.Slot, _ edits: ObjectEdits) -> Bool {
-        slot.isStored && edits.changed.contains(slot.index)
-            && !edits.values[slot.index].isSame(as: savedValue(at: slot.index))
+        guard slot.isStored, edits.changed.contains(slot.index) else { return false }
+        guard let saved = savedValueIfKnown(at: slot.index) else { return true }
+        return !edits.values[slot.index].isSame(as: saved)
+    }
+
+    /// The stored slots whose value differs from the saved one: what a save writes and a merge keeps.
+    final func persistentChanges(_ edits: ObjectEdits) -> SlotMask {
+        var changes = edits.changed
+        if changes.isEmpty { return changes }
+        for slot in resolvedEntity.slots
+        where changes.contains(slot.index) && !isChanged(slot, edits) {
+            changes.remove(slot.index)
+        }
+        return changes
     }
 
     private final func isChanged(toMany index: Int, _ edits: ObjectEdits) -> Bool {
@@ -213,11 +225,14 @@ extension ManagedObject {
     }
 
     /// The value a slot had when the object was read or last saved; of a new object, its default value.
-    final func savedValue(at slot: Int) -> AttributeValue {
+    final func savedValue(at slot: Int) -> AttributeValue { savedValueIfKnown(at: slot) ?? .null }
+
+    /// As ``savedValue(at:)``; `nil` if the value has not been read, or cannot be.
+    private final func savedValueIfKnown(at slot: Int) -> AttributeValue? {
         if !state.contains(.persisted) && chunk == nil { return resolvedEntity.defaultValues[slot] }
         if let edits {
             if let derived = edits.savedDerived.first(where: { $0.slot == slot }) {
-                return derived.value ?? rowValue(at: slot)
+                return derived.value ?? rowValueIfKnown(at: slot)
             }
             if let committed = edits.committed {
                 if committed.own.contains(slot) { return committed.values[slot] }
@@ -225,19 +240,23 @@ extension ManagedObject {
                 return edits.values[slot]
             }
         }
-        return rowValue(at: slot)
+        return rowValueIfKnown(at: slot)
     }
 
     /// The value that the object's row has in a slot.
     private final func rowValue(at slot: Int) -> AttributeValue {
-        guard let chunk, resolvedEntity.slots[slot].isStored else { return .null }
+        rowValueIfKnown(at: slot) ?? .null
+    }
+
+    private final func rowValueIfKnown(at slot: Int) -> AttributeValue? {
+        guard let chunk, resolvedEntity.slots[slot].isStored else { return nil }
         do {
             return try PackedRow(chunk: chunk, offset: Int(rowOffset))
                 .valueWithoutLoading(
                     of: resolvedEntity.slots[slot], in: resolvedEntity, store: rowIdentity)
         } catch {
             context?.reportFault(error)
-            return .null
+            return nil
         }
     }
 

@@ -36,6 +36,14 @@ struct PendingChange: Sendable {
         }
     }
 
+    /// Whether an update's value of a slot is the one that was saved before.
+    private func hasSavedValue(_ slot: Int) -> Bool {
+        let saved =
+            try? change.base?.valueWithoutLoading(at: slot)
+            ?? change.savedValues?.value(at: slot)
+        return saved.map { $0.isSame(as: change.values[slot]) } ?? false
+    }
+
     /// Adds a later change of the same author.
     ///
     /// - Parameter isMaybeStored: Whether the store may have this one already, so that the later one does not cancel it.
@@ -48,10 +56,13 @@ struct PendingChange: Sendable {
         if change.baseVersion == nil {
             (change.base, change.savedValues) = (next.change.base, next.change.savedValues)
         }
+        change.changedSlots.formUnion(next.change.changedSlots)
         for slot in change.values.indices where next.change.changedSlots.contains(slot) {
             change.values[slot] = next.change.values[slot]
+            if kind == .updated, !isMaybeStored, hasSavedValue(slot) {
+                change.changedSlots.remove(slot)
+            }
         }
-        change.changedSlots.formUnion(next.change.changedSlots)
         for toMany in next.change.toManyChanges {
             let index = change.toManyChanges.firstIndex {
                 $0.relationshipIndex == toMany.relationshipIndex

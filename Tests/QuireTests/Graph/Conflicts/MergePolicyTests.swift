@@ -388,4 +388,73 @@ import Testing
         #expect(ours.objects("books") == [book])
         try rivals.expectWhole(rivals.here)
     }
+
+    /// Sets a book's values to the saved ones, by themselves or on the way from others.
+    private func setToSavedValues(_ book: ManagedObject, shelf: ManagedObject, andBack: Bool) {
+        if andBack {
+            book["title"] = "other"
+            book["year"] = 9
+            book["shelf"] = nil
+        }
+        book["title"] = "old"
+        book["year"] = 1
+        book["shelf"] = shelf
+    }
+
+    @Test(arguments: RivalKind.allCases, [MergePolicy.error] + MergePolicy.resolving)
+    func valueSetToTheSavedOneIsNoChange(kind: RivalKind, policy: MergePolicy) throws {
+        for andBack in [false, true] {
+            let rivals = try Rivals(kind, policy: policy)
+            let (shelf, other) = (try rivals.new("Shelf"), try rivals.new("Shelf"))
+            let book = try rivals.new("Book", ["title": "old", "year": 1])
+            book["shelf"] = shelf
+            try rivals.save()
+            rivals.theirs(book)["year"] = 2
+            rivals.theirs(book)["shelf"] = rivals.theirs(other)
+            try rivals.there.save()
+            setToSavedValues(book, shelf: shelf, andBack: andBack)
+            #expect(book.isUpdated && !book.hasPersistentChangedValues)
+            try rivals.save()
+            #expect(!rivals.here.hasChanges)
+            var stored = try #require(try rivals.stored(book))
+            #expect(stored["year"] as? Int == 2)
+            #expect(stored.object("shelf")?.objectID == other.objectID)
+            rivals.here.refreshAllObjects()
+            // Beside a change of another property, too.
+            guard policy !== MergePolicy.error, policy !== MergePolicy.overwrite else { continue }
+            rivals.theirs(book)["year"] = 3
+            try rivals.there.save()
+            book["year"] = 2
+            book["title"] = "ours"
+            try rivals.save()
+            stored = try #require(try rivals.stored(book))
+            #expect(stored["year"] as? Int == 3)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func mergeAdoptsTheStoresValueWhereTheSavedOneWasSet(isAutomatic: Bool) throws {
+        let rivals = try Rivals(.context, policy: .mergeByPropertyObjectTrump)
+        rivals.here.automaticallyMergesChangesFromParent = isAutomatic
+        let (shelf, other) = (try rivals.new("Shelf"), try rivals.new("Shelf"))
+        let book = try rivals.new("Book", ["title": "old", "year": 1])
+        book["shelf"] = shelf
+        try rivals.save()
+        setToSavedValues(book, shelf: shelf, andBack: true)
+        rivals.theirs(book)["year"] = 2
+        rivals.theirs(book)["shelf"] = rivals.theirs(other)
+        try rivals.there.save()
+        if isAutomatic {
+            rivals.here.processPendingChanges()
+            try rivals.here.save()
+        } else {
+            rivals.here.refresh(book, mergeChanges: true)
+        }
+        #expect(book["year"] as? Int == 2)
+        #expect(book.object("shelf") == other)
+        #expect(other.objects("books") == [book])
+        try rivals.save()
+        #expect(try rivals.stored(book)?["year"] as? Int == 2)
+        try rivals.expectWhole(rivals.here)
+    }
 }
