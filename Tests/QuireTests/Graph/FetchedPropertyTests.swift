@@ -152,4 +152,17 @@ import Testing
         }
         #expect(predicate?.message.contains("is a fetched property") == true)
     }
+
+    @Test(arguments: [false, true])
+    func refreshKeepingChangesEvaluatesFetchedPropertiesAnew(all: Bool) throws {
+        try context.save()
+        let count = try jane.fetchedObjects("own").count
+        let book = try context.insertObject(entityName: "Book")
+        book["author"] = jane
+        jane["name"] = "changed"
+        #expect(try jane.fetchedObjects("own").count == count)
+        if all { context.refreshAllObjects() } else { context.refresh(jane, mergeChanges: true) }
+        #expect(try jane.fetchedObjects("own").count == count + 1)
+        #expect(jane["name"] as? String == "changed")
+    }
 }

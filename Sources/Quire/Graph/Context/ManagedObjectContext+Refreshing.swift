@@ -66,6 +66,7 @@ extension ManagedObjectContext {
                 refreshed.append(object)
             }
             guard object.state.contains(.persisted) else { continue }
+            fetchedPropertyValues[object.objectID.bits] = nil
             if object.isFault && object.edits == nil { continue }
             refreshed.append(object)
             let isRead = readsObserved && object.state.contains(.observed) && !object.isFault

@@ -137,7 +137,8 @@ extension ManagedObject {
     ///
     /// The request's predicate may use `$FETCH_SOURCE` for this object and `$FETCH_SOURCE.author.name` for its value at a key
     /// path, `$FETCHED_PROPERTY.name` and `$FETCHED_PROPERTY.userInfo.KEY` for texts of the model. The result is cached,
-    /// whatever changes, until the object becomes a fault or its context is reset.
+    /// whatever changes, until the object becomes a fault or is refreshed, or its context
+    /// is reset.
     ///
     /// - Complexity: One fetch the first time; O(*n*).
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no fetched property, `invalidQuery` if its request is
