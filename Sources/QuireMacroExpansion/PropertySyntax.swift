@@ -122,10 +122,15 @@ struct PropertySyntax {
         guard let keyPath = argument.as(KeyPathExprSyntax.self) else {
             return argument.description
         }
-        guard keyPath.components.count == 1,
-            case .property(let property)? = keyPath.components.first?.component
+        let names = keyPath.components.compactMap { component -> String? in
+            guard case .property(let property) = component.component else { return nil }
+            return property.declName.baseName.text
+        }
+        // Components before the last name a class within a namespace: “\SchemaV1.Book.author”.
+        guard names.count == keyPath.components.count, let name = names.last,
+            names.dropLast().allSatisfy({ $0.first?.isUppercase == true })
         else { return nil }
-        return "\"\(property.declName.baseName.text)\""
+        return "\"\(name)\""
     }
 }
 

@@ -81,6 +81,17 @@ import Testing
         }
     }
 
+    @Test func inverseMayNameAClassWithinANamespace() {
+        let expanded = ExpandedSource(
+            """
+            @Entity final class Trip: ManagedObject {
+                @Relationship(inverse: \\SchemaV1.Stay.trip) var stays: Set<Stay>
+            }
+            """)
+        #expect(expanded.complaints.isEmpty)
+        #expect(expanded.text.contains(".toMany(\"stays\", Stay.self, inverse: \"trip\")"))
+    }
+
     @Test func compositesAreReadAndWrittenByElement() {
         let expanded = ExpandedSource(
             """
