@@ -48,6 +48,22 @@ import Testing
         }
     }
 
+    /// Saves its context when it is about to be saved, or validated.
+    final class Impatient: ManagedObject {
+        var savesInValidation = false
+        var error: QuireError?
+
+        private func saveContext() {
+            do { try managedObjectContext?.save() } catch { self.error = error as? QuireError }
+        }
+
+        override func willSave() { if !savesInValidation { saveContext() } }
+        override func validateForInsert() throws {
+            if savesInValidation { saveContext() }
+            try super.validateForInsert()
+        }
+    }
+
     private static let model: ManagedObjectModel = {
         var model = ManagedObjectModel(entities: [
             FixtureModels.entity(
@@ -56,9 +72,11 @@ import Testing
                 FixtureModels.toOne("parent", "Node", "children"),
                 FixtureModels.toMany("children", "Node", "parent", .cascade)),
             FixtureModels.entity("Counter", FixtureModels.attribute("saves", .integer64)),
+            FixtureModels.entity("Impatient", FixtureModels.attribute("text", .string)),
         ])
         model.entities[0].objectClass = Noted.self
         model.entities[1].objectClass = Counting.self
+        model.entities[2].objectClass = Impatient.self
         return model
     }()
 
@@ -212,5 +230,19 @@ import Testing
         context.undo()
         context.redo()
         #expect(calls() == [".insert", ".snapshot 10", "a.snapshot 12"])
+    }
+
+    @Test(arguments: [false, true])
+    func saveWithinASaveIsAnError(savesInValidation: Bool) throws {
+        let context = stack.mainContext()
+        let object = Impatient(context: context)
+        object.savesInValidation = savesInValidation
+        object["text"] = "a"
+        try context.save()
+        #expect(object.error?.code == .invalidState)
+        #expect(try stack.stored("Impatient", "text") == ["string(\"a\")"])
+        object["text"] = "b"
+        try context.save()
+        #expect(!context.hasChanges)
     }
 }

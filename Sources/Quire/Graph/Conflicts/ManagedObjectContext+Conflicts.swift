@@ -53,11 +53,15 @@ extension ManagedObjectContext {
         var (merges, constraints) = (found.objects, found.constraints)
         do {
             for index in merges.indices {
-                let resolution = try mergePolicy.resolve(mergeConflict: merges[index])
+                let resolution = try forbiddingSaves {
+                    try mergePolicy.resolve(mergeConflict: merges[index])
+                }
                 merges[index].resolution = try checked(resolution, of: merges[index].objectID)
             }
             for index in constraints.indices {
-                let resolution = try mergePolicy.resolve(constraintConflict: constraints[index])
+                let resolution = try forbiddingSaves {
+                    try mergePolicy.resolve(constraintConflict: constraints[index])
+                }
                 if resolution == .error { throw constraints[index].error }
                 constraints[index].resolution = resolution
             }

@@ -22,7 +22,7 @@ extension ManagedObjectContext {
     ///   reservation of new objects' identifiers, and in a document nothing.
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
     ///   `constraintConflict`, `outOfSpace`, `readOnly`, `storeUnavailable`, or `invalidState` if the context's document is
-    ///   closed. The error's `mergeConflicts` and `constraintConflicts` list the conflicts.
+    ///   closed, or if a method that a save calls, such as `willSave()`, saves the context itself. The error's `mergeConflicts` and `constraintConflicts` list the conflicts.
     public func save() throws { try save(evenIfUnchanged: false) { try source.save($0) } }
 
     /// Saves with a closure that receives the change set and returns the objects whose derived values have changed. It may be
@@ -33,9 +33,23 @@ extension ManagedObjectContext {
         try withPresentContent { try saveChanges(evenIfUnchanged: evenIfUnchanged, by: write) }
     }
 
+    /// Calls methods of a program's own during a save, which must not save the context themselves.
+    func forbiddingSaves<Result>(_ body: () throws -> Result) rethrows -> Result {
+        let previous = forbidsSaving
+        forbidsSaving = true
+        defer { forbidsSaving = previous }
+        return try body()
+    }
+
     private func saveChanges(
         evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws {
+        if forbidsSaving {
+            throw QuireError(
+                .invalidState,
+                "save() was called while the context is being saved, by willSave(), a validation method or a merge policy. "
+                    + "Changes made there are part of the save; do not call save().")
+        }
         mergePendingSaves()
         answerRetainedRowsQueries()
         processPendingChanges()
@@ -296,7 +310,7 @@ extension ManagedObjectContext {
             {
                 continue
             }
-            failures += object.failuresForSaving()
+            failures += forbiddingSaves { object.failuresForSaving() }
         }
         if failures.isEmpty { return }
         var error = QuireError.combining(failures)

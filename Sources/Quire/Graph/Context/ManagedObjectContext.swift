@@ -150,6 +150,8 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) var event = UserEvent()
     /// Whether observers are being notified that a save begins.
     var isAnnouncingSave = false
+    /// Whether a save calls methods of objects or of the merge policy.
+    var forbidsSaving = false
     /// Observers called synchronously, before notifications are posted.
     var followers = ContextObservers()
     /// The observed to-many relationships, from when there was the first.

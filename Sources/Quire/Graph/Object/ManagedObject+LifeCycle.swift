@@ -79,7 +79,7 @@ extension ManagedObjectContext {
                         entity: first.resolvedEntity.name, object: first.objectID.uriRepresentation)
                 )
             }
-            for object in pending where object.isUnsaved { object.willSave() }
+            forbiddingSaves { for object in pending where object.isUnsaved { object.willSave() } }
             pending = endSavingRound(&hasChanged)
                 .filter { $0.state.contains(.hasHooks) && $0.isUnsaved }
         }
