@@ -424,7 +424,7 @@ import Testing
             guard policy !== MergePolicy.error, policy !== MergePolicy.overwrite else { continue }
             rivals.theirs(book)["year"] = 3
             try rivals.there.save()
-            book["year"] = 2
+            book["year"] = book["year"]
             book["title"] = "ours"
             try rivals.save()
             stored = try #require(try rivals.stored(book))
