@@ -300,6 +300,8 @@ struct RepairStatements {
             guard let filling = part.filling, done.insert(filling).inserted else { continue }
             try connection.execute(filling)
         }
-        try SQLiteDerivedRows(schema: schema, connection: connection).writeAll()
+        let rows = SQLiteDerivedRows(schema: schema, connection: connection)
+        try rows.writeAll()
+        try rows.checkAll()
     }
 }

@@ -75,6 +75,7 @@ package final class SQLiteDerivedRows {
                 try write(item.derivation, of: key, in: item.entity)
             }
         }
+        try settleImpossibleValues()
     }
 
     /// Recomputes all objects' values and writes those that differ, because a batch request does not report the rows that it
@@ -246,14 +247,38 @@ package final class SQLiteDerivedRows {
         }
     }
 
-    /// The exact sum over a relationship's destinations.
+    /// The exact sum of decimal numbers over a relationship's destinations.
     private func sum(
         of slot: Int, _ relationship: ResolvedEntity.Relationship, of key: Int64,
         in entity: ResolvedEntity
     ) throws -> Decimal? {
+        var sum = Decimal(0)
+        return try forEachMember(slot, relationship, of: key, in: entity) {
+            sum += $0.decimal(0) ?? 0
+        } ? sum : nil
+    }
+
+    /// The exact sum of integers over a relationship's destinations.
+    private func integerSum(
+        of slot: Int, _ relationship: ResolvedEntity.Relationship, of key: Int64,
+        in entity: ResolvedEntity
+    ) throws -> Int128? {
+        var sum: Int128 = 0
+        return try forEachMember(slot, relationship, of: key, in: entity) {
+            sum += Int128($0.integer(0))
+        } ? sum : nil
+    }
+
+    /// Calls a closure with the value of a slot of each of a relationship's destinations, in the first column.
+    ///
+    /// - Returns: Whether the store keeps the relationship and the values.
+    private func forEachMember(
+        _ slot: Int, _ relationship: ResolvedEntity.Relationship, of key: Int64,
+        in entity: ResolvedEntity, _ body: (SQLiteStatement) -> Void
+    ) throws -> Bool {
         let destination = schema.entity(schema.layout.destination(of: relationship))
         guard let column = destination.columns[slot].map({ "m.\(SQLName.quoted($0.name))" }) else {
-            return nil
+            return false
         }
         let members = "\(SQLName.quoted(destination.tableName)) m"
         let sql: String
@@ -265,14 +290,13 @@ package final class SQLiteDerivedRows {
                 "SELECT \(column) FROM \(SQLName.quoted(join.tableName)) j CROSS JOIN \(members) WHERE "
                 + "j.\(SQLName.quoted(join.sourceColumn)) = ? AND m.Z_PK = "
                 + "j.\(SQLName.quoted(join.targetColumn))"
-        case .nowhere?, nil: return nil
+        case .nowhere?, nil: return false
         }
-        return try connection.withStatement(sql) { statement in
+        try connection.withStatement(sql) { statement in
             try statement.bind(key, at: 1)
-            var sum = Decimal(0)
-            while try statement.step() { sum += statement.decimal(0) ?? 0 }
-            return sum
+            while try statement.step() { body(statement) }
         }
+        return true
     }
 }
 
@@ -288,6 +312,94 @@ extension SQLiteStatement {
     }
 }
 
+// MARK: - Values beyond an attribute's type
+
+/// Triggers compute with SQLite's numbers: a sum beyond 64 bits becomes a floating-point number, and a column declared for 16
+/// bits holds 64. Such a value must not be committed.
+extension SQLiteDerivedRows {
+    /// Whether a derived attribute's type excludes numbers that triggers can compute.
+    fileprivate static func isBounded(_ slot: ResolvedEntity.Slot) -> Bool {
+        slot.storage == .integer || slot.attribute?.type == .float
+    }
+
+    /// Computes the values that the log notes as impossible once more, exactly: another change of the save may have made them
+    /// possible.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue`, naming the property, if a type cannot hold a value.
+    func settleImpossibleValues() throws {
+        for found in connection.derivedLog.impossibleValues {
+            guard let number = schema.modelNumber(ofStoreNumber: found.row.entity) else { continue }
+            let entity = schema.layout.entity(number: number)
+            let columns = schema.entity(entity).columns
+            for derivation in schema.layout.derivations[entity]
+            where found.property == entity.slots[derivation.slot].name
+                || found.property == columns[derivation.slot]?.name
+            {
+                try settle(derivation, of: found.row.key, in: entity)
+            }
+        }
+    }
+
+    /// Checks all values that triggers maintain, after they have been filled in.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue`, naming the property, if a type cannot hold a value.
+    package func checkAll() throws {
+        for entity in schema.keptEntities {
+            for derivation in schema.layout.derivations[entity] {
+                let slot = entity.slots[derivation.slot]
+                guard Self.isBounded(slot), let column = schema.entity(entity).columns[slot.index]
+                else { continue }
+                let name = SQLName.quoted(column.name)
+                let keys = try connection.withStatement(
+                    "SELECT Z_PK, \(name) FROM \(SQLName.quoted(schema.entity(entity).tableName)) WHERE "
+                        + "Z_ENT = \(schema.entity(entity).storeNumber) AND \(name) IS NOT NULL"
+                ) { statement in
+                    var keys: [Int64] = []
+                    while try statement.step() {
+                        if !slot.canHold(derived: statement.value(1)) {
+                            keys.append(statement.integer(0))
+                        }
+                    }
+                    return keys
+                }
+                for key in keys { try settle(derivation, of: key, in: entity) }
+            }
+        }
+    }
+
+    private func settle(
+        _ derivation: ResolvedEntity.Derivation, of key: Int64, in entity: ResolvedEntity
+    ) throws {
+        let slot = entity.slots[derivation.slot]
+        guard let column = schema.entity(entity).columns[slot.index] else { return }
+        let (table, name) = (
+            SQLName.quoted(schema.entity(entity).tableName), SQLName.quoted(column.name)
+        )
+        let stored = try connection.withStatement(
+            "SELECT \(name) FROM \(table) WHERE Z_PK = ?"
+        ) { statement -> AttributeValue? in
+            try statement.bind(key, at: 1)
+            return try statement.step() ? .some(statement.value(0)) : .none
+        }
+        guard let stored else { return }
+        var value = stored
+        if slot.storage == .integer, case .sum(let index, let source) = derivation.form,
+            let sum = try integerSum(of: source, entity.relationships[index], of: key, in: entity)
+        {
+            value = ResolvedEntity.Derivation.exactly(sum)
+            if case .integer(let integer) = value, value != stored {
+                try connection.withStatement("UPDATE \(table) SET \(name) = ? WHERE Z_PK = ?") {
+                    try $0.bind(integer, at: 1)
+                    try $0.bind(key, at: 2)
+                    try $0.run()
+                }
+            }
+        }
+        if slot.canHold(derived: value) { return }
+        throw slot.derivedValueError(value, primaryKey: key, in: entity)
+    }
+}
+
 // MARK: - The log of changed rows
 
 /// The reports and queries of derived attributes' triggers during a save. Used by the thread that uses the connection.
@@ -299,16 +411,48 @@ final class SQLiteDerivedLog {
     }
 
     private var rows: Set<Row> = []
+    /// Values that triggers have set and the attribute's type cannot hold: a row, and the name of the attribute or its column.
+    private(set) var impossibleValues: Set<ImpossibleValue> = []
+    /// The derived attributes whose type excludes numbers, by their names and those of their columns.
+    private var boundedSlots: [String: [ResolvedEntity.Slot]] = [:]
     /// The time of the save.
     private var date: Date?
+
+    struct ImpossibleValue: Hashable {
+        let row: Row
+        let property: String
+    }
 
     /// The value of `now()`, in seconds since the year 2001: constant throughout a save.
     var now: Double { (date ?? Date()).timeIntervalSinceReferenceDate }
 
     /// Starts logging for a save.
-    func begin() {
+    func begin(_ schema: SQLSchema) {
         rows = []
+        impossibleValues = []
+        boundedSlots = [:]
         date = Date()
+        if schema.layout.derivations.isEmpty { return }
+        for entity in schema.keptEntities {
+            for derivation in schema.layout.derivations[entity] {
+                let slot = entity.slots[derivation.slot]
+                guard slot.ownerNumber == entity.number, SQLiteDerivedRows.isBounded(slot),
+                    let column = schema.entity(entity).columns[slot.index]
+                else { continue }
+                for name in Set([slot.name, column.name]) {
+                    boundedSlots[name, default: []].append(slot)
+                }
+            }
+        }
+    }
+
+    /// Notes the value that a trigger has set.
+    func note(_ value: AttributeValue, at property: String, entity: Int64, key: Int64) {
+        guard let slots = boundedSlots[property],
+            !slots.allSatisfy({ $0.canHold(derived: value) })
+        else { return }
+        impossibleValues.insert(
+            ImpossibleValue(row: Row(entity: entity, key: key), property: property))
     }
 
     /// Notes that a derived value of a row was set.

@@ -11,6 +11,7 @@ enum SQLiteFunctions {
         try registerTextFunctions(on: connection)
         try registerWordsFunction(on: connection)
         try registerValueFunctions(on: connection)
+        try registerSum(on: connection)
         // Innocuous; otherwise triggers could not call them, as the schema is not trusted.
         for name in triggerFunctions {
             try add(name, argumentCount: 5, flags: SQLITE_INNOCUOUS, to: connection) {
@@ -142,15 +143,93 @@ enum SQLiteFunctions {
         let isKnown =
             types.count == 5 && types[0] == SQLITE_TEXT && types[1] == SQLITE_INTEGER
             && types[2] == SQLITE_INTEGER && types[3] == SQLITE_TEXT
-        if isKnown {
-            log(context)?.note(
-                entity: sqlite3_value_int64(values?[1]), key: sqlite3_value_int64(values?[2]))
+        if isKnown, let log = log(context) {
+            let (entity, key) = (sqlite3_value_int64(values?[1]), sqlite3_value_int64(values?[2]))
+            log.note(entity: entity, key: key)
+            if isWide(values?[4]), let property = text(values, 3) {
+                log.note(value(values?[4]), at: property, entity: entity, key: key)
+            }
             sqlite3_result_null(context)
         } else {
             sqlite3_result_error(
                 context,
                 "a trigger of the store calls Core Data's function for derived attributes in an unknown way",
                 -1)
+        }
+    }
+}
+
+extension SQLiteFunctions {
+    /// Whether a value is a number that some types of number cannot hold.
+    private static func isWide(_ value: OpaquePointer?) -> Bool {
+        switch sqlite3_value_type(value) {
+        case SQLITE_INTEGER: Int16(exactly: sqlite3_value_int64(value)) == nil
+        case SQLITE_FLOAT: true
+        default: false
+        }
+    }
+
+    // MARK: - Sums
+
+    /// Replaces SQLite's `sum`, which fails beyond 64 bits, whatever the save changes afterwards. This one returns a
+    /// floating-point number then; see ``SQLiteDerivedRows/settleImpossibleValues()``.
+    fileprivate static func registerSum(on connection: SQLiteConnection) throws {
+        let code = sqlite3_create_function_v2(
+            connection.handle, "sum", 1,
+            SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, nil, nil,
+            { SQLiteFunctions.addToSum($0, $2) }, { SQLiteFunctions.finishSum($0) }, nil)
+        if code != SQLITE_OK { throw connection.failure() }
+    }
+
+    /// A sum of integers, exactly, and of floating-point numbers, with the low-order bits that adding them loses.
+    private final class Sum {
+        var integers: Int128 = 0
+        private var numbers: Double?
+        private var lost = 0.0
+
+        /// The sum of the floating-point numbers; `nil` if there are none.
+        var number: Double? { numbers.map { lost.isFinite ? $0 + lost : $0 } }
+
+        func add(_ number: Double) {
+            let before = numbers ?? 0
+            let sum = before + number
+            lost += abs(before) >= abs(number) ? before - sum + number : number - sum + before
+            numbers = sum
+        }
+    }
+
+    private static func addToSum(
+        _ context: OpaquePointer?, _ values: UnsafeMutablePointer<OpaquePointer?>?
+    ) {
+        let type = sqlite3_value_numeric_type(values?[0])
+        if type == SQLITE_NULL { return }
+        guard let place = place(in: context) else { return sqlite3_result_error_nomem(context) }
+        let sum: Sum
+        if let known = place.pointee {
+            sum = Unmanaged<Sum>.fromOpaque(known).takeUnretainedValue()
+        } else {
+            sum = Sum()
+            place.pointee = Unmanaged.passRetained(sum).toOpaque()
+        }
+        if type == SQLITE_INTEGER {
+            sum.integers += Int128(sqlite3_value_int64(values?[0]))
+        } else {
+            sum.add(sqlite3_value_double(values?[0]))
+        }
+    }
+
+    private static func finishSum(_ context: OpaquePointer?) {
+        guard let place = place(in: context), let known = place.pointee else {
+            return sqlite3_result_null(context)
+        }
+        place.pointee = nil
+        let sum = Unmanaged<Sum>.fromOpaque(known).takeRetainedValue()
+        if let number = sum.number {
+            sqlite3_result_double(context, number + Double(sum.integers))
+        } else if let integer = Int64(exactly: sum.integers) {
+            sqlite3_result_int64(context, integer)
+        } else {
+            sqlite3_result_double(context, Double(sum.integers))
         }
     }
 }

@@ -39,7 +39,7 @@ struct SQLiteSave {
             let history = try SQLiteHistoryWriter(
                 store: store, writer: writer, origin: changes.origin)
             try history?.recordDeletions(in: changes)
-            connection.derivedLog.begin()
+            connection.derivedLog.begin(store.schema)
             let derivedRows = SQLiteDerivedRows(
                 schema: store.schema, connection: connection, changes: changes)
             try derivedRows.prepare()

@@ -299,6 +299,9 @@ package struct SQLiteSchemaSynchronization {
             if let filling = part.filling, !fillings.contains(filling) { fillings.append(filling) }
         }
         for filling in fillings { try connection.execute(filling) }
+        if !fillings.isEmpty {
+            try SQLiteDerivedRows(schema: schema, connection: connection).checkAll()
+        }
         if carriesModel {
             let xml = String(decoding: schema.layout.model.modelXML(), as: UTF8.self)
             try connection.withStatement("UPDATE \(SQLiteTables.model) SET Z_CONTENT = ?") {

@@ -86,6 +86,11 @@ struct DerivationEvaluator<Rows: RowStorage> {
             source: { try source($0, $1, bits, entity) })
         let value: AttributeValue
         if let derived {
+            let slot = entity.slots[derivation.slot]
+            guard slot.canHold(derived: derived) else {
+                throw slot.derivedValueError(
+                    derived, primaryKey: Int64(bits.primaryKeyBits), in: entity)
+            }
             value = derived
         } else {
             // Set when the object itself is saved, not when one of its values is derived.

@@ -1,5 +1,6 @@
 import Foundation
 package import QuireModel
+package import QuireSystem
 
 extension AttributeDerivation.TextFunction {
     /// The function's result. `canonical` folds as comparisons with `[cd]`, so that texts equal by these have equal
@@ -38,7 +39,8 @@ extension ResolvedEntity.Derivation {
         }
     }
 
-    /// The sum of values in the form of a slot; missing values count as 0.
+    /// The sum of values in the form of a slot; missing values count as 0. A sum of integers beyond 64 bits is a decimal number,
+    /// which no integer attribute holds.
     static func sum(
         _ values: [AttributeValue], as storage: ResolvedEntity.Slot.Storage
     ) -> AttributeValue {
@@ -58,12 +60,40 @@ extension ResolvedEntity.Derivation {
                     }
                 })
         default:
-            return .integer(
+            return exactly(
                 values.reduce(0) {
-                    guard case .integer(let number) = $1 else { return $0 }
-                    let (sum, overflow) = $0.addingReportingOverflow(number)
-                    return overflow ? (number < 0 ? .min : .max) : sum
+                    if case .integer(let number) = $1 { $0 + Int128(number) } else { $0 }
                 })
         }
+    }
+
+    /// An integer, or the decimal number for one beyond 64 bits.
+    package static func exactly(_ integer: Int128) -> AttributeValue {
+        if let integer = Int64(exactly: integer) { return .integer(integer) }
+        return .decimal(Decimal(string: integer.description, locale: nil) ?? .nan)
+    }
+}
+
+extension ResolvedEntity.Slot {
+    /// Whether the slot's type can hold a value that was derived for it.
+    package func canHold(derived value: AttributeValue) -> Bool {
+        if storage == .integer {
+            guard case .integer = value else { return value.isNull }
+        }
+        return (try? attribute?.coerce(value)) != nil
+    }
+
+    /// The error if a slot's type cannot hold a value that was derived for the object with a primary key.
+    package func derivedValueError(
+        _ value: AttributeValue, primaryKey: Int64, in entity: ResolvedEntity
+    ) -> QuireError {
+        let object = "\(entity.name)/p\(primaryKey)"
+        return QuireError(
+            .invalidValue,
+            "“\(entity.name).\(name)” of \(object) would be \(PredicatePrinter.text(of: value)), which a "
+                + "\(attribute?.type.title ?? "value") cannot hold; change the values that it is derived from.",
+            subject: .init(
+                entity: entity.name, property: name, object: object,
+                value: PredicatePrinter.text(of: value)))
     }
 }

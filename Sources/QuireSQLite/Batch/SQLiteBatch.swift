@@ -46,7 +46,7 @@ final class SQLiteBatch {
                 writer.history = SQLiteHistoryCache()
                 let batch = try SQLiteBatch(store, writer, origin)
                 started = batch
-                writer.connection.derivedLog.begin()
+                writer.connection.derivedLog.begin(store.schema)
                 let result = try body(batch)
                 let derived = try batch.derive()
                 try batch.history?.recordWrittenObjects(in: ChangeSet(), derived: derived)
@@ -68,7 +68,9 @@ final class SQLiteBatch {
     ///
     /// - Returns: The objects whose derived values the request has changed, including by triggers.
     private func derive() throws -> [ManagedObjectID] {
-        try SQLiteDerivedRows(schema: store.schema, connection: connection).writeAll()
+        let rows = SQLiteDerivedRows(schema: store.schema, connection: connection)
+        try rows.writeAll()
+        try rows.settleImpossibleValues()
         return connection.derivedLog.end(
             besides: ChangeSet(), schema: store.schema, store: store.identity)
     }

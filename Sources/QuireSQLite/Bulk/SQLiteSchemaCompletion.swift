@@ -70,7 +70,9 @@ package struct SQLiteSchemaCompletion {
             where done.insert(filling).inserted {
                 try connection.execute(filling)
             }
-            try SQLiteDerivedRows(schema: schema, connection: connection).writeAll()
+            let rows = SQLiteDerivedRows(schema: schema, connection: connection)
+            try rows.writeAll()
+            try rows.checkAll()
         }
         let computed = SQLComputedIndexStatements(schema: schema).parts
         for part in computed where part.kind == .table { try connection.execute(part.sql) }

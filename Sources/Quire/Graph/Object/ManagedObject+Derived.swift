@@ -54,11 +54,12 @@ extension ManagedObject {
 
     private final func hasChanged(_ slot: Int) -> Bool { edits?.changed.contains(slot) == true }
 
-    /// The value that the store will derive; `nil` if its dependencies cannot be read.
+    /// The value that the store will derive; `nil` if its dependencies cannot be read, or the attribute's type cannot hold it, so
+    /// that the save will fail.
     private final func derivedValue(
         _ derivation: ResolvedEntity.Derivation, in context: ManagedObjectContext
     ) -> AttributeValue? {
-        derivation.value(
+        let value = derivation.value(
             as: resolvedEntity.storages[derivation.slot],
             count: { liveMembers(of: resolvedEntity.relationships[$0], in: context).count },
             values: { index, slot in
@@ -67,6 +68,8 @@ extension ManagedObject {
                 }
             },
             source: { source(at: $0, through: $1, in: context) })
+        let slot = resolvedEntity.slots[derivation.slot]
+        return value.flatMap { slot.canHold(derived: $0) ? $0 : nil }
     }
 
     /// The destinations of a relationship, without deleted ones.
