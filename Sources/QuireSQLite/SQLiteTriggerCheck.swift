@@ -12,8 +12,8 @@ internal import QuireSystem
 /// - rows of the R-tree or full-text index that it is named after, as `Z_RT_Place_byPlace_INSERT` those of
 ///   `Z_RT_Place_byPlace`, or
 /// - one column, reported to the connection by one of Core Data's functions, as triggers of derived attributes do. The column
-///   is a derived attribute's, or of no property of the model, or holds integers: Apple's programs count objects in
-///   attributes that their models do not declare as derived.
+///   is a derived attribute's, or of no property of the model, or holds integers or truth values: Apple's programs count
+///   objects, and note whether there are any, in attributes that their models do not declare as derived.
 ///
 /// So an accepted trigger does not insert, delete or relate objects, and it terminates; the duration of its queries is not
 /// bounded.
@@ -227,9 +227,9 @@ package struct SQLiteTriggerCheck {
             guard place.tableName.uppercased() == tableName else { continue }
             for (slot, column) in zip(entity.slots, place.columns) {
                 guard let column, isName(column.name) else { continue }
-                guard slot.attribute != nil, slot.isDerived || slot.storage == .integer else {
-                    return false
-                }
+                guard slot.attribute != nil,
+                    slot.isDerived || [.integer, .boolean].contains(slot.storage)
+                else { return false }
                 isKnown = true
             }
         }

@@ -16,6 +16,7 @@ import Testing
                 Attribute("latitude", .double)
                 Attribute("longitude", .double)
                 Attribute("visits", .integer32)
+                Attribute("isVisited", .boolean)
                 ToMany("stops", "Stop", inverse: "place")
                 Attribute("stopCount", .integer64).derived("stops.@count")
             }
@@ -88,6 +89,27 @@ import Testing
     }
 
     // MARK: - What stays
+
+    /// As Photos notes which of its objects are visible.
+    @Test func triggerMaySetATruthValue() throws {
+        let folder = try TemporaryFolder()
+        let path = try makeStore(
+            in: folder,
+            [
+                "CREATE TRIGGER NOTE_VISIT AFTER INSERT ON ZSTOP FOR EACH ROW WHEN (NEW.ZPLACE NOT NULL) BEGIN "
+                    + "UPDATE ZPLACE SET ZISVISITED = (NEW.ZPLACE NOT NULL) WHERE Z_PK = NEW.ZPLACE; "
+                    + "SELECT NSCoreDataTriggerUpdateAffectedObjectValue('ZPLACE', Z_ENT, Z_PK, 'ZISVISITED', ZISVISITED) "
+                    + "FROM ZPLACE WHERE Z_PK = NEW.ZPLACE; END"
+            ])
+        let store = try SQLiteStore.open(at: path)
+        defer { try? store.close() }
+        try addPlace("second", to: store)
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: store))
+        var request = FetchRequest("Place")
+        request.predicate = try QueryPredicate(format: "isVisited == YES")
+        #expect(try context.fetch(request).map { $0["name", as: String.self] } == ["second"])
+    }
 
     @Test func whatAnotherProgramMadeStaysAndWorks() throws {
         let folder = try TemporaryFolder()
