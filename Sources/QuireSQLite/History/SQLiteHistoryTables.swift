@@ -146,31 +146,36 @@ struct SQLiteHistoryCache {
 
 /// The properties of an entity as bits of `ZCOLUMNS`: the most significant bit of the first byte is the first.
 ///
-/// First to-one relationships by name, of which those to entities with sub-entities have two bits, then attributes by name,
-/// then to-many relationships by name. So it is in all stores of Core Data that have been examined, in none of which an entity
-/// with inheritance was updated: for such entities nothing is known, and nothing is written to, or read from, a store that
-/// Core Data made.
+/// First to-one relationships, of which those to entities with sub-entities have two bits, then the positions of the object in
+/// ordered inverses, one for each order column, then attributes, then to-many relationships. Each kind begins with those of the
+/// root entity by name; those of its sub-entity follow by name, and so on down. So it is in the stores of Core Data that have
+/// been examined.
 struct SQLiteHistoryColumns {
     private var slotBits: [Int: Range<Int>] = [:]
     private var relationshipBits: [Int: Range<Int>] = [:]
     private var names: [(name: String, bits: Range<Int>)] = []
     private var bitCount = 0
-    private let isKnown: Bool
 
     init(_ entity: ResolvedEntity, in store: SQLiteStore) {
-        isKnown =
-            store.carriesModel || (entity.superentityNumber == nil && !entity.hasSubentities)
         let columns = store.schema.entity(entity).columns
-        let stored = entity.slots.filter { columns[$0.index] != nil }.sorted { $0.name < $1.name }
+        let depths = store.layout.depths(ofAncestorsOf: entity)
+        let stored = entity.slots.filter { columns[$0.index] != nil }.sorted {
+            (depths[$0.ownerNumber] ?? 0, $0.name) < (depths[$1.ownerNumber] ?? 0, $1.name)
+        }
         for slot in stored where slot.relationshipIndex != nil {
             let bits = addBits(columns[slot.index]?.entityColumn == nil ? 1 : 2, slot.name)
             slotBits[slot.index] = bits
         }
+        for slot in stored where columns[slot.index]?.orderColumn != nil { bitCount += 1 }
         for slot in stored where slot.relationshipIndex == nil {
             slotBits[slot.index] = addBits(1, slot.name)
         }
-        for relationship in entity.relationships.sorted(by: { $0.name < $1.name })
-        where relationship.isToMany && !relationship.description.isTransient {
+        let toMany = entity.relationships.filter {
+            $0.isToMany && !$0.description.isTransient
+        }.sorted {
+            (depths[$0.ownerNumber] ?? 0, $0.name) < (depths[$1.ownerNumber] ?? 0, $1.name)
+        }
+        for relationship in toMany {
             relationshipBits[relationship.index] = addBits(1, relationship.name)
         }
     }
@@ -182,9 +187,8 @@ struct SQLiteHistoryColumns {
         return bits
     }
 
-    /// The bytes for changed slots and to-many relationships; `nil` if the order of the bits is not known.
-    func bytes(slots: SlotMask, toMany: some Sequence<Int>) -> [UInt8]? {
-        guard isKnown else { return nil }
+    /// The bytes for changed slots and to-many relationships.
+    func bytes(slots: SlotMask, toMany: some Sequence<Int>) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: (bitCount + 7) / 8)
         func set(_ bits: Range<Int>?) {
             for bit in bits ?? 0..<0 { bytes[bit / 8] |= 0x80 >> UInt8(bit % 8) }
@@ -194,15 +198,26 @@ struct SQLiteHistoryColumns {
         return bytes
     }
 
-    /// The names of the properties whose bits are set, sorted; `nil` if the order of the bits is not known, or the bytes are of
-    /// another model.
+    /// The names of the properties whose bits are set, sorted; `nil` if the bytes are of another model.
     func names(in bytes: some RandomAccessCollection<UInt8>) -> [String]? {
-        guard isKnown, bytes.count == (bitCount + 7) / 8 else { return nil }
+        guard bytes.count == (bitCount + 7) / 8 else { return nil }
         return names.filter { _, bits in
             bits.contains { bit in
                 bytes[bytes.index(bytes.startIndex, offsetBy: bit / 8)] & 0x80 >> UInt8(bit % 8)
                     != 0
             }
         }.map(\.name).sorted()
+    }
+}
+
+extension ResolvedModel {
+    /// The depths of an entity and its superentities in their hierarchy, by entity number; the root's is 0.
+    fileprivate func depths(ofAncestorsOf entity: ResolvedEntity) -> [Int: Int] {
+        var numbers = [entity.number]
+        while let last = numbers.last, let next = self.entity(number: last).superentityNumber {
+            numbers.append(next)
+        }
+        return Dictionary(
+            uniqueKeysWithValues: numbers.reversed().enumerated().map { ($0.element, $0.offset) })
     }
 }

@@ -86,8 +86,7 @@ final class SQLiteHistoryWriter {
         if toMany.isEmpty, lastUpdate.entity == id.entityNumber, lastUpdate.slots == slots {
             return try record(.update, id, lastUpdate.bytes)
         }
-        let bytes = columns(of: id.entityNumber).bytes(slots: slots, toMany: toMany)
-            .map { Data($0) }
+        let bytes = Data(columns(of: id.entityNumber).bytes(slots: slots, toMany: toMany))
         if toMany.isEmpty { lastUpdate = (id.entityNumber, slots, bytes) }
         try record(.update, id, bytes)
     }

@@ -661,4 +661,51 @@ import Testing
         }
         try coordinator.close()
     }
+
+    // MARK: - Masks of changed properties
+
+    /// An ordered inverse adds a bit between to-one relationships and attributes, and those of a superentity come first.
+    @Test(arguments: [false, true])
+    func columnMaskIsInTheOrderOfCoreData(isForeign: Bool) throws {
+        let model = ManagedObjectModel {
+            Entity("A") {
+                Attribute("name", .string)
+                ToMany("bs", "B", inverse: "a").ordered()
+            }
+            Entity("B") {
+                Attribute("name", .string)
+                ToOne("a", "A", inverse: "bs")
+            }
+            Entity("C", inherits: "B") { Attribute("alpha", .string) }
+        }
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Self.coordinator(at: path, model: model).close()
+        if isForeign { try Self.execute("DROP TABLE QUIRE_MODEL", at: path) }
+        let coordinator = try Self.coordinator(at: path, model: model)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let plain = try context.insertObject(entityName: "B")
+        let derived = try context.insertObject(entityName: "C")
+        try context.save()
+        plain["name"] = "b"
+        try context.save()
+        derived["alpha"] = "c"
+        try context.save()
+        derived["name"] = "c"
+        try context.save()
+        let properties = try Self.history(context).flatMap(\.changes).compactMap(
+            \.updatedProperties)
+        #expect(properties == [["name"], ["alpha"], ["name"]])
+        try coordinator.close()
+        let connection = try SQLiteConnection(path: path, mode: .writing)
+        defer { connection.close() }
+        let masks = try connection.withStatement(
+            "SELECT hex(ZCOLUMNS) FROM ACHANGE WHERE ZCHANGETYPE = 1 ORDER BY Z_PK"
+        ) {
+            var masks: [String] = []
+            while try $0.step() { masks.append($0.text(0)) }
+            return masks
+        }
+        #expect(masks == ["20", "10", "20"])
+    }
 }

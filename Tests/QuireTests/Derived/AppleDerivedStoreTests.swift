@@ -137,7 +137,7 @@ import Testing
             uniqueKeysWithValues: new[0].changes.map { ($0.objectID.entityName, $0) })
         #expect(changed["Feedback"]?.updatedProperties == ["comment", "rating"])
         #expect(changed["GraphicNovel"]?.kind == .update)
-        #expect(changed["GraphicNovel"]?.updatedProperties == nil)
+        #expect(changed["GraphicNovel"]?.updatedProperties == ["title"])
         #expect(changed["Page"]?.kind == .delete)
         #expect(
             new[0].changes.map(\.number).sorted()
