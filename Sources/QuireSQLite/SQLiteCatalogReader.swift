@@ -179,6 +179,9 @@ package enum SQLiteTables {
     /// Core Data's model cache.
     package static let modelCache = "Z_MODELCACHE"
 
+    /// The beginning of the names of the tables by which Core Data mirrors a store to CloudKit.
+    package static let mirroringPrefix = "ANSCK"
+
     package static let createModel = "CREATE TABLE QUIRE_MODEL (Z_CONTENT VARCHAR)"
     package static let createModelCache = "CREATE TABLE Z_MODELCACHE (Z_CONTENT BLOB)"
     package static let createRecords =

@@ -165,4 +165,43 @@ import Testing
             try destination.close()
         }
     }
+
+    /// Records of CloudKit name objects by the number of their entity, which a new entity before them changes.
+    @Test func mirroringTablesAreRenumbered() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        let old = ManagedObjectModel {
+            Entity("Apple") { Attribute("name", .string) }
+            Entity("Banana") { Attribute("name", .string) }
+            Entity("Pear") { Attribute("name", .string) }
+        }
+        let new = ManagedObjectModel {
+            Entity("Aardvark") { Attribute("name", .string) }
+            Entity("Apple") { Attribute("name", .string) }
+            Entity("Pear") { Attribute("name", .string) }
+        }
+        try SQLiteStore.create(at: path, model: old).close()
+        let connection = try SQLiteConnection(path: path, mode: .writing)
+        for sql in [
+            "CREATE TABLE ANSCKRECORDMETADATA (Z_PK INTEGER PRIMARY KEY, Z_ENT INTEGER, Z_OPT INTEGER, ZENTITYID INTEGER, "
+                + "ZENTITYPK INTEGER, ZCKRECORDNAME VARCHAR)",
+            "CREATE UNIQUE INDEX Z_NSCKRecordMetadata_UNIQUE_entityId_entityPK ON ANSCKRECORDMETADATA (ZENTITYID, ZENTITYPK)",
+            "INSERT INTO ANSCKRECORDMETADATA VALUES (1, 16010, 1, 1, 7, 'apple'), (2, 16010, 1, 2, 7, 'banana'), "
+                + "(3, 16010, 1, 3, 7, 'pear')",
+        ] { try connection.execute(sql) }
+        connection.close()
+        let manager = MigrationManager()
+        manager.allowsRemoval = true
+        try SQLiteStore.migrate(at: path, to: new, manager: manager)
+        let migrated = try SQLiteConnection(path: path, mode: .writing)
+        defer { migrated.close() }
+        let records = try migrated.withStatement(
+            "SELECT ZENTITYID || '/' || ZENTITYPK || ' ' || ZCKRECORDNAME FROM ANSCKRECORDMETADATA ORDER BY 1"
+        ) {
+            var records: [String] = []
+            while try $0.step() { records.append($0.text(0)) }
+            return records
+        }
+        #expect(records == ["2/7 apple", "3/7 pear"])
+    }
 }

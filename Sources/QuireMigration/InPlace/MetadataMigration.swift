@@ -91,6 +91,7 @@ struct MetadataMigration {
         try writeMetadata(model, connection)
         try writeModel(model, connection)
         try writeHistory(plan, connection)
+        try writeMirroring(plan, connection)
         try connection.moveSynchronizedRows(movedRows(plan, schema))
         let unused = try filesBefore.subtracting(externalNames(schema, connection))
         if tables.contains(SQLiteTables.externalData) {
@@ -195,6 +196,47 @@ struct MetadataMigration {
         try connection.execute(
             "UPDATE ACHANGE SET ZENTITYPK = ZENTITYPK + CASE ZENTITY \(offsets) END, ZCOLUMNS = NULL, "
                 + values.joined() + "ZENTITY = CASE ZENTITY \(numbers) END")
+    }
+}
+
+// MARK: - Mirroring
+
+extension MetadataMigration {
+    /// Renumbers the entities in the tables by which Core Data mirrors a store to CloudKit, as `ANSCKRECORDMETADATA`, which
+    /// otherwise would name other objects. Rows of removed entities are deleted.
+    private func writeMirroring(_ plan: TransferPlan, _ connection: SQLiteConnection) throws {
+        var cases: [(old: Int, new: Int, offset: Int64)] = []
+        for entity in plan.source.entities {
+            guard let transfer = plan.transfers(ofEntity: entity.number).first else { continue }
+            cases.append(
+                (
+                    schema.entity(entity).storeNumber, transfer.destination.number,
+                    plan.keyOffsets[transfer.keyGroup]
+                ))
+        }
+        let known = cases.map { String($0.old) }.joined(separator: ", ")
+        let numbers = cases.map { "WHEN \($0.old) THEN \(-$0.new)" }.joined(separator: " ")
+        let offsets = cases.map { "WHEN \($0.old) THEN \($0.offset)" }.joined(separator: " ")
+        for table in tables.sorted() where table.hasPrefix(SQLiteTables.mirroringPrefix) {
+            let columns = try connection.withStatement("SELECT name FROM pragma_table_info(?)") {
+                try $0.bind(table, at: 1)
+                var names: Set<String> = []
+                while try $0.step() { names.insert($0.text(0)) }
+                return names
+            }
+            guard columns.contains("ZENTITYID") else { continue }
+            let name = SQLName.quoted(table)
+            try connection.execute("DELETE FROM \(name) WHERE ZENTITYID NOT IN (\(known))")
+            if cases.isEmpty { continue }
+            let keys =
+                columns.contains("ZENTITYPK")
+                ? "ZENTITYPK = ZENTITYPK + CASE ZENTITYID \(offsets) END, " : ""
+            // Negative at first: numbers may be exchanged, and a row's must be unique at any time.
+            try connection.execute(
+                "UPDATE \(name) SET \(keys)ZENTITYID = CASE ZENTITYID \(numbers) END")
+            try connection.execute(
+                "UPDATE \(name) SET ZENTITYID = -ZENTITYID WHERE ZENTITYID < 0")
+        }
     }
 }
 
