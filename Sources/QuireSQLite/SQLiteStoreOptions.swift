@@ -79,7 +79,9 @@ public struct SQLiteStoreOptions: Sendable {
     package var leavesForeignHistory = false
     /// The age at which transactions of the history are deleted, whoever recorded them; `nil` to keep them.
     ///
-    /// They are deleted in the transaction of a recorded save: the first after the store was opened, and every thousandth.
+    /// They are deleted in the transaction of a recorded save: the first after the store was opened, and every thousandth. The age
+    /// is counted from the present time, or from the transactions before that save if the clock is ahead of them: a save while the
+    /// clock is wrong does not delete the history.
     public var maximumHistoryAge: Duration?
     /// The size of the history, in bytes, above which its oldest transactions are deleted, as with ``maximumHistoryAge``; `nil`
     /// to keep them. The last transaction stays. See ``PersistentHistoryChangeRequest/deleteHistory(keepingLastBytes:)``.

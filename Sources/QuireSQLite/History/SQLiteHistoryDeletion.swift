@@ -20,16 +20,31 @@ struct SQLiteHistoryDeletion {
 
     /// Deletes what is older than the options of a store allow, and what exceeds their size.
     ///
+    /// Ages are counted from the earliest of the present time and the times of the two transactions before the last: the history
+    /// stays if the clock jumps ahead, and is limited once others confirm its time.
+    ///
     /// - Parameter number: The number of the last transaction, which stays.
     func keepLimits(_ options: SQLiteStoreOptions, last number: Int64) throws {
         var places: [PersistentHistoryChangeRequest.Place] = []
         if let age = options.maximumHistoryAge {
-            places.append(.date(Date(timeIntervalSinceNow: -(age / .seconds(1)))))
+            let now = try min(
+                Date().timeIntervalSinceReferenceDate, confirmedTime(number) ?? .infinity)
+            places.append(.date(Date(timeIntervalSinceReferenceDate: now - age / .seconds(1))))
         }
         if let size = options.maximumHistorySize { places.append(.lastBytes(size)) }
         let ends = try places.map { min(try end(of: $0, number: 0) ?? number, number) }
         guard let end = ends.max(), end > (try firstNumber()) else { return }
         _ = try delete(before: end)
+    }
+
+    /// The earlier time of the two transactions before one; `nil` if there are none.
+    private func confirmedTime(_ number: Int64) throws -> Double? {
+        try connection.withStatement(
+            "SELECT min(ZTIMESTAMP) FROM (SELECT ZTIMESTAMP FROM ATRANSACTION WHERE Z_PK < ? ORDER BY Z_PK DESC LIMIT 2)"
+        ) { statement -> Double? in
+            try statement.bind(number, at: 1)
+            return try statement.step() && !statement.isNull(0) ? statement.double(0) : nil
+        }
     }
 
     private func firstNumber() throws -> Int64 {

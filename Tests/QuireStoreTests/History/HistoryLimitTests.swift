@@ -82,6 +82,22 @@ import Testing
         try site.close()
     }
 
+    /// Seen from a clock that is ahead, all of the history is old. Nothing is deleted before two saves confirm the time.
+    @Test func historyStaysIfTheClockJumpsAhead() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        let first = try Site(at: path)
+        try first.save(5)
+        try first.close()
+        try first.age(1...5, days: 400)
+        for remaining in [Array(1...6), Array(1...7), [6, 7, 8]] as [[Int64]] {
+            let site = try Site(at: path, age: .seconds(30 * 86_400))
+            try site.save(1)
+            #expect(try site.transactions.map(\.number) == remaining)
+            try site.close()
+        }
+    }
+
     @Test func theLastTransactionsWithinTheSizeStay() throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")
