@@ -62,6 +62,7 @@ struct SQLiteSave {
                     rows.files, dropping: rows.droppedFiles, transaction: transaction)
                 store.didRecordPrimaryKeys(greatest)
             } else {
+                try connection.returnFreePages()
                 try connection.commit()
                 if let transaction { writer.recordedTransactions.append(transaction) }
                 store.didRecordPrimaryKeys(greatest)

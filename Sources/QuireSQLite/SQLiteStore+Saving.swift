@@ -57,6 +57,7 @@ extension SQLiteStore {
                 try writer.connection.begin()
                 let result = try body()
                 if let failure = saves.failure { throw failure }
+                try writer.connection.returnFreePages()
                 try writer.connection.commit()
                 saves.didCommit(writer)
                 return result

@@ -84,6 +84,7 @@ final class SQLiteBatch {
             try connection.recordGreatestPrimaryKey(
                 key, of: store.schema.entity(number: root).storeNumber)
         }
+        try connection.returnFreePages()
         try connection.commit()
         store.didRecordPrimaryKeys(maximumKeys)
         writer.unreferencedFiles.formUnion(removed)
