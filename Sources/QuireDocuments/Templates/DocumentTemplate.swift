@@ -291,7 +291,7 @@ extension DocumentTemplate {
     func fill(_ store: SQLiteStore, in layout: DocumentPackageLayout) throws -> Int? {
         var changes = AdditionalContentChanges()
         for file in try additionalContent() {
-            let path = file.path.precomposedStringWithCanonicalMapping
+            let path = FileName(file.path).composed
             try AdditionalContent.check(path, AdditionalContentNames(changes.files.keys.sorted()))
             changes.files[path] = .data(file.data)
         }
