@@ -11,7 +11,8 @@ public struct ArchiveLimits: Sendable {
     public var bytes: Int64 = 256 << 30
     /// The bytes of one file.
     public var bytesPerEntry: Int64 = 64 << 30
-    /// The maximum ratio of content to archive, once it is larger than ``bytesBeforeRatio``.
+    /// The maximum ratio of content to archive, once it is larger than ``bytesBeforeRatio``, unless the archive's manifest
+    /// lists the content: silence and blank pictures compress more than a thousandfold.
     public var ratio: Int64 = 1000
     /// The bytes of content from which on ``ratio`` matters.
     public var bytesBeforeRatio: Int64 = 256 << 20
@@ -34,6 +35,8 @@ struct ArchiveExtraction {
     var limits = ArchiveLimits()
     /// Gets the size of the archive as its total, and is asked whether to stop.
     var progress: Progress?
+    /// Whether ``progress`` gets anything, or is only asked.
+    var countsProgress = true
     /// The reason to refuse a path that is otherwise valid, to continue “… it …”, or `nil`.
     var objection: (_ path: String, _ isFolder: Bool) -> String? = { _, _ in nil }
     /// Looks at the extracted folder before it gets its name.
@@ -61,6 +64,14 @@ struct ArchiveExtraction {
         }
     }
 
+    /// Reads the archive as ``run()`` does, but writes nothing and does not call ``verify``.
+    ///
+    /// - Throws: What ``run()`` would throw.
+    func check() throws {
+        let file = try openArchive()
+        try withUTF8Locale { try extract(ArchiveReader(file: file), into: nil) }
+    }
+
     /// The manifest of an archive, without extracting it.
     static func manifest(of archive: String) throws -> ArchiveManifest {
         let extraction = ArchiveExtraction(archive: archive, destination: "")
@@ -82,15 +93,18 @@ struct ArchiveExtraction {
         guard information.kind == .regular else {
             throw invalid("is not a file")
         }
-        progress?.totalUnitCount = information.size
-        progress?.completedUnitCount = 0
+        if countsProgress {
+            progress?.totalUnitCount = information.size
+            progress?.completedUnitCount = 0
+        }
         return file
     }
 
-    private func extract(_ reader: ArchiveReader, into root: String) throws {
+    /// - Parameter root: The folder to write to; `nil` to write nothing.
+    private func extract(_ reader: ArchiveReader, into root: String?) throws {
         var names = PortableNames()
         var found: [ArchiveManifest.Entry] = []
-        var total: Int64 = 0
+        var content = Content()
         while let entry = try reader.next() {
             try progress?.checkCancelled(
                 "The extraction of “\(archive)” was cancelled.", file: archive)
@@ -103,7 +117,9 @@ struct ArchiveExtraction {
                     throw invalid("has “\(extra.path)” after its manifest")
                 }
                 try manifest.verify(found, archive: archive)
-                progress?.completedUnitCount = progress?.totalUnitCount ?? 0
+                if countsProgress {
+                    progress?.completedUnitCount = progress?.totalUnitCount ?? 0
+                }
                 return
             }
             var isFolder = false
@@ -117,11 +133,11 @@ struct ArchiveExtraction {
                 throw invalid("has more than \(limits.entries) entries")
             }
             if isFolder {
-                try makeFolder(entry.path, in: root)
+                if let root { try makeFolder(entry.path, in: root) }
                 found.append(.init(path: entry.path + "/", size: 0, sha256: ""))
             } else {
                 let (size, digest) = try extractFile(
-                    entry.path, from: reader, into: root, total: &total)
+                    entry.path, from: reader, into: root, &content)
                 found.append(.init(path: entry.path, size: size, sha256: digest))
             }
         }
@@ -134,11 +150,12 @@ struct ArchiveExtraction {
     }
 
     private func extractFile(
-        _ path: String, from reader: ArchiveReader, into root: String, total: inout Int64
+        _ path: String, from reader: ArchiveReader, into root: String?, _ content: inout Content
     ) throws -> (size: Int64, digest: String) {
-        if path.contains("/") { try makeFolder(FileSystem.folder(of: path), in: root) }
-        let file = try OpenFile.open(
-            FileSystem.path(root, path), beneath: root, for: .creating)
+        if let root, path.contains("/") { try makeFolder(FileSystem.folder(of: path), in: root) }
+        let file = try root.map {
+            try OpenFile.open(FileSystem.path($0, path), beneath: $0, for: .creating)
+        }
         var size: Int64 = 0
         var digest = SHA256()
         try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in
@@ -148,12 +165,12 @@ struct ArchiveExtraction {
                 let count = try reader.read(into: buffer)
                 if count == 0 { return }
                 size += Int64(count)
-                total += Int64(count)
-                try checkLimits(path, size: size, total: total, read: reader.bytesRead)
+                content.size += Int64(count)
+                try checkLimits(path, size: size, &content, read: reader.bytesRead)
                 let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
                 digest.update(bufferPointer: piece)
-                try file.write(piece)
-                if let progress {
+                try file?.write(piece)
+                if let progress, countsProgress {
                     progress.completedUnitCount = max(
                         progress.completedUnitCount,
                         min(reader.bytesRead, progress.totalUnitCount))
@@ -163,14 +180,37 @@ struct ArchiveExtraction {
         return (size, digest.finalize().hexadecimal)
     }
 
-    private func checkLimits(_ path: String, size: Int64, total: Int64, read: Int64) throws {
+    /// What has been read of an archive's files.
+    private struct Content {
+        /// The number of bytes.
+        var size: Int64 = 0
+        /// The sizes that the manifest lists, by path; `nil` until they matter.
+        var listedSizes: [String: Int64]?
+    }
+
+    private func checkLimits(
+        _ path: String, size: Int64, _ content: inout Content, read: Int64
+    ) throws {
         if size > limits.bytesPerEntry {
             throw invalid("has “\(path)” of more than \(limits.bytesPerEntry) bytes")
         }
-        if total > limits.bytes { throw invalid("has more than \(limits.bytes) bytes of content") }
-        if total > limits.bytesBeforeRatio, total / limits.ratio > read {
-            throw invalid("has content more than \(limits.ratio) times its size")
+        if content.size > limits.bytes {
+            throw invalid("has more than \(limits.bytes) bytes of content")
         }
+        let isLarge = content.size > limits.bytesBeforeRatio && content.size / limits.ratio > read
+        if isLarge, content.listedSizes == nil { content.listedSizes = listedSizes() }
+        if let listed = content.listedSizes, size > listed[path] ?? 0 {
+            throw invalid(
+                "has content more than \(limits.ratio) times its size, and its manifest lists less of “\(path)”"
+            )
+        }
+    }
+
+    /// The sizes that the manifest lists; empty if it cannot be read. It is the last entry, so that for this the whole archive
+    /// is decompressed, but nothing is written.
+    private func listedSizes() -> [String: Int64] {
+        guard let manifest = try? Self.manifest(of: archive) else { return [:] }
+        return Dictionary(manifest.entries.map { ($0.path, $0.size) }, uniquingKeysWith: min)
     }
 
     private func readManifest(_ reader: ArchiveReader) throws -> ArchiveManifest {

@@ -16,8 +16,8 @@ extension DocumentPackage {
     /// Exports the package as of the last save to an archive: `.zip` or `.tar.zst`, as the path's extension says.
     ///
     /// Exporting an unchanged document again gives an equal archive, unless it is protected. Others may go on reading and saving
-    /// meanwhile. What is exported is checked: the database, and the digests of external data. The archive has the
-    /// permissions of the store.
+    /// meanwhile. What is exported is checked: the database, and the digests of external data; and the archive is read again as
+    /// ``extract(_:to:limits:keepingDamage:progress:)`` reads it. It has the permissions of the store.
     ///
     /// A protected document must be unlocked, also for an archive that remains sealed: without its keys the write-ahead log
     /// could not be merged, nor unsaved changes left out, nor anything checked.
@@ -69,6 +69,7 @@ extension DocumentPackage {
             folder: staging.path, destination: path, replacesExisting: replacing,
             progress: progress,
             permissions: FileSystem.information(at: layout.store)?.permissions,
+            objection: DocumentPackageLayout.objection(toArchived:isFolder:),
             verify: { path, digest in
                 if let expected = digests[FileSystem.path(staging.path, path)],
                     expected != digest
@@ -258,6 +259,8 @@ struct ArchiveExport {
     var progress: Progress?
     /// The permissions that the archive has at most; `nil` for those of any new file.
     var permissions: UInt32?
+    /// The reason why a path would be refused by what extracts the archive, to continue “… it …”, or `nil`.
+    var objection: (_ path: String, _ isFolder: Bool) -> String? = { _, _ in nil }
     /// Looks at the digest of each file, which is in hexadecimal digits, with its path in the folder.
     var verify: (_ path: String, _ digest: String) throws -> Void = { _, _ in }
     /// Called when everything is written, before the archive gets its name.
@@ -283,6 +286,7 @@ struct ArchiveExport {
                 try write(items, to: ArchiveWriter(format: format, file: part.file))
             }
             try finish()
+            try checkExtraction(of: part.path)
             try part.file.setPermissionsIfPossible(
                 part.defaultPermissions & (permissions ?? 0o777))
             try part.file.synchronize()
@@ -291,6 +295,25 @@ struct ArchiveExport {
                 try FileSystem.rename(part.path, to: place)
             }
             try FileSystem.synchronizeFolder(containing: place)
+        }
+    }
+
+    /// Checks that the archive can be extracted.
+    private func checkExtraction(of archive: String) throws {
+        do {
+            try ArchiveExtraction(
+                archive: archive, destination: "", progress: progress, countsProgress: false,
+                objection: objection
+            ).check()
+        } catch let error as QuireError where error.code == .invalidFormat {
+            throw QuireError(
+                .unsupported,
+                "The document was not exported, because the archive could not be extracted again: \(error.message)",
+                subject: .init(file: destination), underlying: error)
+        } catch let error as QuireError where error.code == .cancelled {
+            try progress?.checkCancelled(
+                "The export to “\(destination)” was cancelled.", file: destination)
+            throw error
         }
     }
 

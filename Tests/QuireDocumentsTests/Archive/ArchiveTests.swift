@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import Quire
 import QuireTestSupport
@@ -306,8 +307,82 @@ import Testing
         try expect("more than 1 entries") { $0.entries = 1 }
         try expect("bytes of content") { $0.bytes = 1 << 20 }
         try expect("“zeros” of more than") { $0.bytesPerEntry = 1 << 20 }
-        try expect("1000 times") { $0.bytesBeforeRatio = 1 << 20 }
         try ArchiveExtraction(archive: archive, destination: folder.path("copy")).run()
+    }
+
+    /// Writes an archive of a file of zeros.
+    ///
+    /// - Parameter listed: The size that its manifest lists; `nil` for an archive without a manifest.
+    private func writeZeros(to path: String, listed: Int64?) throws {
+        let zeros = Data(count: 4 << 20)
+        let file = try OpenFile.open(path, for: .creating)
+        defer { file.close() }
+        try withUTF8Locale {
+            let archive = try ArchiveWriter(format: ArchiveFormat(path: path), file: file)
+            func add(_ name: String, _ data: Data) throws {
+                try archive.addFile(name, size: Int64(data.count)) { write in
+                    try data.withUnsafeBytes { try write($0) }
+                }
+            }
+            try add("zeros", zeros)
+            if let listed {
+                let entry = ArchiveManifest.Entry(
+                    path: "zeros", size: listed, sha256: SHA256.hash(data: zeros).hexadecimal)
+                try add(ArchiveManifest.path, ArchiveManifest(entries: [entry]).encoded())
+            }
+            try archive.finish()
+        }
+    }
+
+    @Test(arguments: ["a.zip", "a.tar.zst"])
+    func ratioLimitsWhatTheManifestDoesNotList(name: String) throws {
+        var limits = ArchiveLimits()
+        limits.bytesBeforeRatio = 1 << 20
+        limits.ratio = 100
+        for listed in [nil, 0, 2 << 20] as [Int64?] {
+            try writeZeros(to: folder.path(name), listed: listed)
+            let error = failure {
+                try ArchiveExtraction(
+                    archive: folder.path(name), destination: folder.path("copy"), limits: limits
+                ).run()
+            }
+            #expect(error?.code == .invalidFormat)
+            #expect(error?.message.contains("100 times its size") == true)
+            #expect(try FileSystem.names(in: folder.path) == [name])
+            try FileSystem.removeFile(folder.path(name))
+        }
+        try writeZeros(to: folder.path(name), listed: 4 << 20)
+        try ArchiveExtraction(
+            archive: folder.path(name), destination: folder.path("copy"), limits: limits
+        ).run()
+        #expect(try FileSystem.contents(of: folder.path("copy/zeros")) == Data(count: 4 << 20))
+    }
+
+    @Test(arguments: ["a.zip", "a.tar.zst"])
+    func exportOfWhatCompressesAThousandfoldIsExtracted(name: String) throws {
+        let path = folder.path("tree")
+        try FileSystem.makeFolder(path)
+        let file = try OpenFile.open(path + "/silence", for: .creating)
+        try file.setSize(300 << 20)
+        file.close()
+        try ArchiveExport(folder: path, destination: folder.path(name)).run()
+        try ArchiveExtraction(archive: folder.path(name), destination: folder.path("copy")).run()
+        #expect(try FileSystem.information(at: folder.path("copy/silence"))?.size == 300 << 20)
+    }
+
+    @Test func exportIsRefusedThatCouldNotBeExtracted() throws {
+        let path = folder.path("tree")
+        try FileSystem.makeFolder(path)
+        try FileSystem.writeNewFile(Data("a".utf8), at: path + "/a")
+        let error = failure {
+            try ArchiveExport(
+                folder: path, destination: folder.path("a.zip"),
+                objection: { path, _ in path == "a" ? "is refused" : nil }
+            ).run()
+        }
+        #expect(error?.code == .unsupported)
+        #expect(error?.message.contains("“a”, which cannot be used: it is refused") == true)
+        #expect(try FileSystem.names(in: folder.path) == ["tree"])
     }
 
     private func expectRefusal(_ data: Data, _ name: String, because reason: String) throws {
