@@ -2,6 +2,8 @@ import Dispatch
 import Foundation
 import Logging
 import Quire
+import QuireProtection
+package import QuireSQLite
 import QuireSystem
 
 /// Making a shared document, joining it, and leaving it.
@@ -19,7 +21,8 @@ extension SyncContainer {
     ///
     /// - Complexity: With a password, half a second and 128 MiB.
     /// - Throws: `QuireError` with code `invalidState` if there is one already, which can be joined, or if the store is a replica of
-    ///   another one; `invalidValue` if the password is empty.
+    ///   another one; `invalidValue` if the password is empty; `protectionUnavailable` if the store is protected and no password is
+    ///   given, unless an unencrypted folder is allowed.
     public func create(named name: String, password: String? = nil) async throws {
         try await inTurn { try await $0.makeDocument(named: name, password) }
     }
@@ -27,6 +30,7 @@ extension SyncContainer {
     private func makeDocument(named name: String, _ password: String?) async throws {
         let replica = replica
         if try await onQueue({ try replica.settings() }) != nil { throw replica.alreadyAttached() }
+        if password == nil { try checkEncryption(nil) }
         if try await Self.description(in: carrier) != nil { throw Self.existsAlready() }
         let container = SyncIdentifier()
         let new: (description: SyncContainerDescription, cipher: SyncCipher?)
@@ -60,7 +64,8 @@ extension SyncContainer {
     /// - Throws: `QuireError` with code `notFound` if there is none (yet), `invalidState` if the store is a replica of another one,
     ///   `unsupported` if the document was made by a later version, `invalidFormat` if its file is damaged;
     ///   `protectedDataUnavailable` if it is encrypted and no password is given, `wrongKey` if the password is another one,
-    ///   `protectionUnavailable` if one is given and the document is not encrypted.
+    ///   `protectionUnavailable` if one is given and the document is not encrypted, or if the store is protected and the document is
+    ///   not encrypted, unless that is allowed.
     public func join(password: String? = nil) async throws {
         try await inTurn { try await $0.joinDocument(password) }
     }
@@ -79,6 +84,7 @@ extension SyncContainer {
             }
         }
         if cipher == nil { cipher = try await Self.cipher(of: description, password) }
+        try checkEncryption(cipher)
         try await attach(to: container, cipher)
     }
 
@@ -240,6 +246,27 @@ extension SyncContainer {
                 continuation.resume(with: Result { try description.cipher(password) })
             }
         }
+    }
+
+    /// Checks that the objects of a protected store are not sent in clear without being asked to.
+    ///
+    /// - Parameter cipher: The cipher of the shared document; `nil` if it is not encrypted.
+    /// - Throws: `QuireError` with code `protectionUnavailable`.
+    func checkEncryption(_ cipher: SyncCipher?) throws {
+        if cipher != nil || allowsUnencryptedFolder { return }
+        try Self.checkProtection(of: replica.store)
+    }
+
+    /// Checks that a store may be synchronized through a folder that is not encrypted.
+    ///
+    /// - Throws: `QuireError` with code `protectionUnavailable` if it is protected.
+    package static func checkProtection(of store: SQLiteStore) throws {
+        guard let protection = store.protection, protection.fileProtection != .none else { return }
+        let path = StorePath.packageRoot(of: store.storePath) ?? store.storePath
+        throw QuireError(
+            .protectionUnavailable,
+            "“\(path)” is protected (\(protection.fileProtection.rawValue)), but the shared folder is not encrypted: whoever carries it could read the objects. Encrypt the shared document with a password, or allow an unencrypted folder.",
+            subject: .init(file: path))
     }
 
     /// Encrypts and decrypts the files of the transport from now on, if the replica has a key.

@@ -26,7 +26,8 @@ import QuireSystem
 /// programs are sent, whether or not they know of synchronization. A store that is open for reading only can be asked for its status
 /// and its conflicts; all else throws `readOnly`.
 ///
-/// The files in the folder can be encrypted, with a password that each machine needs once; see ``create(named:password:)``.
+/// The files in the folder can be encrypted, with a password that each machine needs once; see ``create(named:password:)``. A store
+/// that is protected is synchronized only through an encrypted folder, unless the program allows otherwise.
 ///
 /// All methods may be called from any task. Rounds follow each other, and so do creating, joining and leaving a document.
 public actor SyncContainer {
@@ -40,6 +41,8 @@ public actor SyncContainer {
     let clock: @Sendable () -> Date
     /// The number of segments above which a snapshot takes their place.
     let segmentsBeforeSnapshot: Int
+    /// Whether a protected store may be synchronized through a folder that is not encrypted.
+    let allowsUnencryptedFolder: Bool
     /// The cost of deriving a key from a password.
     let passwordCost: ScryptCost
     /// The last of the rounds, and of the steps between them that change what the store is a replica of.
@@ -54,17 +57,21 @@ public actor SyncContainer {
     ///   - policies: How attributes are merged, by the names of entity and attribute; for sub-entities, too. They override those that
     ///     the model declares.
     ///   - resolvers: Policies of one's own, by the names of entity and attribute.
+    ///   - allowsUnencryptedFolder: Whether the objects of a protected store may be sent to a folder that is not encrypted, where all
+    ///     who carry it can read them. Without it, creating, joining and synchronizing throw `protectionUnavailable` then.
     /// - Throws: `QuireError` with code `unsupported` if the coordinator has not exactly one SQLite store, or its store was made by
     ///   Core Data; `invalidModel` if a policy is unknown or does not fit its attribute, or if two entities or properties have one
     ///   renaming identifier; `unknownEntity` or `unknownKey` if the model has not what a policy is given for.
     public init(
         coordinator: PersistentStoreCoordinator, transport: any SyncTransport,
         policies: [String: [String: SyncPolicy]] = [:],
-        resolvers: [String: [String: SyncResolver]] = [:]
+        resolvers: [String: [String: SyncResolver]] = [:],
+        allowsUnencryptedFolder: Bool = false
     ) throws {
         try self.init(
             coordinator: coordinator, store: Self.store(of: coordinator), transport: transport,
-            policies: policies, resolvers: resolvers)
+            policies: policies, resolvers: resolvers,
+            allowsUnencryptedFolder: allowsUnencryptedFolder)
     }
 
     /// The store of a coordinator that can be synchronized.
@@ -84,11 +91,13 @@ public actor SyncContainer {
         transport: any SyncTransport, segmentsBeforeSnapshot: Int = 64,
         policies: [String: [String: SyncPolicy]] = [:],
         resolvers: [String: [String: SyncResolver]] = [:],
+        allowsUnencryptedFolder: Bool = false,
         passwordCost: ScryptCost = .standard,
         clock: @escaping @Sendable () -> Date = { Date() }
     ) throws {
         self.segmentsBeforeSnapshot = segmentsBeforeSnapshot
         self.passwordCost = passwordCost
+        self.allowsUnencryptedFolder = allowsUnencryptedFolder
         self.coordinator = coordinator
         carrier = transport
         self.transport = transport
@@ -121,7 +130,8 @@ public actor SyncContainer {
     ///   lost the name that an entity or property has in the document; `syncedContentReplaced` if another shared document is in the
     ///   folder, when the store stays what it is; `syncedContentRemoved` if the shared document was removed by
     ///   ``removeSyncedContent()``, when the store has become a local one; `storeUnavailable` if the folder cannot be reached, or
-    ///   nothing is in it, when everything that was saved stays to be sent; `unsupported` if a text is too large; `outOfSpace`; errors
+    ///   nothing is in it, when everything that was saved stays to be sent; `protectionUnavailable` if the store is protected and the
+    ///   folder is not encrypted; `unsupported` if a text is too large; `outOfSpace`; errors
     ///   of the store.
     @discardableResult
     public func synchronize() async throws -> SyncResult {
@@ -153,6 +163,8 @@ public actor SyncContainer {
     func round(_ result: inout SyncResult) async throws -> [SyncSegmentName] {
         try await capture(&result)
         try await checkContainer(&result)
+        // The store may have been protected since it joined.
+        try checkEncryption(try await useCipher())
         // Before anything is sent: a copy of this replica may have used the next number.
         let merged = try await receive(&result)
         try await fetchMissing(&result)

@@ -33,6 +33,9 @@ public struct SyncOptions: Sendable {
     /// and is not needed any more when the store has its key. A document that is not encrypted is not joined with a password, and with
     /// a wrong one the store stays a local one until it is opened again.
     public var password: String?
+    /// Whether the objects of a protected store may be sent to a folder that is not encrypted. Without it such a store stays a local
+    /// one, and its availability has an error with code `protectionUnavailable`.
+    public var allowsUnencryptedFolder = false
     /// The seconds after which files are looked for although no change of the folder was reported.
     public var interval: Double = 30
 

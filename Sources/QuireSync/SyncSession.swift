@@ -153,6 +153,12 @@ final class SyncSession: StoreService {
         if let container { return container }
         guard let coordinator else { return nil }
         let parent = FileSystem.absolute(options.folder)
+        // Before a folder is made.
+        if options.password == nil, !options.allowsUnencryptedFolder,
+            !FileSystem.exists(FileSystem.path(parent, options.contentName + ".quiresync"))
+        {
+            try SyncContainer.checkProtection(of: store)
+        }
         guard FileSystem.exists(parent) else {
             throw QuireError(
                 .storeUnavailable, "There is no folder “\(parent)”.", subject: .init(file: parent))
@@ -161,7 +167,8 @@ final class SyncSession: StoreService {
             folder: FileSystem.path(parent, options.contentName + ".quiresync"), creates: true)
         let container = try SyncContainer(
             coordinator: coordinator, store: store, transport: transport,
-            policies: options.policies, resolvers: options.resolvers)
+            policies: options.policies, resolvers: options.resolvers,
+            allowsUnencryptedFolder: options.allowsUnencryptedFolder)
         try await container.joinOrCreate(
             named: options.contentName, password: options.password,
             identifier: options.containerIdentifier)

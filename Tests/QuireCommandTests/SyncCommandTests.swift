@@ -493,16 +493,32 @@ import Testing
         _ = try shell.output("quire data get m.quire Attachment/p1 data --output got; cmp got data")
     }
 
-    @Test func ofAProtectedDocumentItIsSaidThatWhatIsSentIsNot() throws {
+    @Test func syncOfProtectedDocumentNeedsAnEncryptedFolder() throws {
         let shell = try CommandShell()
         _ = try shell.output(
             "quire new p.quire --template Library --class complete --key-file k --make-key-file")
         let locked = try shell.run("quire sync init p.quire shared")
         #expect(locked.code == 5)
         #expect(try shell.output("ls") == "k\np.quire\n")
-        #expect(
-            try shell.output("quire sync init p.quire shared --key-file k 2>&1").contains(
-                "is protected, but what is sent to the shared folder is not encrypted"))
+        let refused = try shell.run("quire sync init p.quire shared --key-file k")
+        #expect(refused.code != 0)
+        #expect(refused.output.contains("is protected (complete), but the shared folder is not"))
+        #expect(try shell.output("ls") == "k\np.quire\n")
+        _ = try shell.output("quire sync init p.quire shared --key-file k --in-clear")
+        #expect(try shell.run("quire sync run p.quire --key-file k").code != 0)
+        _ = try shell.output(
+            "quire new j.quire --template Library --class complete --key-file k")
+        #expect(try shell.run("quire sync join shared j.quire --key-file k").code != 0)
+        _ = try shell.output("quire sync join shared j.quire --key-file k --in-clear")
+        // One that is protected when it is synchronized already.
+        _ = try shell.output(
+            """
+            quire new c.quire --template Library; quire sync init c.quire clear
+            quire protect c.quire --class complete --key-file k
+            quire set c.quire Friend/p1 name=SECRET --key-file k
+            """)
+        #expect(try shell.run("quire sync run c.quire --key-file k").code != 0)
+        #expect(try shell.run("grep -r SECRET clear").code == 1)
         _ = try shell.output(
             "quire new q.quire --template Library --class complete --key-file k; echo pass > pass")
         #expect(
@@ -511,7 +527,8 @@ import Testing
             ) == "Made the encrypted shared document “q” in hidden: 2 objects, 1 file sent.\n")
         #expect(try shell.run("quire sync run p.quire").code == 5)
         #expect(
-            try shell.output("quire sync run p.quire --key-file k").contains("Nothing to send"))
+            try shell.output("quire sync run p.quire --key-file k --in-clear").contains(
+                "Nothing to send"))
     }
 
     @Test func aRestoredVersionIsAChangeLikeOthers() throws {

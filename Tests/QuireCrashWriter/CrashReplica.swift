@@ -36,7 +36,8 @@ struct CrashReplica {
         context.automaticallyMergesChangesFromParent = true
         sync = try SyncContainer(
             coordinator: coordinator,
-            transport: FolderTransport(folder: folder + "/shared", creates: true))
+            transport: FolderTransport(folder: folder + "/shared", creates: true),
+            allowsUnencryptedFolder: true)
     }
 
     func close() throws { try context.persistentStoreCoordinator.close() }

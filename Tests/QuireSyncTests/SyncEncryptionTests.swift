@@ -192,6 +192,48 @@ import Testing
         try coordinator.close()
     }
 
+    // MARK: - Protected stores
+
+    @Test func protectedStoreIsNotSentToAFolderInClear() async throws {
+        let folder = try TemporaryFolder()
+        try ProtectionDomain.makeKeyFile(at: folder.path("key"))
+        let domain = try ProtectionDomain.setUp(
+            at: folder.path("me.keybag"), keyFile: folder.path("key"))
+        func coordinator(_ name: String) throws -> PersistentStoreCoordinator {
+            let coordinator = try PersistentStoreCoordinator(managedObjectModel: SyncTests.model)
+            var description = PersistentStoreDescription(path: folder.path(name))
+            description.tracksHistory = true
+            description.fileProtection = .complete
+            description.protectionDomain = domain
+            try coordinator.addPersistentStore(description)
+            return coordinator
+        }
+        func transport(_ name: String) throws -> FolderTransport {
+            try FolderTransport(folder: folder.path(name), creates: true)
+        }
+        let first = try coordinator("1.sqlite")
+        let refusing = try SyncContainer(coordinator: first, transport: transport("clear"))
+        #expect(
+            await code { try await refusing.create(named: "Library") } == .protectionUnavailable)
+        #expect(try FileSystem.names(in: folder.path("clear")).isEmpty)
+        let allowing = try SyncContainer(
+            coordinator: first, transport: transport("clear"), allowsUnencryptedFolder: true)
+        try await allowing.create(named: "Library")
+        try await allowing.synchronize()
+        #expect(await code { try await refusing.synchronize() } == .protectionUnavailable)
+        let second = try coordinator("2.sqlite")
+        let joining = try SyncContainer(coordinator: second, transport: transport("clear"))
+        #expect(await code { try await joining.join() } == .protectionUnavailable)
+        #expect(try await joining.status() == nil)
+        let encrypted = try SyncContainer(
+            coordinator: second, store: SyncContainer.store(of: second),
+            transport: transport("encrypted"), passwordCost: .least)
+        try await encrypted.create(named: "Library", password: Self.password)
+        try await encrypted.synchronize()
+        try first.close()
+        try second.close()
+    }
+
     // MARK: - Passwords
 
     @Test func onlyThePasswordOpensTheDocument() async throws {

@@ -17,7 +17,8 @@ struct SyncCommand: ParsableCommand {
             without knowledge of each other the later one stays, and the other is listed until somebody resolves it.
 
             Objects are synchronized, with their large values; a document's additional content and its versions are not. What \
-            is sent is encrypted only if the shared document was made with quire sync init --encrypt. A copy of a replica is no \
+            is sent is encrypted only if the shared document was made with quire sync init --encrypt. A protected document is \
+            synchronized through an encrypted folder only, unless --in-clear is given each time. A copy of a replica is no \
             replica of its own: join with a new document instead.
 
             EXAMPLES:
@@ -93,8 +94,9 @@ struct SyncInitCommand: AsyncParsableCommand {
             // Before anything is made.
             if try await document.replica().status() != nil { throw synchronizedAlready }
             try FolderTransport.checkApart(folder, document: path)
-            if !encrypt { document.reportIfProtected() }
-            let sync = try document.replica(FolderTransport(folder: folder, creates: true))
+            if !encrypt, !options.inClear { try document.checkProtection() }
+            let sync = try document.replica(
+                FolderTransport(folder: folder, creates: true), inClear: options.inClear)
             try await sync.create(named: name, password: password)
             try await sync.setTransportDescription(folder)
             let result = try await document.synchronize(sync)
@@ -209,10 +211,9 @@ struct SyncJoinCommand: AsyncParsableCommand {
     ) async throws -> Joined {
         try options.unlock.unlock(path)
         return try await DocumentSession.use(path, .write, options) { document in
-            let sync = try document.replica(transport)
+            let sync = try document.replica(transport, inClear: options.inClear)
             try await sync.join(password: password)
             let status = try await document.syncStatus()
-            if !status.isEncrypted { document.reportIfProtected() }
             try await sync.setTransportDescription(transport.path)
             let result = try await document.synchronize(sync)
             return Joined(status: status, count: try document.objectCount(), result: result)
@@ -325,13 +326,9 @@ extension DocumentSession {
             .reduce(0) { try $0 + store.count(matching: FetchSpecification($1.name)) }
     }
 
-    /// Says on standard error that the document is protected, but the files in the shared folder are not encrypted.
-    func reportIfProtected() {
-        guard let protection = (store as? SQLiteStore)?.protection,
-            protection.fileProtection != .none
-        else { return }
-        Output.report(
-            "“\(path)” is protected, but what is sent to the shared folder is not encrypted.")
+    /// Throws if the document is protected.
+    func checkProtection() throws {
+        if let store = store as? SQLiteStore { try SyncContainer.checkProtection(of: store) }
     }
 }
 

@@ -112,7 +112,7 @@ enum SyncRound {
         let output = Output(json: options.json, reportsChanges: true)
         let result = try await DocumentSession.use(path, .write, options) { document in
             let transport = try FolderTransport.existing(await document.sharedFolder(folder))
-            let sync = try document.replica(transport)
+            let sync = try document.replica(transport, inClear: options.inClear)
             let result = try await document.synchronize(sync, body)
             try await sync.setTransportDescription(transport.path)
             return result

@@ -171,7 +171,7 @@ private final class SyncWatch {
             guard let transport else { return }
             result = try await DocumentSession.use(path, .write, options, reportsWaiting: false) {
                 document in
-                let sync = try document.replica(transport)
+                let sync = try document.replica(transport, inClear: options.inClear)
                 let result = try await document.synchronize(sync)
                 try await sync.setTransportDescription(transport.path)
                 return result

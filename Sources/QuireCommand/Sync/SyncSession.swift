@@ -10,6 +10,11 @@ struct SyncOptions: ParsableArguments {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @Flag(
+        help:
+            "Send the objects of a protected document even if the shared folder is not encrypted.")
+    var inClear = false
+
     @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 }
@@ -82,15 +87,19 @@ extension DocumentSession {
 
     /// The replica in the document's store.
     ///
+    /// - Parameter inClear: Whether a protected document may be sent to a folder that is not encrypted.
     /// - Throws: `QuireError` with code `unsupported` if its store cannot be synchronized.
-    func replica(_ transport: any SyncTransport = UnreachableTransport()) throws -> SyncContainer {
+    func replica(
+        _ transport: any SyncTransport = UnreachableTransport(), inClear: Bool = false
+    ) throws -> SyncContainer {
         guard store is SQLiteStore else {
             throw QuireError(
                 .unsupported,
                 "“\(path)” is written as a whole whenever it is saved, and cannot be synchronized; convert it to SQLite.",
                 subject: .init(file: path))
         }
-        return try SyncContainer(coordinator: coordinator, transport: transport)
+        return try SyncContainer(
+            coordinator: coordinator, transport: transport, allowsUnencryptedFolder: inClear)
     }
 
     /// The status of the replica.
