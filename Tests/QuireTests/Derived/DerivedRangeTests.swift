@@ -141,7 +141,7 @@ import Testing
         }
         try context.save()
         var request = BatchUpdateRequest(entityName: "Item")
-        request.propertiesToUpdate = ["n": .constant(.integer(.max))]
+        request.propertiesToUpdate = ["n": QueryExpression.constant(.integer(.max))]
         let error = #expect(throws: QuireError.self) { try context.execute(request) }
         #expect(error?.code == .invalidValue)
         #expect(error?.subject.property == "total")

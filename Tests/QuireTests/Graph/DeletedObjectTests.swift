@@ -197,8 +197,13 @@ import Testing
 
     enum Deletion: CaseIterable, Sendable { case direct, cascade, undo, rollback }
 
+    nonisolated static let heldResults: [(ContextArrangement, Deletion, Int)] =
+        ContextArrangement.allCases.flatMap { arrangement in
+            Deletion.allCases.flatMap { deletion in [0, 20].map { (arrangement, deletion, $0) } }
+        }
+
     /// Results that are held do not bring a new object back after its deletion.
-    @Test(arguments: ContextArrangement.allCases, Deletion.allCases, [0, 20])
+    @Test(arguments: heldResults)
     func deletedUnsavedObjectsStayDeletedInHeldResults(
         arrangement: ContextArrangement, deletion: Deletion, batchSize: Int
     ) throws {

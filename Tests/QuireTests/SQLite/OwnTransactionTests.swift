@@ -45,7 +45,7 @@ import Testing
             switch saving {
             case .alone: _ = try store.save(changes) { throw Refused() }
             case .inOneTransaction:
-                try store.saveInOneTransaction {
+                _ = try store.saveInOneTransaction {
                     try store.save(changes)
                     throw Refused()
                 }
@@ -60,7 +60,7 @@ import Testing
         #expect(found.inserted.map(\.primaryKey) == theirs.inserted.map(\.objectID.primaryKey))
         // Its own saves are known as such.
         try store.save(insertion(store))
-        try store.saveInOneTransaction { try store.save(insertion(store)) }
+        _ = try store.saveInOneTransaction { try store.save(insertion(store)) }
         guard case .unmentioned = try store.changesOfOthers(after: &number) else {
             Issue.record("The store's own saves were taken for those of others.")
             return
