@@ -89,8 +89,10 @@ extension SQLiteStore {
             found.kind == .regular
         else { return false }
         if found.size == 0 { return true }
-        // A database without tables is one page.
-        guard found.size <= 1 << 16, found.size.nonzeroBitCount == 1,
+        // A database without tables is one page, unless a killed transaction is still to be rolled back.
+        guard
+            FileSystem.exists(path + "-journal")
+                || found.size <= 1 << 16 && found.size.nonzeroBitCount == 1,
             let source = try? SQLiteDatabaseFile(path: path, isReadOnly: false)
         else { return false }
         defer { source.release() }

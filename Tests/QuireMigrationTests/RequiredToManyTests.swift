@@ -25,13 +25,13 @@ import Testing
     private func container(
         _ type: StoreType, _ model: ManagedObjectModel, at path: String
     ) throws -> PersistentContainer {
-        try PersistentContainer(
-            managedObjectModel: model,
-            persistentStoreDescriptions: [
-                type == .inMemory
-                    ? PersistentStoreDescription(type: .inMemory)
-                    : PersistentStoreDescription(path: path, type: type)
-            ])
+        var description =
+            type == .inMemory
+            ? PersistentStoreDescription(type: .inMemory)
+            : PersistentStoreDescription(path: path, type: type)
+        if type != .inMemory { description.migration = StoreMigrationOptions() }
+        return try PersistentContainer(
+            managedObjectModel: model, persistentStoreDescriptions: [description])
     }
 
     private func problems(at path: String) throws -> [String] {

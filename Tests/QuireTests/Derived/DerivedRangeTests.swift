@@ -123,8 +123,8 @@ import Testing
             try context.save()
             let fresh = ManagedObjectContext.mainQueue(coordinator: coordinator)
             let stored = try #require(try fresh.fetch(FetchRequest("Box")).first)
-            #expect(stored["total", as: Int64.self] == .max - 1)
-            #expect(stored["weight", as: Int64.self] == .max - 1)
+            #expect(stored["total", as: Int64.self] == Int64.max - 1)
+            #expect(stored["weight", as: Int64.self] == Int64.max - 1)
         }
     }
 

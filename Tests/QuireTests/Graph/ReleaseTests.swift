@@ -1,3 +1,4 @@
+import Dispatch
 import QuireTestSupport
 import Testing
 
@@ -86,5 +87,20 @@ import Testing
         }
         #expect(results.isEmpty)
         #expect(try context.count(for: FetchRequest("Book")) == 4000)
+    }
+
+    /// Each task of a server has one.
+    @Test func privateQueueContextGoesWithItsQueueAndMark() throws {
+        weak var marker: QueueMarker?
+        weak var queue: DispatchQueue?
+        do {
+            let context = QueueConfinedContext(coordinator: stack.coordinator)
+            (marker, queue) = (context.marker, context.marker.queue)
+            let count = try context.performAndWait { try $0.count(for: FetchRequest("Book")) }
+            #expect(count == 0)
+            #expect(context.performAndWait { _ in context.marker.isCurrent })
+        }
+        #expect(marker == nil)
+        #expect(queue == nil)
     }
 }

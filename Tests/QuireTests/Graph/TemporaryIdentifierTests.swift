@@ -106,7 +106,6 @@ import Testing
         tag["name"] = "t"
         // The store refuses it after the identifiers were given.
         #expect(throws: QuireError.self) { try context.save() }
-        #expect(author.objectID.isTemporaryID)
         #expect(try predicate.evaluate(with: emma))
         #expect(try context.count(for: request(predicate)) == 1)
         context.delete(tag)

@@ -204,6 +204,18 @@ public struct FetchedObjects<Object: ManagedObject>: RandomAccessCollection {
         return typed
     }
 
+    /// The objects as an array.
+    ///
+    /// Never inlined: where the optimizer sees an array made whose elements nothing reads, it leaves out storing them, and
+    /// releases them all the same.
+    @inline(never) @_semantics("optimize.sil.specialize.generic.never")
+    public func _copyToContiguousArray() -> ContiguousArray<Object> {
+        var objects = ContiguousArray<Object>()
+        objects.reserveCapacity(count)
+        for position in indices { objects.append(self[position]) }
+        return objects
+    }
+
     /// The identifiers of the objects, without making them.
     public var objectIDs: [ManagedObjectID] { (0..<results.count).map(results.objectID) }
 }

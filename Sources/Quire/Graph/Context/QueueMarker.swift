@@ -10,7 +10,13 @@ internal import Synchronization
 /// child, the child may use its main-queue parent without waiting for the main queue. So each queue has a list of the queues
 /// that wait for its running block.
 final class QueueMarker: @unchecked Sendable {
-    private static let key = DispatchSpecificKey<QueueMarker>()
+    /// What a queue has of its mark. The mark retains the queue, which would retain it for ever if it had the mark itself.
+    private struct Reference: Sendable { weak let marker: QueueMarker? }
+
+    private static let key = DispatchSpecificKey<Reference>()
+
+    /// The mark of the queue that the code runs on.
+    private static var current: QueueMarker? { DispatchQueue.getSpecific(key: key)?.marker }
 
     /// The queue.
     let queue: DispatchQueue
@@ -35,12 +41,12 @@ final class QueueMarker: @unchecked Sendable {
     /// Marks a queue, which must be serial.
     init(marking queue: DispatchQueue) {
         self.queue = queue
-        queue.setSpecific(key: Self.key, value: self)
+        queue.setSpecific(key: Self.key, value: Reference(marker: self))
     }
 
     /// Whether the code runs on the queue, or the queue waits for it.
     var isCurrent: Bool {
-        guard let current = DispatchQueue.getSpecific(key: Self.key) else { return false }
+        guard let current = Self.current else { return false }
         return current === self || current.waiting.contains { $0 === self }
     }
 
@@ -54,7 +60,7 @@ final class QueueMarker: @unchecked Sendable {
     /// Runs a closure on the queue while the present one, and those that wait for it, wait.
     func sync(_ body: () -> Void) {
         var callers: [QueueMarker] = []
-        if let current = DispatchQueue.getSpecific(key: Self.key) {
+        if let current = Self.current {
             callers = current.waiting + [current]
         }
         queue.sync {
@@ -99,7 +105,7 @@ final class QueueMarker: @unchecked Sendable {
     private func stop(_ subject: String) -> Never {
         let isMain = self === Self.main
         let present =
-            switch DispatchQueue.getSpecific(key: Self.key) {
+            switch Self.current {
             case nil: "outside of all contexts' queues"
             case let marker? where marker === Self.main: "on the main queue"
             default: "on the queue of another context"
