@@ -198,12 +198,28 @@ enum AdditionalContentFiles {
         return Array(zip(sources, paths(for: names)))
     }
 
-    /// The paths of new files: composed ones; but files whose names differ only in the form of accents keep them.
+    /// The paths of new files: composed ones; but files, and folders, whose names differ only in the form of accents keep them.
     static func paths(for names: [FileName]) -> [String] {
-        let counts = Dictionary(names.map { ($0.composed, 1) }, uniquingKeysWith: +)
+        var forms: [FileName: Set<FileName>] = [:]
+        for name in names {
+            for part in parts(of: name) { forms[part.path.composed, default: []].insert(part.path) }
+        }
         return names.map { name in
-            let composed = name.composed
-            return counts[composed] == 1 ? composed.text : name.escaped
+            let path = FileName(
+                parts(of: name).map { path, name in
+                    forms[path.composed]?.count == 1 ? FileName(name).composed.text : name
+                }.joined(separator: "/"))
+            return path == path.composed ? path.text : path.escaped
+        }
+    }
+
+    /// The components of a path, each with the path to it.
+    private static func parts(of name: FileName) -> [(path: FileName, name: String)] {
+        var path = ""
+        return name.text.utf8.split(separator: UInt8(ascii: "/")).map {
+            let component = String(Substring($0))
+            path += path.isEmpty ? component : "/" + component
+            return (FileName(path), component)
         }
     }
 }

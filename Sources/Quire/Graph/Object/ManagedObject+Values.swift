@@ -209,12 +209,15 @@ extension ManagedObject {
         return !edits.values[slot.index].isSame(as: saved)
     }
 
-    /// The stored slots whose value differs from the saved one: what a save writes and a merge keeps.
+    /// The stored slots that a save writes and a merge keeps: attributes whose value differs from the saved one, and to-one
+    /// relationships that were set. One that was set back counts, so that a merge keeps it and its inverse.
     final func persistentChanges(_ edits: ObjectEdits) -> SlotMask {
         var changes = edits.changed
         if changes.isEmpty { return changes }
         for slot in resolvedEntity.slots
-        where changes.contains(slot.index) && !isChanged(slot, edits) {
+        where changes.contains(slot.index)
+            && !(slot.isStored && slot.relationshipIndex != nil || isChanged(slot, edits))
+        {
             changes.remove(slot.index)
         }
         return changes

@@ -36,8 +36,9 @@ struct PendingChange: Sendable {
         }
     }
 
-    /// Whether an update's value of a slot is the one that was saved before.
+    /// Whether an update's value of an attribute is the one that was saved before.
     private func hasSavedValue(_ slot: Int) -> Bool {
+        if change.entity.slots[slot].relationshipIndex != nil { return false }
         let saved =
             try? change.base?.valueWithoutLoading(at: slot)
             ?? change.savedValues?.value(at: slot)
