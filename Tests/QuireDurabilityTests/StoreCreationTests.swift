@@ -25,7 +25,7 @@ import Testing
         let names = try FileManager.default.contentsOfDirectory(
             atPath: FileSystem.folder(of: path))
         #expect(
-            names.filter { !$0.hasSuffix(".keybag") } == [FileSystem.name(of: path)], "\(comment)")
+            names.filter { !$0.contains(".keybag") } == [FileSystem.name(of: path)], "\(comment)")
     }
 
     @Test(
