@@ -205,11 +205,14 @@ enum AdditionalContentFiles {
             for part in parts(of: name) { forms[part.path.composed, default: []].insert(part.path) }
         }
         return names.map { name in
-            let path = FileName(
-                parts(of: name).map { path, name in
-                    forms[path.composed]?.count == 1 ? FileName(name).composed.text : name
-                }.joined(separator: "/"))
-            return path == path.composed ? path.text : path.escaped
+            var isUnique = true
+            let path = parts(of: name).map { path, name in
+                if forms[path.composed]?.count == 1 { return FileName(name).composed.text }
+                isUnique = false
+                return name
+            }.joined(separator: "/")
+            // Escaped, a name means no other form.
+            return isUnique ? path : FileName(path).escaped
         }
     }
 

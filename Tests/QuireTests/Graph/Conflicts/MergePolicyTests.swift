@@ -394,7 +394,6 @@ import Testing
         if andBack {
             book["title"] = "other"
             book["year"] = 9
-            book["shelf"] = nil
         }
         book["title"] = "old"
         book["year"] = 1
