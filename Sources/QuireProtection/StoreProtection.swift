@@ -102,9 +102,12 @@ package final class StoreProtection: Sendable {
                 "A store in memory cannot be protected as “\(asked.rawValue)”: it has no files to seal. Use “none”.",
                 subject: .init(file: path))
         }
-        if let present = try find(forStoreAt: path) {
+        // A process that was killed before it had created the store has left a keybag with these slots.
+        let left = try domain(ofStoreAt: path)
+        for slot in slots where left?.isUnlocked == false { try? left?.unlock(slot.credential) }
+        // The domain is unlocked only while it is retained.
+        if let present = try withExtendedLifetime(left, { try find(forStoreAt: path) }) {
             try require(asked, of: present, path)
-            unlock(present, with: slots)
             return try body(present)
         }
         guard let made = try make(forStoreAt: path, asked, domain: domain, slots: slots) else {
@@ -114,14 +117,6 @@ package final class StoreProtection: Sendable {
             // Another process may have created the store with this keybag.
             if !FileSystem.exists(path) { try? removeKeybag(ofStoreAt: path) }
             throw error
-        }
-    }
-
-    /// Unlocks a keybag with the credentials that a new one would have had: a process that was killed before it had created
-    /// the store has left it.
-    private static func unlock(_ protection: StoreProtection, with slots: [NewSlot]) {
-        for slot in slots where !protection.isAvailable {
-            try? protection.domain.unlock(slot.credential)
         }
     }
 

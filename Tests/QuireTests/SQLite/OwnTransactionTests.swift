@@ -60,7 +60,8 @@ import Testing
         #expect(found.inserted.map(\.primaryKey) == theirs.inserted.map(\.objectID.primaryKey))
         // Its own saves are known as such.
         try store.save(insertion(store))
-        _ = try store.saveInOneTransaction { try store.save(insertion(store)) }
+        let joined = try insertion(store)
+        _ = try store.saveInOneTransaction { try store.save(joined) }
         guard case .unmentioned = try store.changesOfOthers(after: &number) else {
             Issue.record("The store's own saves were taken for those of others.")
             return
