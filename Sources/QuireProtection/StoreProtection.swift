@@ -103,7 +103,7 @@ package final class StoreProtection: Sendable {
                 subject: .init(file: path))
         }
         // A process that was killed before it had created the store has left a keybag with these slots.
-        let left = try domain(ofStoreAt: path)
+        let left = try Self.domain(ofStoreAt: path)
         for slot in slots where left?.isUnlocked == false { try? left?.unlock(slot.credential) }
         // The domain is unlocked only while it is retained.
         if let present = try withExtendedLifetime(left, { try find(forStoreAt: path) }) {
