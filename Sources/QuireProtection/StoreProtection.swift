@@ -63,7 +63,7 @@ package final class StoreProtection: Sendable {
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if its domain is locked, `invalidFormat` if the keybag
     ///   cannot be read.
     package static func find(forStoreAt path: String) throws -> StoreProtection? {
-        guard let domain = try domain(ofStoreAt: path) else { return nil }
+        guard let domain = try Self.domain(ofStoreAt: path) else { return nil }
         do { return try StoreProtection(domain) } catch let error as QuireError
             where error.code == .protectedDataUnavailable
         {
@@ -102,22 +102,38 @@ package final class StoreProtection: Sendable {
                 "A store in memory cannot be protected as “\(asked.rawValue)”: it has no files to seal. Use “none”.",
                 subject: .init(file: path))
         }
-        // A process that was killed before it had created the store has left a keybag with these slots.
-        let left = try Self.domain(ofStoreAt: path)
-        for slot in slots where left?.isUnlocked == false { try? left?.unlock(slot.credential) }
-        // The domain is unlocked only while it is retained.
-        if let present = try withExtendedLifetime(left, { try find(forStoreAt: path) }) {
-            try require(asked, of: present, path)
-            return try body(present)
+        if let found = try existing(forStoreAt: path, asked, slots) { return try body(found) }
+        let made: StoreProtection?
+        do {
+            made = try make(forStoreAt: path, asked, domain: domain, slots: slots)
+        } catch let error as QuireError where error.code == .alreadyExists {
+            // Another process, which creates the same store, has written the keybag.
+            guard let found = try existing(forStoreAt: path, asked, slots) else { throw error }
+            return try body(found)
         }
-        guard let made = try make(forStoreAt: path, asked, domain: domain, slots: slots) else {
-            return try body(nil)
-        }
+        guard let made else { return try body(nil) }
         do { return try body(made) } catch {
             // Another process may have created the store with this keybag.
             if !FileSystem.exists(path) { try? removeKeybag(ofStoreAt: path) }
             throw error
         }
+    }
+
+    /// The protection by a keybag that is there before its store: of a package, or of a store that another process is creating,
+    /// or was killed while it did. It is unlocked with the slots of a new one.
+    private static func existing(
+        forStoreAt path: String, _ asked: FileProtection?, _ slots: [NewSlot]
+    ) throws -> StoreProtection? {
+        let domain = try Self.domain(ofStoreAt: path)
+        for slot in slots where domain?.isUnlocked == false {
+            try? domain?.unlock(slot.credential)
+        }
+        // The domain is unlocked only while it is retained.
+        guard let present = try withExtendedLifetime(domain, { try find(forStoreAt: path) }) else {
+            return nil
+        }
+        try require(asked, of: present, path)
+        return present
     }
 
     /// Removes the keybag of a store that was removed. Sealed files cannot be read without it.

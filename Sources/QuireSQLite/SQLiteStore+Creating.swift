@@ -52,12 +52,6 @@ extension SQLiteStore {
             } catch let error as QuireError where error.code == .storeReplaced && attempts < 20 {
                 // Another process that failed to create it has removed its file.
                 attempts += 1
-            } catch let error as QuireError
-                where error.code == .alreadyExists && attempts < 20
-                && (!exists(at: path) || isVacant(at: path))
-            {
-                // Another process has written the keybag, and not created the store yet.
-                attempts += 1
             }
         }
     }

@@ -528,7 +528,7 @@ import Testing
         #expect(try shell.run("quire sync run p.quire").code == 5)
         #expect(
             try shell.output("quire sync run p.quire --key-file k --in-clear").contains(
-                "Nothing to send"))
+                "received 1 file: 2 objects inserted"))
     }
 
     @Test func aRestoredVersionIsAChangeLikeOthers() throws {
