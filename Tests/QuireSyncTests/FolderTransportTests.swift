@@ -388,7 +388,8 @@ import Testing
         #expect(try await transport.fileNames(in: log) == [])
         try await other.create(name("log/peer/a"), Data())
         await changes.next { try await transport.fileNames(in: log) == ["a"] }
-        #expect(events.watchCount == 3)
+        // The folder is listed before it is watched.
+        while events.watchCount < 3 { await Task.yield() }
         try await other.create(name("log/peer/b"), Data())
         await changes.next { try await transport.fileNames(in: log) == ["a", "b"] }
         try FileSystem.rename(path + "/log", to: path + "/old")

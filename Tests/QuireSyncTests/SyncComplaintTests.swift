@@ -424,7 +424,10 @@ import Testing
         }
         sites.folder.carryAll()
         let coordinator = try PersistentStoreCoordinator(managedObjectModel: Self.model)
-        try coordinator.addPersistentStore(PersistentStoreDescription(path: second.path))
+        // A transaction of the round may take longer on a busy machine than saves wait by default.
+        var description = PersistentStoreDescription(path: second.path)
+        description.sqliteOptions.busyTimeout = .seconds(120)
+        try coordinator.addPersistentStore(description)
         let other = QueueConfinedContext(coordinator: coordinator)
         let saves = Task.detached {
             for number in 0..<40 {

@@ -712,7 +712,8 @@ import Testing
         try site.context.save()
         let start = ContinuousClock.now
         let result = try await site.sync.synchronize()
-        #expect(ContinuousClock.now - start < .seconds(20))
+        // It would be hours; a busy machine takes half a minute to refuse it.
+        #expect(ContinuousClock.now - start < .seconds(120))
         #expect(result.problems.map(\.error.code) == [.invalidFormat])
         #expect(result.sentCount == 1)
         try sites.close()
