@@ -20,6 +20,8 @@ final class SealingFile {
 
     private static let pageSize = PageCipher.pageSize
     private static let logHeaderSize = 32
+    /// The part of the first page that SQLite reads when it opens a database.
+    private static let headerSize = 100
     private static let frameHeaderSize = 24
     private static let maximumClearWrite = 512
 
@@ -78,6 +80,12 @@ final class SealingFile {
         }
         if code != SQLITE_OK { return code }
         let opened = open(page, number: number)
+        // SQLite reads the header when it opens the file, before it looks for a log or a journal, which may have the page that
+        // was being written when the power failed. It looks at the page again after that.
+        if opened == SQLiteFile.damagedPage, offset == 0, count == Self.headerSize {
+            memset(buffer, 0, count)
+            return SQLiteFile.shortRead
+        }
         if opened == SQLITE_OK, !isWhole {
             memcpy(buffer, page + Int(offset - start), count)
         }

@@ -73,6 +73,46 @@ struct SealingFileTests {
         }
     }
 
+    // MARK: Power losses
+
+    /// The power failed while the first page was written, whose content is in the log, or the former one in the journal.
+    @Test(arguments: Journal.allCases)
+    func tornFirstPageIsRestoredFromLogOrJournal(_ journal: Journal) throws {
+        let connection = try connect(journal: journal)
+        try fill(connection)
+        if journal == .wal { try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+        try connection.execute("PRAGMA cache_size = 10; PRAGMA cache_spill = ON; BEGIN")
+        try connection.execute("PRAGMA user_version = 7; UPDATE t SET a = a || 'x'")
+        if journal == .wal { try connection.execute("COMMIT") }
+        try copyFiles(to: "torn")
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: folder.path("torn")))
+        try file.seek(toOffset: 2048)
+        try file.write(contentsOf: Data(repeating: 0, count: 512))
+        try file.close()
+        if journal != .wal { try connection.execute("ROLLBACK") }
+        connection.close()
+
+        let torn = try connect("torn", mode: .writing)
+        #expect(try torn.integer("PRAGMA user_version") == (journal == .wal ? 7 : 0))
+        #expect(try isWhole(torn))
+        torn.close()
+    }
+
+    @Test func tornFirstPageWithoutLogIsDamaged() throws {
+        let connection = try connect(journal: .wal)
+        try fill(connection)
+        connection.close()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: folder.path("store")))
+        try file.seek(toOffset: 2048)
+        try file.write(contentsOf: Data(repeating: 0, count: 512))
+        try file.close()
+        #expect(throws: (any Error).self) {
+            let torn = try connect(mode: .writing)
+            defer { torn.close() }
+            _ = try torn.integer("SELECT count(*) FROM t")
+        }
+    }
+
     // MARK: Use
 
     @Test(arguments: Journal.allCases) func nothingIsOnDiskInClear(_ journal: Journal) throws {
