@@ -168,7 +168,8 @@ public struct PersistentHistoryChangeRequest: Sendable {
 
     /// Requests all transactions after a token; all there are if it is `nil`.
     ///
-    /// Executing it throws ``QuireError`` with code `historyTokenExpired` if transactions after the token have been deleted.
+    /// Executing it throws ``QuireError`` with code `historyTokenExpired` if transactions after the token have been deleted, or
+    /// the store was replaced by another.
     public static func fetchHistory(after token: PersistentHistoryToken?) -> Self {
         Self(.token(token), deletes: false)
     }
@@ -221,6 +222,15 @@ public struct PersistentHistoryChangeRequest: Sendable {
     /// - Parameter size: The size in bytes. The last transaction is deleted too if it is larger.
     public static func deleteHistory(keepingLastBytes size: Int) -> Self {
         Self(.lastBytes(size), deletes: true)
+    }
+
+    /// The UUIDs of the stores that the place in the history names.
+    package var storeUUIDs: [String] {
+        switch place {
+        case .token(let token): token.map { Array($0.transactionNumbers.keys) } ?? []
+        case .transaction(let transaction): [transaction.storeUUID]
+        case .date, .last, .lastBytes: []
+        }
     }
 
     /// Whether only the number of transactions after a place is requested.

@@ -9,14 +9,28 @@ extension SQLiteStore {
     public func execute(
         _ request: PersistentHistoryChangeRequest
     ) throws -> PersistentHistoryResult {
+        let selection = try PersistentHistorySelection(request, layout: layout)
+        try checkPlace(in: request.storeUUIDs)
+        for token in selection.tokens { try checkPlace(in: Array(token.transactionNumbers.keys)) }
         guard let number = request.transactionNumber(in: identity.uuid) else {
             return PersistentHistoryResult()
         }
-        let selection = try PersistentHistorySelection(request, layout: layout)
         return request.deletes
             ? try deleteHistory(request, number: number)
             : try readHistory(
                 SQLiteHistoryRange(request, number: number), selection, of: request)
+    }
+
+    /// Refuses a token or transaction of foreign stores only, one of which this store has replaced: it says nothing of what is
+    /// new in this one.
+    private func checkPlace(in uuids: [String]) throws {
+        if uuids.isEmpty || uuids.contains(where: { identity.stores.number(of: $0) != nil }) {
+            return
+        }
+        throw QuireError(
+            .historyTokenExpired,
+            "The token is of another store, which “\(storePath)” has replaced; read the store anew and continue from its current token.",
+            subject: .init(file: storePath))
     }
 
     /// The number of the last transaction in the history, deleted ones included.

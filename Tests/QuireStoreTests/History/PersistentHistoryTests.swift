@@ -662,6 +662,37 @@ import Testing
         try coordinator.close()
     }
 
+    /// What is new in the store cannot be told from a place in the history of another one.
+    @Test func historyAfterAPlaceOfAReplacedStoreIsAnError() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        func save() throws -> (PersistentHistoryToken?, [PersistentHistoryTransaction]) {
+            let coordinator = try Self.coordinator(at: path)
+            let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+            try context.insertObject(entityName: "Tag")["name"] = "red"
+            try context.save()
+            defer { try? coordinator.close() }
+            return (try coordinator.currentPersistentHistoryToken(), try Self.history(context))
+        }
+        let (token, transactions) = try save()
+        try StoreFile(at: path).destroy()
+        _ = try save()
+        let coordinator = try Self.coordinator(at: path)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let error = #expect(throws: QuireError.self) { try Self.history(context, after: token) }
+        #expect(error?.code == .historyTokenExpired)
+        let last = try #require(transactions.last)
+        for request in [
+            PersistentHistoryChangeRequest.fetchHistory(after: last),
+            .deleteHistory(before: token), .deleteHistory(before: last),
+        ] {
+            let error = #expect(throws: QuireError.self) { try context.execute(request) }
+            #expect(error?.code == .historyTokenExpired)
+        }
+        #expect(try Self.history(context).count == 1)
+        try coordinator.close()
+    }
+
     // MARK: - Masks of changed properties
 
     /// An ordered inverse adds a bit between to-one relationships and attributes, and those of a superentity come first.
