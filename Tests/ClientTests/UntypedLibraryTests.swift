@@ -29,6 +29,24 @@ import Testing
         return container
     }
 
+    /// The optimizer sees that nobody reads the array, and must not take the objects in it away.
+    @Test func arraysOfFetchedObjectsMayBeThrownAway() async throws {
+        try await withProgramFolder { folder in
+            let container = try makeContainer(in: folder)
+            let context = container.viewContext
+            for number in 0..<100 {
+                try context.insertObject(entityName: "Author")["name"] = "Author \(number)"
+            }
+            try context.save()
+            let request = FetchRequest<ManagedObject>("Author")
+            for _ in 0..<5 { _ = try context.fetch(request) as [ManagedObject] }
+            for _ in 0..<5 { _ = Array(try context.fetch(request)) }
+            for _ in 0..<5 { _ = try context.fetch(request).map { $0 } }
+            #expect(try context.fetch(request).count == 100)
+            try container.close()
+        }
+    }
+
     @Test func objectsAreThereAtTheNextStart() async throws {
         try await withProgramFolder { folder in
             let container = try makeContainer(in: folder)
