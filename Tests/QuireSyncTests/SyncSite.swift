@@ -221,6 +221,8 @@ final class SyncSite {
         var description = PersistentStoreDescription(path: path)
         description.tracksHistory = true
         description.migration = migration
+        // Another program's saves may go first again and again on a busy machine.
+        description.sqliteOptions.busyTimeout = .seconds(600)
         try coordinator.addPersistentStore(description)
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         context.automaticallyMergesChangesFromParent = true
