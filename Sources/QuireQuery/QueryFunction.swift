@@ -134,6 +134,15 @@ extension QueryFunction {
         default: false
         }
     }
+
+    /// Whether its result is a decimal number if an operand is one and all are numbers. Others compute decimal numbers as
+    /// floating-point numbers.
+    package var isDecimalArithmetic: Bool {
+        switch self {
+        case .add, .subtract, .multiply, .divide, .sum, .average, .median: true
+        default: false
+        }
+    }
 }
 
 // MARK: - Format

@@ -102,6 +102,8 @@ public struct QueryComparison: Sendable, Hashable {
     public var modifier: Modifier
     /// The text comparison options.
     public var options: Options
+    /// Whether the right side is a collection of constants that ``PredicateResolver`` has sorted, so that `IN` can search it.
+    var hasSortedConstants = false
 
     /// Makes a comparison.
     public init(
@@ -135,6 +137,7 @@ extension QueryPredicate {
         case .comparison(var comparison):
             comparison.left = try transform(comparison.left)
             comparison.right = try transform(comparison.right)
+            comparison.hasSortedConstants = false
             return .comparison(comparison)
         case .and(let parts): return .and(try parts.map { try $0.mappingExpressions(transform) })
         case .or(let parts): return .or(try parts.map { try $0.mappingExpressions(transform) })

@@ -240,7 +240,7 @@ extension SQLiteFunctions {
 /// ``AggregateFunctions``.
 extension SQLiteFunctions {
     static func registerValueFunctions(on connection: SQLiteConnection) throws {
-        for (number, function, name) in registered {
+        for (number, (function, name, _)) in registered.enumerated() {
             let isRandom = function == .random || function == .randomBelow
             let code =
                 function.isAggregate
@@ -261,22 +261,36 @@ extension SQLiteFunctions {
         if code != SQLITE_OK { throw connection.failure() }
     }
 
-    /// The registered functions, by number.
-    private static let registered: [(number: Int, function: QueryFunction, name: String)] =
-        QueryFunction.allCases.enumerated().filter { $0.element.hasSQLFunction }.map {
-            ($0.offset, $0.element, $0.element.sqlName)
-        }
+    private typealias Registration = (function: QueryFunction, name: String, isDecimal: Bool)
+
+    /// The registered functions: of values as they are stored, and of decimal numbers.
+    private static let registered: [Registration] =
+        QueryFunction.allCases.filter(\.hasSQLFunction).map { ($0, $0.sqlName, false) }
+        + QueryFunction.allCases.filter(\.isDecimalArithmetic).map { ($0, $0.decimalSQLName, true) }
 
     private typealias Values = UnsafeMutablePointer<OpaquePointer?>?
 
-    /// The function of a registration; the user-data pointer is its number.
-    private static func function(of context: OpaquePointer?) -> QueryFunction {
-        QueryFunction.allCases[Int(bitPattern: sqlite3_user_data(context)) - 1]
+    /// The function that is called; the user-data pointer is its number.
+    private static func registration(of context: OpaquePointer?) -> Registration {
+        registered[Int(bitPattern: sqlite3_user_data(context)) - 1]
+    }
+
+    /// A value in the form that decimal arithmetic takes; missing if it is not a number.
+    private static func decimal(_ value: AttributeValue) -> AttributeValue {
+        switch value {
+        case .integer(let integer): .decimal(Decimal(integer))
+        // Infinite ones stay what they are.
+        case .double(let number): SQLiteDecimal.decimal(number).map { .decimal($0) } ?? value
+        default: .null
+        }
     }
 
     private static func compute(_ context: OpaquePointer?, _ count: Int32, _ values: Values) {
-        let arguments = (0..<Int(count)).map { value(values?[$0]) }
-        setResult(ValueFunctions.value(of: function(of: context), arguments), of: context)
+        let (function, _, isDecimal) = registration(of: context)
+        let arguments = (0..<Int(count)).map {
+            isDecimal ? decimal(value(values?[$0])) : value(values?[$0])
+        }
+        setResult(ValueFunctions.value(of: function, arguments), of: context)
     }
 
     private static func cast(_ context: OpaquePointer?, _ values: Values) {
@@ -320,7 +334,9 @@ extension SQLiteFunctions {
             values = Unmanaged<CollectedValues>.fromOpaque(known).takeRetainedValue().values
             place.pointee = nil
         }
-        setResult(AggregateFunctions.value(of: function(of: context), values), of: context)
+        let (function, _, isDecimal) = registration(of: context)
+        if isDecimal { values = values.map { decimal($0) } }
+        setResult(AggregateFunctions.value(of: function, values), of: context)
     }
 
     /// The aggregate context with a group's pointer; zeroed by SQLite at first.

@@ -226,8 +226,8 @@ extension FetchSpecification {
 extension ResultColumnType {
     /// A value of memory in this form.
     fileprivate func converting(_ value: AttributeValue) -> AttributeValue {
-        switch self {
-        case .object, .externalCapable: value
+        switch (self, value) {
+        case (.object, _), (.externalCapable, _), (.decimal, .decimal): value
         default: self.value(of: value.stored)
         }
     }

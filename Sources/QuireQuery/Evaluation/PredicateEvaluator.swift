@@ -34,12 +34,35 @@ package struct PredicateEvaluator {
 
     private func holds(_ comparison: QueryComparison) throws -> Bool {
         let left = try operand(comparison.left)
+        if comparison.hasSortedConstants, case .collection(let constants) = comparison.right {
+            switch (comparison.modifier, left) {
+            case (.direct, .one(let value)):
+                return isAmong(constants, value.attributeValue)
+            case (.any, _): return elements(of: left).contains { isAmong(constants, $0) }
+            case (.all, _): return elements(of: left).allSatisfy { isAmong(constants, $0) }
+            case (.direct, _): break
+            }
+        }
         let right = try operand(comparison.right)
         switch comparison.modifier {
         case .direct: return try holdsDirectly(comparison, left, right)
         case .any: return try elements(of: left).contains { try test(comparison, $0, right) }
         case .all: return try elements(of: left).allSatisfy { try test(comparison, $0, right) }
         }
+    }
+
+    /// Whether a value is among sorted constants.
+    private func isAmong(_ constants: [QueryExpression], _ value: AttributeValue) -> Bool {
+        var (start, end) = (0, constants.count)
+        while start < end {
+            let middle = (start + end) / 2
+            guard case .constant(let constant) = constants[middle],
+                let order = ValueOrder.compare(value, constant)
+            else { return false }
+            if order == 0 { return true }
+            if order < 0 { end = middle } else { start = middle + 1 }
+        }
+        return false
     }
 
     /// The values that `ANY` and `ALL` quantify over.

@@ -109,6 +109,7 @@ package struct PredicateResolver {
     }
 
     private mutating func resolve(_ comparison: QueryComparison) throws -> QueryPredicate {
+        if let rewritten = try rewriteComposite(comparison) { return rewritten }
         var comparison = comparison
         var left = try side(comparison.left)
         var right = try side(comparison.right)
@@ -121,7 +122,72 @@ package struct PredicateResolver {
         (left, right) = try typed(comparison, left, right)
         comparison.left = left.expression
         comparison.right = right.expression
+        sortConstants(of: &comparison)
         return try simplify(comparison)
+    }
+
+    /// Sorts the values that `IN` looks among, if all are constants of one kind: each object is then compared with few of them.
+    private func sortConstants(of comparison: inout QueryComparison) {
+        guard comparison.operator == .in, comparison.options.isEmpty,
+            case .collection(let elements) = comparison.right, elements.count > 4
+        else { return }
+        var constants: [AttributeValue] = []
+        for element in elements {
+            guard case .constant(let value) = element,
+                ValueOrder.compare(constants.first ?? value, value) != nil
+            else { return }
+            constants.append(value)
+        }
+        constants.sort { (ValueOrder.compare($0, $1) ?? 0) < 0 }
+        comparison.right = .collection(constants.map { .constant($0) })
+        comparison.hasSortedConstants = true
+    }
+
+    /// Rewrites whether a composite attribute is missing, which it is if all its elements are.
+    private mutating func rewriteComposite(_ comparison: QueryComparison) throws -> QueryPredicate?
+    {
+        guard comparison.modifier == .direct,
+            comparison.operator == .equal || comparison.operator == .notEqual
+        else { return nil }
+        let composite: QueryExpression
+        switch (comparison.left, comparison.right) {
+        case (let expression, .constant(.null)), (.constant(.null), let expression):
+            composite = expression
+        default: return nil
+        }
+        guard let elements = try elements(ofCompositeAt: composite) else { return nil }
+        let parts = try elements.map {
+            try resolve(QueryComparison($0, comparison.operator, .constant(.null)))
+        }
+        return comparison.operator == .equal ? .all(of: parts) : .any(of: parts)
+    }
+
+    /// The elements of a composite attribute of one object; `nil` if the expression is something else.
+    private mutating func elements(
+        ofCompositeAt expression: QueryExpression
+    ) throws -> [QueryExpression]? {
+        func elements(
+            after origin: [String], _ keys: [String], _ element: ([String]) -> QueryExpression
+        ) -> [QueryExpression]? {
+            QueryKeyPath.compositeElements(at: keys, after: origin, from: entity, in: layout)?
+                .map(element)
+        }
+        switch expression {
+        case .keyPath(let keys):
+            return elements(after: [], keys) { .keyPath($0) }
+        case .variable(let name):
+            let keys = name.split(separator: ".").map(String.init)
+            guard let origin = keys.first.flatMap({ variables[$0] }) else { return nil }
+            return elements(after: origin.keys, Array(keys.dropFirst())) {
+                .variable(([keys[0]] + $0).joined(separator: "."))
+            }
+        case .path(let inner, let keys):
+            guard let type = try side(inner).type, !type.isMany, let origin = type.origin else {
+                return nil
+            }
+            return elements(after: origin.keys, keys) { .path(inner, $0) }
+        default: return nil
+        }
     }
 
     /// Rewrites IN and CONTAINS on the objects of a to-many relationship to ANY, and CONTAINS on a collection to IN.

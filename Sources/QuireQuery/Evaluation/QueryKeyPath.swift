@@ -126,6 +126,33 @@ package struct QueryKeyPath: Sendable {
         kind = ValueKind(of: slot, in: destination)
     }
 
+    /// The key paths of a composite attribute's elements; `nil` if keys lead to none, or to those of several objects.
+    ///
+    /// - Parameter origin: Keys before the others, which may lead to several objects.
+    static func compositeElements(
+        at keys: [String], after origin: [String], from entity: ResolvedEntity,
+        in layout: ResolvedModel
+    ) -> [[String]]? {
+        var (entity, name) = (entity, "")
+        for (position, key) in (origin + keys).enumerated() {
+            name += name.isEmpty ? key : "." + key
+            switch entity.properties[name] {
+            case .relationship(let index):
+                let relationship = entity.relationships[index]
+                if relationship.isToMany && position >= origin.count { return nil }
+                entity = layout.entities[relationship.destinationNumber - 1]
+                name = ""
+            case .composite: continue
+            default: return nil
+            }
+        }
+        guard case .composite(let slots)? = entity.properties[name] else { return nil }
+        return slots.map { slot in
+            let element = entity.slots[slot].name.dropFirst(name.count + 1)
+            return keys + element.split(separator: ".").map(String.init)
+        }
+    }
+
     /// The slot of a composite attribute's element, named by further keys.
     private static func element(
         of key: String, _ keys: [String], _ position: inout Int, in entity: ResolvedEntity

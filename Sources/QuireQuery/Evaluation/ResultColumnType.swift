@@ -97,7 +97,7 @@ package enum ResultColumnType: Sendable, Hashable {
 
 extension Decimal {
     /// The decimal number of a floating-point number's shortest text; `nil` if it is not finite.
-    fileprivate init?(shortestOf number: Double) {
+    package init?(shortestOf number: Double) {
         guard number.isFinite,
             let decimal = Decimal(
                 string: number.description, locale: Locale(identifier: "en_US_POSIX"))

@@ -58,12 +58,56 @@ package enum ValueFunctions {
         case .uppercase, .lowercase, .canonical, .length, .lastPathComponent:
             return arguments[0].text.map { value(of: function, text: $0) } ?? .null
         default:
+            if let decimal = decimal(of: function, arguments) { return .decimal(decimal) }
             let numbers = arguments.compactMap(Number.init)
             guard numbers.count == arguments.count else { return .null }
             return numbers.count == 2
                 ? dated(value(of: function, numbers[0], numbers[1]), function, arguments)
                 : value(of: function, numbers[0])
         }
+    }
+
+    // MARK: - Decimal numbers
+
+    /// Decimal arithmetic, if one operand is a decimal number and the other a number; `nil` if it is not, or the result is beyond
+    /// the range of decimal numbers.
+    private static func decimal(
+        of function: QueryFunction, _ arguments: [AttributeValue]
+    ) -> Decimal? {
+        guard function.isDecimalArithmetic, arguments.count == 2,
+            let numbers = decimals(arguments)
+        else { return nil }
+        let (left, right) = (numbers[0], numbers[1])
+        let result: Decimal
+        switch function {
+        case .add: result = left + right
+        case .subtract: result = left - right
+        case .multiply: result = left * right
+        default:
+            if right.isZero { return nil }
+            result = left / right
+        }
+        return result.isNaN ? nil : result
+    }
+
+    /// Numbers as decimal numbers; `nil` unless one of them is one, and all are representable.
+    fileprivate static func decimals(_ values: [AttributeValue]) -> [Decimal]? {
+        guard values.contains(where: { if case .decimal = $0 { true } else { false } }) else {
+            return nil
+        }
+        var numbers: [Decimal] = []
+        for value in values {
+            switch value {
+            case .decimal(let number): numbers.append(number)
+            case .integer(let integer): numbers.append(Decimal(integer))
+            case .boolean(let truth): numbers.append(truth ? 1 : 0)
+            case .double(let number):
+                guard let number = Decimal(shortestOf: number) else { return nil }
+                numbers.append(number)
+            default: return nil
+            }
+        }
+        return numbers
     }
 
     /// A date, if seconds were added to a date or subtracted from one.
@@ -195,6 +239,11 @@ package enum AggregateFunctions {
         case .mode: return mode(of: present)
         default: break
         }
+        if let numbers = ValueFunctions.decimals(present),
+            let result = decimal(of: function, numbers)
+        {
+            return .decimal(result)
+        }
         let numbers = present.compactMap(ValueFunctions.Number.init)
         switch function {
         case .sum: return sum(of: numbers).value
@@ -249,6 +298,22 @@ package enum AggregateFunctions {
     }
 
     // MARK: - Numbers
+
+    /// The aggregate of decimal numbers; `nil` if it is none of theirs, or beyond their range.
+    private static func decimal(of function: QueryFunction, _ numbers: [Decimal]) -> Decimal? {
+        let result: Decimal
+        switch function {
+        case .sum: result = numbers.reduce(0, +)
+        case .average: result = numbers.reduce(0, +) / Decimal(numbers.count)
+        case .median:
+            let sorted = numbers.sorted()
+            let middle = sorted.count / 2
+            result =
+                sorted.count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
+        default: return nil
+        }
+        return result.isNaN ? nil : result
+    }
 
     /// Exact for integers only; then an integer if it fits 64 bits.
     private static func sum(of numbers: [ValueFunctions.Number]) -> ValueFunctions.Number {

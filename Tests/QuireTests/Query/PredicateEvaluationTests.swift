@@ -36,6 +36,25 @@ import Testing
         return try query.matches(work)
     }
 
+    /// Of many values `IN` compares few; see the other tests of it for few values.
+    @Test(arguments: [
+        ("title IN {'a', 'Emma', 'b', 'z', 'Z', 'é'}", true),
+        ("title IN {'a', 'emma', 'b', 'z', 'Z', 'é'}", false),
+        ("title IN[c] {'a', 'emma', 'b', 'z', 'Z', 'é'}", true),
+        ("year IN {9, 1, 1815, 7.5, 3, 2000}", true), ("year IN {9, 1, 7.5, 3, 2000, 4}", false),
+        ("rating IN {9, 1, 4.5, 3, 2000}", true), ("price IN {9, 1, 0.1, 3, 2000}", true),
+        ("ANY tags.name IN {'e', 'd', 'red', 'b', 'a'}", true),
+        ("ALL tags.name IN {'e', 'd', 'red', 'b', 'a'}", false),
+        ("ALL tags.name IN {'e', 'd', 'red', 'b', 'new'}", true),
+        ("NONE tags.name IN {'e', 'd', 'c', 'b', 'a'}", true),
+        ("publisher.name IN {'e', 'd', 'c', 'b', 'a'}", false),
+        ("publisher.name IN {'e', 'd', 'c', nil, 'b', 'a'}", true),
+        ("isRead IN {0, 7, 1, 3, 5}", true),
+    ])
+    func membershipOfManyValues(format: String, isTrue: Bool) throws {
+        #expect(try Self.evaluate(format, try Self.work()) == isTrue)
+    }
+
     // MARK: - Missing values
 
     /// For each operator: missing with missing, missing with a value, a value with missing.

@@ -31,14 +31,20 @@ struct FetchCollection {
 
     /// The aggregate of the values.
     ///
-    /// - Parameter areSmallIntegers: Whether the values are integers for which SQLite's own aggregates give the same result.
-    func aggregate(_ function: QueryFunction, areSmallIntegers: Bool) -> SQLFragment {
+    /// - Parameters:
+    ///   - areSmallIntegers: Whether the values are integers for which SQLite's own aggregates give the same result.
+    ///   - areDecimal: Whether they are decimal numbers.
+    func aggregate(
+        _ function: QueryFunction, areSmallIntegers: Bool, areDecimal: Bool
+    ) -> SQLFragment {
         let value: SQLFragment = isDistinct ? "DISTINCT \(element.plain)" : element.plain
         let result: SQLFragment =
             switch function {
             case .count: "count(\(value))"
             case .minimum: "min(\(value))"
             case .maximum: "max(\(value))"
+            case _ where areDecimal && function.isDecimalArithmetic:
+                "\(SQLFragment(sql: function.decimalSQLName))(\(value))"
             case .sum where areSmallIntegers: "ifnull(sum(\(value)), 0)"
             case .average where areSmallIntegers: "avg(\(value))"
             default: "\(SQLFragment(sql: function.sqlName))(\(value))"

@@ -78,10 +78,13 @@ extension SelectBuilder {
             case .divide: "/"
             default: nil
             }
+        let list = operands.map(\.computable).joined(by: ", ")
+        if try operands.allSatisfy({ $0.kind == .number }) && isDecimal(expression) {
+            return .value("\(SQLFragment(sql: function.decimalSQLName))(\(list))", kind)
+        }
         if let sign {
             return .value("(\(operands[0].computable) \(sign) \(operands[1].computable))", kind)
         }
-        let list = operands.map(\.computable).joined(by: ", ")
         return .value("\(SQLFragment(sql: function.sqlName))(\(list))", kind)
     }
 
@@ -93,7 +96,9 @@ extension SelectBuilder {
             let areSmallIntegers = try [.integer16, .integer32, .boolean].contains(
                 type(of: argument))
             return .value(
-                collection.aggregate(function, areSmallIntegers: areSmallIntegers),
+                collection.aggregate(
+                    function, areSmallIntegers: areSmallIntegers,
+                    areDecimal: try isDecimal(argument)),
                 function.kind(of: [collection.element.kind]) ?? .number)
         }
         return try groupAggregate(function, argument)
@@ -115,6 +120,8 @@ extension SelectBuilder {
         case .count: name = "count"
         case .minimum: name = "min"
         case .maximum: name = "max"
+        case _ where try function.isDecimalArithmetic && isDecimal(argument):
+            name = SQLFragment(sql: function.decimalSQLName)
         case .average: name = "avg"
         // SQLite's own sum is faster, but fails on integer overflow.
         case .sum where try sumFits(argument):
@@ -136,6 +143,47 @@ extension SelectBuilder {
         case .keyPath(let keys): try path(keys).slot?.attribute?.type
         case .function(.distinct, let arguments): try type(of: arguments[0])
         default: nil
+        }
+    }
+
+    // MARK: - Decimal numbers
+
+    /// Whether an expression's values are decimal numbers, as they are where it is evaluated in memory.
+    private func isDecimal(_ expression: QueryExpression) throws -> Bool {
+        switch expression {
+        case .constant(.decimal), .cast(_, .decimal): return true
+        case .keyPath(let keys): return try path(keys).slot?.storage == .decimal
+        case .path(let inner, let keys):
+            guard let entity = try entity(of: inner) else { return false }
+            return try QueryKeyPath(keys, from: entity, in: context.query.layout).slot?.storage
+                == .decimal
+        case .conditional(_, let first, let second):
+            return try isDecimal(first) || isDecimal(second)
+        case .function(let function, let arguments):
+            switch function {
+            case .distinct, .noIndex, .minimum, .maximum, .mode: return try isDecimal(arguments[0])
+            case _ where function.isDecimalArithmetic:
+                return try arguments.contains(where: isDecimal)
+            default: return false
+            }
+        default: return false
+        }
+    }
+
+    /// The entity of an expression's objects; `nil` if it has none.
+    private func entity(of expression: QueryExpression) throws -> ResolvedEntity? {
+        switch expression {
+        case .evaluatedObject: return start.entity
+        case .keyPath(let keys): return try path(keys).destination
+        case .variable(let name): return try place(ofVariable: name).entity
+        case .path(let inner, let keys):
+            return try entity(of: inner).map {
+                try QueryKeyPath(keys, from: $0, in: context.query.layout).destination
+            }
+        case .subquery(let inner, _, _): return try entity(of: inner)
+        case .function(.distinct, let arguments), .function(.noIndex, let arguments):
+            return try entity(of: arguments[0])
+        default: return nil
         }
     }
 
@@ -210,6 +258,9 @@ extension FetchComparison.Operand {
 extension QueryFunction {
     /// The name of the SQL function with the same result as in memory.
     var sqlName: String { "QUIRE_" + rawValue.prefix { $0 != ":" }.uppercased() }
+
+    /// The name of the SQL function of decimal numbers.
+    var decimalSQLName: String { "QUIRE_DECIMAL_" + rawValue.prefix { $0 != ":" }.uppercased() }
 
     /// Whether there is an SQL function for it, besides SQLite's own.
     var hasSQLFunction: Bool {
