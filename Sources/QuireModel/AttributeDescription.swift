@@ -141,6 +141,26 @@ extension AttributeDescription {
         }
     }
 
+    /// What an accessor that cannot throw sets when ``coerce(_:entity:)`` refuses a value: NaN is a missing value, as in a
+    /// store, and a number or date that the attribute cannot hold is kept until validation refuses it. `nil` for a value of
+    /// another kind, which is a programmer error.
+    package func valueUntilValidation(_ value: AttributeValue) -> AttributeValue? {
+        if derivationExpression != nil { return nil }
+        switch (type, value) {
+        case (.date, .date(let date)):
+            return date.timeIntervalSinceReferenceDate.isNaN ? .null : value
+        case (.integer16, _), (.integer32, _), (.integer64, _), (.double, _), (.float, _),
+            (.decimal, _), (.boolean, _):
+            switch value {
+            case .integer: return value
+            case .double(let number): return number.isNaN ? .null : value
+            case .decimal(let number): return number.isNaN ? .null : value
+            default: return nil
+            }
+        default: return nil
+        }
+    }
+
     /// Validates the value for saving: present if required, and in range, or a text of valid length and form.
     ///
     /// Lengths are counted in UTF-16 code units, as in Core Data.

@@ -56,7 +56,7 @@ package final class ReplacedIdentifiers: Sendable {
     }
 
     /// Adds the permanent identifiers that have replaced temporary ones.
-    package func add(_ replaced: some Collection<(temporary: UInt64, permanent: UInt64)>) {
+    package func add(_ replaced: [(temporary: UInt64, permanent: UInt64)]) {
         state.withLock { state in
             for (temporary, permanent) in replaced.suffix(maximumCount) {
                 state.latest.set(permanent, for: temporary, maximumCount: maximumCount)
@@ -66,7 +66,7 @@ package final class ReplacedIdentifiers: Sendable {
     }
 
     /// Removes the permanent identifiers of objects that have their temporary ones again.
-    package func remove(_ temporary: some Sequence<UInt64>) {
+    package func remove(_ temporary: [UInt64]) {
         state.withLock { state in
             for bits in temporary {
                 state.latest.update(0, for: bits)

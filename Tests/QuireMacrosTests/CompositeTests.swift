@@ -30,6 +30,47 @@ private enum Kind: String, CaseIterable, Codable { case house, flat, office }
     @Relationship var guests: Set<Resident>
 }
 
+private enum Mode: String, Codable { case slow, fast }
+
+private struct Cents: AttributeRepresentable, Codable, Equatable {
+    var number: Int64
+    static let attributeTypes = [AttributeType.integer64]
+    static let missingValue = Cents(number: 0)
+
+    init(number: Int64) { self.number = number }
+
+    init?(attributeValue value: AttributeValue) {
+        guard case .integer(let number) = value else { return nil }
+        self.number = number
+    }
+
+    var attributeValue: AttributeValue { .integer(number) }
+}
+
+@Composite private struct Motor: Equatable, Codable {
+    var mode: Mode = .slow
+    var spare: Mode?
+}
+
+@Composite private struct Settings: Equatable, Codable {
+    var mode: Mode = .slow
+    var price: Cents = Cents(number: 0)
+    var motor: Motor?
+    var shown: Mode { mode }
+}
+
+@Entity private final class Trip: ManagedObject {
+    @Attribute var settings: Settings
+    @Attribute var later: Settings?
+    @Attribute var mode: Mode = Mode.slow
+    @Attribute var speed: Double?
+    @Relationship(inverse: "trips") var bill: Bill?
+}
+
+@Entity private final class Bill: ManagedObject {
+    @Relationship var trips: Set<Trip>
+}
+
 @Entity(name: "Resident") private final class Guest: ManagedObject {
     @Attribute var home: Address
     @Attribute(key: "office") var work: Place?
@@ -139,6 +180,81 @@ private enum Kind: String, CaseIterable, Codable { case house, flat, office }
             _ = try context.fetch(Resident.self, where: #Predicate { $0.home.line == "" })
         }
         #expect(error?.code == .unsupported)
+    }
+
+    /// Their names are not found by values, of which only one is known.
+    @Test func keyPathsNameElementsOfAnyType() throws {
+        #expect(Trip.propertyName(for: \.settings.mode) == "settings.mode")
+        #expect(Trip.propertyName(for: \.settings.price) == "settings.price")
+        #expect(Trip.propertyName(for: \.later?.mode) == "later.mode")
+        #expect(Trip.propertyName(for: \.later?.motor?.mode) == "later.motor.mode")
+        #expect(Trip.propertyName(for: \.settings.motor?.spare) == "settings.motor.spare")
+        #expect(Trip.propertyName(for: \.bill?.trips.count) == nil)
+        #expect(Trip.propertyName(for: \.settings.shown) == nil)
+        #expect(Trip.propertyName(for: \.settings.mode.rawValue) == nil)
+        let stack = try TestStack(ManagedObjectModel(classes: [Trip.self, Bill.self]))
+        let context = stack.mainContext()
+        for (mode, cents) in [(Mode.slow, Int64(3)), (.fast, 2), (.fast, 1)] {
+            let trip = Trip(context: context)
+            trip.settings = Settings(mode: mode, price: Cents(number: cents))
+        }
+        try context.save()
+        let (fast, two) = (Mode.fast, Int64(2))
+        #expect(
+            try context.count(for: Trip.self, where: #Predicate { $0.settings.mode == fast }) == 2)
+        var update = BatchUpdateRequest(Trip.self)
+        try update.set(\.settings.price, to: Cents(number: two))
+        #expect(try context.execute(update).count == 3)
+    }
+
+    @Test func predicatesAskWhetherACompositeIsMissing() throws {
+        for (name, work) in [("Jane", bath), ("Cassandra", nil), ("Anne", nil)] {
+            let person = insert(name, home: bath, work: work)
+            person.host = try context.fetch(Resident.self).first { $0.name == "Jane" }
+        }
+        for _ in 0..<2 {
+            func names(_ predicate: QueryPredicate) throws -> [String] {
+                try context.fetch(Resident.self, where: predicate).map(\.name).sorted()
+            }
+            let without = ["Anne", "Cassandra"]
+            #expect(try names(QueryPredicate(#Predicate<Resident> { $0.work == nil })) == without)
+            #expect(try names(QueryPredicate(#Predicate<Resident> { $0.work != nil })) == ["Jane"])
+            #expect(
+                try names(
+                    QueryPredicate(
+                        #Predicate<Resident> {
+                            if let work = $0.work { work.street == "Sydney Place" } else { false }
+                        })) == ["Jane"])
+            #expect(try names(QueryPredicate(format: "office == nil")) == without)
+            #expect(try names(QueryPredicate(format: "nil != office.place")) == ["Jane"])
+            #expect(try names(QueryPredicate(format: "host.office != nil")) == without)
+            #expect(
+                try names(
+                    QueryPredicate(
+                        #Predicate<Resident> { $0.guests.contains { $0.work == nil } }))
+                    == ["Jane"])
+            #expect(throws: QuireError.self) { try names(QueryPredicate(format: "office == 1")) }
+            try context.save()
+            context.reset()
+        }
+    }
+
+    @Test func aMissingCompositeIsNil() throws {
+        let person = insert("Jane")
+        #expect(person["office"] == nil && person["home"] == nil)
+        #expect(person["office", as: AttributeValue.self] == .null)
+        person["office"] = ["street": "Milsom Street"]
+        #expect((person["office"] as? [String: Any])?["street"] as? String == "Milsom Street")
+        person["office"] = nil
+        #expect(person["office"] == nil && person.work == nil)
+    }
+
+    @Test func numbersThatAnElementCannotHoldAreRefusedByTheSave() throws {
+        let person = insert("Jane", home: bath)
+        person.home.place?.latitude = .nan
+        #expect(person.home.place?.latitude == 0)
+        #expect(person["home.place.latitude"] == nil)
+        try context.save()
     }
 
     @Test func aClassMustFitTheCompositeOfAModel() throws {

@@ -118,6 +118,54 @@ import Testing
         #expect(failure.message.contains(shown ?? "required"))
     }
 
+    nonisolated private static let impossible: [(String, any Sendable)] = [
+        ("int16", 40_000), ("int32", 1 << 40), ("int64", 1.5), ("double", Int.max),
+        ("float", 1e300), ("boolean", 2),
+        ("date", Date(timeIntervalSinceReferenceDate: .infinity)),
+        ("date", Date(timeIntervalSinceReferenceDate: -1e300)), ("decimal", Double.infinity),
+    ]
+
+    @Test(arguments: impossible.indices)
+    func valuesThatAnAttributeCannotHoldAreRefusedByTheSave(index: Int) throws {
+        let (key, value) = Self.impossible[index]
+        let stack = try TestStack(FixtureModels.everyType)
+        let context = stack.mainContext()
+        context.undoManager = UndoManager()
+        let object = try context.insertObject(entityName: "Everything")
+        let other = try context.insertObject(entityName: "Everything")
+        try context.save()
+        object[key] = value
+        for _ in 0..<2 {
+            let error = #expect(throws: QuireError.self) { try context.save() }
+            #expect(error?.code == .validation)
+            #expect(error?.subject.property == key)
+            #expect(error?.subject.object == object.objectID.uriRepresentation)
+            #expect(throws: QuireError.self) { try object.validate() }
+            // Undone and redone, the value is as impossible as before.
+            context.undo()
+            #expect(object[key] == nil)
+            context.redo()
+        }
+        other["string"] = "a"
+        #expect(throws: QuireError.self) { try context.save() }
+        object[key] = nil
+        try context.save()
+        #expect(throws: QuireError.self) { try object.setValue(value, forKey: key) }
+    }
+
+    @Test func notANumberIsAMissingValue() throws {
+        let stack = try TestStack(FixtureModels.everyType)
+        let context = stack.mainContext()
+        let object = try context.insertObject(entityName: "Everything")
+        object["double"] = 1.5
+        object["double"] = Double.nan
+        object["float"] = Float.nan
+        object["decimal"] = Decimal.nan
+        object["date"] = Date(timeIntervalSinceReferenceDate: .nan)
+        for key in ["double", "float", "decimal", "date"] { #expect(object[key] == nil) }
+        try context.save()
+    }
+
     @Test func predicatesMaySayWhatIsWrongAndLookAtOtherProperties() throws {
         let item = try item()
         item["kind"] = "long"

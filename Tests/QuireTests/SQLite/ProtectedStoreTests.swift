@@ -162,6 +162,30 @@ struct ProtectedStoreTests {
         try coordinator.close()
     }
 
+    /// Values that cannot be read cannot be compared, nor restored by undo.
+    @MainActor @Test func aFaultCannotBeChangedWhileItsDomainIsLocked() async throws {
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options(.complete))
+        try add(["a"], to: store)
+        let coordinator = PersistentStoreCoordinator(store: store)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let author = try #require(try context.fetch(FetchRequest("Author")).first)
+        let name = author["name"] as? String
+        context.refresh(author, mergeChanges: false)
+        await domain.lock(after: .zero)
+        author["name"] = "b"
+        #expect(context.lastFaultError?.code == .protectedDataUnavailable)
+        #expect(code { try author.setValue("b", forKey: "name") } == .protectedDataUnavailable)
+        #expect(code { try author.setValue([], forKey: "books") } == .protectedDataUnavailable)
+        #expect(!context.hasChanges && !author.hasChanges)
+        try await domain.unlock(keyFile: folder.path("key"))
+        try context.save()
+        #expect(author["name"] as? String == name)
+        author["name"] = "b"
+        try context.save()
+        try coordinator.close()
+    }
+
     @Test func aKeyFileOfItsOwnOpensAStore() async throws {
         var options = SQLiteStoreOptions()
         options.fileProtection = .complete

@@ -140,9 +140,9 @@ extension ManagedObjectContext {
             staleRows.note(pair.temporary)
         }
         undoIdentifiers.add(replaced, hasUnfinishedLog: !event.log.isEmpty)
-        persistentStoreCoordinator.replacedIdentifiers.add(
-            replaced.lazy.map { ($0.temporary, $0.permanent.bits) })
-        notifyObservers(ofReplacedIDs: replaced.map { ($0.temporary, $0.permanent.bits) })
+        let pairs = replaced.map { ($0.temporary, $0.permanent.bits) }
+        persistentStoreCoordinator.replacedIdentifiers.add(pairs)
+        notifyObservers(ofReplacedIDs: pairs)
     }
 
     // MARK: Collecting
@@ -189,9 +189,13 @@ extension ManagedObjectContext {
     }
 
     private func update(of object: ManagedObject, includesBase: Bool) -> ObjectChange? {
+        object.state.remove(.rowChanges)
         guard let edits = object.edits, edits.hasChanges else { return nil }
         let changed = object.persistentChanges(edits)
         let toManyChanges = toManyChanges(of: object, edits)
+        if !changed.isEmpty || toManyChanges.contains(where: { $0.order != nil }) {
+            object.state.insert(.rowChanges)
+        }
         if changed.isEmpty && toManyChanges.isEmpty { return nil }
         var change = ObjectChange(
             objectID: object.objectID, entity: object.resolvedEntity,
@@ -247,9 +251,10 @@ extension ManagedObjectContext {
             if object.state.contains(.live) {
                 if !object.state.contains(.persisted) {
                     object.version = 1
-                } else if let edits = object.edits, writesRow(object, edits) {
+                } else if object.state.contains(.rowChanges) {
                     object.version &+= 1
                 }
+                object.state.remove(.rowChanges)
                 object.state.formUnion([.persisted, .savedHere])
                 object.edits?.commit()
                 if hasChildren { noteForChildren(object) }
@@ -287,11 +292,6 @@ extension ManagedObjectContext {
             $0.savedVersions.set(version, seenBy: child, for: bits)
         }
     }
-
-    /// As ``ObjectChange/writesRow`` of the change that was saved.
-    private func writesRow(_ object: ManagedObject, _ edits: ObjectEdits) -> Bool {
-        !object.persistentChanges(edits).isEmpty || edits.toMany.contains { $0.needsOrder }
-    }
 }
 
 // MARK: - Validation
@@ -306,7 +306,7 @@ extension ManagedObjectContext {
         // A copy, because a method of a class may change other objects.
         for object in tracked {
             if !object.resolvedEntity.hasRules && object.state.contains(.live)
-                && !object.state.contains(.hasHooks)
+                && !object.state.contains(.hasHooks) && !mayHoldInvalidValues
             {
                 continue
             }

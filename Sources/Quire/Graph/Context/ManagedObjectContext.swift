@@ -150,6 +150,8 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) var event = UserEvent()
     /// Whether observers are being notified that a save begins.
     var isAnnouncingSave = false
+    /// Whether an object may have, or undo may give it, a value that its attribute cannot hold.
+    var mayHoldInvalidValues = false
     /// Whether a save calls methods of objects or of the merge policy.
     var forbidsSaving = false
     /// Observers called synchronously, before notifications are posted.
@@ -265,6 +267,24 @@ public final class ManagedObjectContext {
     func willChange(_ object: ManagedObject) {
         checkQueue(of: object)
         object.realize()
+    }
+
+    /// As ``willChange(_:)``; refuses a fault whose values cannot be read because they are locked.
+    @inline(__always)
+    func requireChangeable(_ object: ManagedObject) throws {
+        willChange(object)
+        if !object.state.contains(.realized) { throw unreadable(object) }
+    }
+
+    /// The error of changing a fault whose values are locked: the change could neither be undone nor compared with them.
+    @inline(never)
+    private func unreadable(_ object: ManagedObject) -> QuireError {
+        QuireError(
+            .protectedDataUnavailable,
+            "\(object.objectID.shortDescription) cannot be changed, because its values cannot be read while protected data are locked; unlock them first.",
+            subject: .init(
+                entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation),
+            underlying: lastFaultError)
     }
 
     @inline(__always)

@@ -153,7 +153,7 @@ extension ManagedObject {
                 subject: .init(entity: resolvedEntity.name, property: key))
         }
         guard let context = contextUnlessDiscarded else { return [] }
-        context.willChange(self)
+        try context.requireChangeable(self)
         if let found = context.fetchedPropertyValues[objectID.bits]?[key] {
             context.prefetchWindow = OrderedSet(found)
             return found.map { context.object(with: $0) }

@@ -29,12 +29,22 @@ internal import QuireSystem
 extension ManagedObject {
     /// The value of a property; see the table above.
     ///
-    /// Traps if the key names no property, or the new value is none that the property can have. A value that cannot be read is
-    /// `nil`, and a change refused because an object does not exist is not made; both are reported as the context's
+    /// Traps if the key names no property, or the new value is of a kind that the property never has, such as a text for a
+    /// number. A number or date that the attribute cannot hold, such as 40,000 in 16 bits, is kept, and refused when the object is
+    /// validated or saved; not-a-number is a missing value. A value that cannot be read is `nil`, and a change refused because an object does not exist, or is locked, is not made; both are reported as the context's
     /// ``ManagedObjectContext/lastFaultError``.
     public final subscript(key: String) -> Any? {
         get { read(key, else: nil) { try value(forKey: key) } }
-        set { trapping { try setValue(newValue, forKey: key) } }
+        set {
+            trapping {
+                switch try resolvedEntity.requireProperty(key) {
+                case .attribute(let slot):
+                    try assign(attributeValue(newValue, forKey: key), at: slot)
+                case .composite: try assign(attributeValue(newValue, forKey: key), forKey: key)
+                case .relationship, .fetched: try setValue(newValue, forKey: key)
+                }
+            }
+        }
     }
 
     /// The value of an attribute, converted to a type; `nil` if it is missing or not representable in the type.
@@ -97,7 +107,7 @@ extension ManagedObject {
     /// Traps as ``subscript(_:)``.
     public final subscript(key: String, as type: AttributeValue.Type) -> AttributeValue {
         get { read(key, else: .null) { try attributeValue(forKey: key) } }
-        set { trapping { try setAttributeValue(newValue, forKey: key) } }
+        set { trapping { try assign(newValue, forKey: key) } }
     }
 
     /// The value of a property; see the table above.
@@ -114,6 +124,18 @@ extension ManagedObject {
             let objects = objects(through: relationship)
             return relationship.isOrdered ? objects : Set(objects)
         case .fetched: return try fetchedObjects(key)
+        }
+    }
+
+    /// As ``setAttributeValue(_:forKey:)``, for accessors that cannot throw; see ``assign(_:at:)``.
+    final func assign(_ value: AttributeValue, forKey key: String) throws {
+        switch try resolvedEntity.requireProperty(key) {
+        case .attribute(let slot): try assign(value, at: slot)
+        case .composite(let slots):
+            for element in try resolvedEntity.elements(of: value, forKey: key, in: slots) {
+                try assign(element.value, at: element.slot)
+            }
+        case .relationship, .fetched: try setAttributeValue(value, forKey: key)
         }
     }
 

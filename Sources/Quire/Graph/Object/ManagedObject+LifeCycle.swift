@@ -125,11 +125,14 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `validation`, or `deleteDenied` for a deleted object.
     public final func validate() throws {
         if isGone { return try validateForDelete() }
+        try throwIfAny(invalidValueFailures)
         try isNew ? validateForInsert() : throwIfAny(validationFailures(all: true))
     }
 
     /// The object's validation failures for a save, by its class's methods, if it has any.
     final func failuresForSaving() -> [QuireError] {
+        let invalid = invalidValueFailures
+        if !invalid.isEmpty { return invalid }
         guard state.contains(.hasHooks) else {
             if isGone { return requireContext().denials(of: self) }
             return isNew
@@ -146,6 +149,24 @@ extension ManagedObject {
             return []
         } catch {
             return failures(from: error)
+        }
+    }
+
+    /// Changed values that their attributes cannot hold, which accessors that cannot throw have set.
+    private final var invalidValueFailures: [QuireError] {
+        guard context?.mayHoldInvalidValues == true, state.contains(.live), let edits else {
+            return []
+        }
+        return resolvedEntity.slots.flatMap { slot -> [QuireError] in
+            guard slot.relationshipIndex == nil, !slot.isDerived,
+                edits.changed.contains(slot.index)
+            else { return [] }
+            do {
+                _ = try slot.coerce(edits.values[slot.index], in: resolvedEntity)
+                return []
+            } catch {
+                return failures(from: error, property: slot.name)
+            }
         }
     }
 

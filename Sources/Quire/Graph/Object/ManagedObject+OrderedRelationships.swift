@@ -103,7 +103,7 @@ extension ManagedObject {
                 subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
         try checkMayChange(relationship)
-        requireContext().willChange(self)
+        try requireContext().requireChangeable(self)
         let order = members(of: relationship)
         for index in indices where !order.indices.contains(index) {
             throw outOfBounds(index, relationship, count: order.count)

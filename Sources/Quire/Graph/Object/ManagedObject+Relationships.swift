@@ -29,7 +29,7 @@ extension ManagedObject {
         try checkMayChange(relationship)
         if let object { try check(object, for: relationship) }
         let context = requireContext()
-        context.willChange(self)
+        try context.requireChangeable(self)
         context.setToOne(of: self, relationship, slot: slot, to: object)
         context.deliverRelationshipChanges()
     }
@@ -104,7 +104,7 @@ extension ManagedObject {
         try checkMayChange(relationship)
         try check(object, for: relationship)
         let context = requireContext()
-        context.willChange(self)
+        try context.requireChangeable(self)
         if let index, relationship.isOrdered {
             var order = members(of: relationship)
             order.remove(object.objectID)
@@ -131,7 +131,7 @@ extension ManagedObject {
         try checkMayChange(relationship)
         try check(object, for: relationship)
         let context = requireContext()
-        context.willChange(self)
+        try context.requireChangeable(self)
         context.removeFromMany(of: self, relationship, object)
         context.deliverRelationshipChanges()
     }
@@ -147,7 +147,7 @@ extension ManagedObject {
         try checkMayChange(relationship)
         for object in objects { try check(object, for: relationship) }
         let context = requireContext()
-        context.willChange(self)
+        try context.requireChangeable(self)
         let wanted = OrderedSet(objects.map(\.objectID))
         for id in members(of: relationship) where !wanted.contains(id) {
             context.removeFromMany(of: self, relationship, context.object(with: id))
@@ -318,6 +318,9 @@ extension ManagedObject {
             object.realize()
             if object.isInaccessible { throw unknownObject(object, relationship) }
         }
+        if context.layout.inverse(of: relationship)?.slot != nil {
+            try context.requireChangeable(object)
+        }
         // The replacement of a deleted object may exist again.
         if object.state.isDisjoint(with: [.live, .persisted]) { object.realize() }
         guard object.state.contains(.live), !object.state.contains(.inaccessible) else {
@@ -356,11 +359,13 @@ extension ManagedObject {
     }
 
     /// Traps if a change is a programmer error, and reports an object that does not exist, which other contexts may have
-    /// deleted.
+    /// deleted, or that cannot be read while protected data are locked.
     final func trapping(_ body: () throws -> Void) {
         do {
             try body()
-        } catch let error as QuireError where error.code == .notFound {
+        } catch let error as QuireError
+            where error.code == .notFound || error.code == .protectedDataUnavailable
+        {
             context?.reportFault(error)
         } catch {
             preconditionFailure("\(error)")

@@ -176,8 +176,25 @@ extension ManagedObject {
         let value = try resolvedEntity.slots[slot].coerce(value, in: resolvedEntity)
         if state.contains(.discarded) { throw goneError(resolvedEntity.slots[slot].name) }
         let context = requireContext()
-        context.willChange(self)
+        try context.requireChangeable(self)
         write(value, at: slot, in: context)
+    }
+
+    /// As ``setValue(_:at:)``, for accessors that cannot throw: a number or date that the attribute cannot hold is bad data, which
+    /// validation refuses, and NaN is a missing value.
+    final func assign(_ value: AttributeValue, at slot: Int) throws {
+        do {
+            try setValue(value, at: slot)
+        } catch let error as QuireError where error.code == .invalidValue {
+            guard let kept = resolvedEntity.slots[slot].attribute?.valueUntilValidation(value)
+            else { throw error }
+            if kept.isNull { return try setValue(kept, at: slot) }
+            if state.contains(.discarded) { throw goneError(resolvedEntity.slots[slot].name) }
+            let context = requireContext()
+            context.mayHoldInvalidValues = true
+            try context.requireChangeable(self)
+            write(kept, at: slot, in: context)
+        }
     }
 
     /// Changes a slot and logs it for undo, without regard to inverses.

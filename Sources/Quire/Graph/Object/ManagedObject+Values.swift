@@ -16,7 +16,8 @@ extension ManagedObject {
                     separator: ".")
                 Self.set(try readValue(at: slot), at: path[...], in: &elements)
             }
-            return .composite(elements)
+            let composite = AttributeValue.composite(elements)
+            return composite.hasElements ? composite : .null
         case .relationship(let index):
             guard let slot = resolvedEntity.relationships[index].slot else {
                 throw QuireError(
@@ -95,7 +96,7 @@ extension ManagedObject {
     /// - Complexity: O(*n*) in the object's properties; reads no relationship.
     public final var hasPersistentChangedValues: Bool {
         guard let edits else { return false }
-        return resolvedEntity.slots.contains { isChanged($0, edits) }
+        return resolvedEntity.slots.indices.contains { isChanged($0, edits) }
             || edits.toMany.indices.contains { isChanged(toMany: $0, edits) }
     }
 
@@ -108,7 +109,7 @@ extension ManagedObject {
     public final func changedValues() -> [String: PropertyValue] {
         guard let edits else { return [:] }
         var changes: [String: PropertyValue] = [:]
-        for slot in resolvedEntity.slots where isChanged(slot, edits) {
+        for slot in resolvedEntity.slots where isChanged(slot.index, edits) {
             changes[slot.name] = .value(edits.values[slot.index])
         }
         for index in edits.toMany.indices where isChanged(toMany: index, edits) {
@@ -203,22 +204,25 @@ extension ManagedObject {
 
     // MARK: Comparing
 
-    private final func isChanged(_ slot: ResolvedEntity.Slot, _ edits: ObjectEdits) -> Bool {
-        guard slot.isStored, edits.changed.contains(slot.index) else { return false }
-        guard let saved = savedValueIfKnown(at: slot.index) else { return true }
-        return !edits.values[slot.index].isSame(as: saved)
+    private final func isChanged(_ slot: Int, _ edits: ObjectEdits) -> Bool {
+        guard edits.changed.contains(slot), resolvedEntity.slots[slot].isStored else {
+            return false
+        }
+        guard let saved = savedValueIfKnown(at: slot) else { return true }
+        return !edits.values[slot].isSame(as: saved)
     }
 
     /// The stored slots that a save writes and a merge keeps: attributes whose value differs from the saved one, and to-one
     /// relationships that were set. One that was set back counts, so that a merge keeps it and its inverse.
     final func persistentChanges(_ edits: ObjectEdits) -> SlotMask {
-        var changes = edits.changed
+        var changes = edits.changed.subtracting(resolvedEntity.transientSlots)
         if changes.isEmpty { return changes }
-        for slot in resolvedEntity.slots
-        where changes.contains(slot.index)
-            && !(slot.isStored && slot.relationshipIndex != nil || isChanged(slot, edits))
+        // By index: a copy of each slot's description would cost more than the comparison.
+        for index in resolvedEntity.slots.indices
+        where changes.contains(index) && resolvedEntity.slots[index].relationshipIndex == nil
+            && !isChanged(index, edits)
         {
-            changes.remove(slot.index)
+            changes.remove(index)
         }
         return changes
     }
@@ -306,7 +310,7 @@ extension ManagedObject {
             attributeValue(value, forKey: key), in: resolvedEntity)
         if state.contains(.discarded) { throw goneError(key) }
         let context = requireContext()
-        context.willChange(self)
+        try context.requireChangeable(self)
         editsForWriting()
             .write(value, at: index, remembersCommitted: state.contains(.persisted))
         context.trackSilently(self)
@@ -327,11 +331,11 @@ extension ManagedObject {
     public final func willChangeValue(forKey key: String) {
         if state.contains(.discarded) { return }
         let context = requireContext()
-        context.willChange(self)
         let property: ResolvedEntity.Property
         do { property = try resolvedEntity.requireProperty(key) } catch {
             preconditionFailure("\(error)")
         }
+        do { try context.requireChangeable(self) } catch { return context.reportFault(error) }
         switch property {
         case .attribute(let slot): willChange(slot, in: context)
         case .composite(let slots): for slot in slots { willChange(slot, in: context) }

@@ -44,6 +44,8 @@ open class ManagedObject: EntityClass {
         static let wasLive = State(rawValue: 256)
         /// The deletion is saved, or was merged: the context keeps the object for undo only, and no lookup finds it.
         static let discarded = State(rawValue: 512)
+        /// The changes last collected for a save write its row, as in ``ObjectChange/writesRow``.
+        static let rowChanges = State(rawValue: 1 << 10)
         /// The object has derived attributes.
         static let derives = State(rawValue: 1 << 12)
         /// A property has been observed; the context's ``ContextObservation`` has its registrar.

@@ -39,7 +39,7 @@ extension CompositeRepresentable {
 
 extension AttributeValue {
     /// Whether a composite has an element that is not missing.
-    fileprivate var hasElements: Bool {
+    var hasElements: Bool {
         switch self {
         case .null: false
         case .composite(let values): values.values.contains(where: \.hasElements)
@@ -54,7 +54,8 @@ extension ManagedObject {
         String(resolvedEntity.slots[slot].name.prefix { $0 != "." })
     }
 
-    /// Sets the elements of a composite attribute. Traps if an element is not representable.
+    /// Sets the elements of a composite attribute. A value that an element cannot hold is kept until the object is validated, and
+    /// refused then.
     public final func setAttribute<Value: CompositeRepresentable>(_ ordinal: Int, _ value: Value) {
         setComposite(ordinal, value.attributeValue)
     }
@@ -66,7 +67,7 @@ extension ManagedObject {
 
     private final func setComposite(_ ordinal: Int, _ value: AttributeValue) {
         guard let slot = position(of: ordinal) else { return }
-        trapping { try setAttributeValue(value, forKey: compositeKey(at: slot)) }
+        trapping { try assign(value, forKey: compositeKey(at: slot)) }
     }
 }
 
@@ -156,7 +157,7 @@ private final class CompositeProbe {
 
     private let target: Target
     private(set) var names: [[String]] = []
-    /// The value of the one element.
+    /// The value of the one element, unless that is the only one known.
     private(set) var answer: AttributeValue?
 
     init(_ target: Target) { self.target = target }
@@ -175,7 +176,7 @@ private final class CompositeProbe {
         if note(name) {
             let isUnlike = Value.unlikelyValue.attributeValue != other?.attributeValue
             let value = isUnlike ? Value.unlikelyValue : Value.missingValue
-            answer = value.attributeValue
+            if value.attributeValue != other?.attributeValue { answer = value.attributeValue }
             return value
         }
         return composite?.init(compositeElements: CompositeElements(self, at: name)) as? Value
@@ -198,17 +199,33 @@ private final class CompositeProbe {
 
 extension CompositeRepresentable {
     /// The names of the element that a key path leads to, which reads it from a value; `nil` if it does more than that.
-    static func elementNames(_ read: (Self) -> Any?) -> [String]? {
+    ///
+    /// Of an element whose type has no known value but one, an enumeration that is not `CaseIterable` or a type of a program's
+    /// own, the name is in the key path's text, because it is stored: a computed property has none there.
+    ///
+    /// - Parameter owner: What the text has before the element, if it is not a computed property.
+    static func elementNames(
+        of keyPath: AnyKeyPath, in owner: String, _ read: (Self) -> Any?
+    ) -> [String]? {
         func value(_ probe: CompositeProbe) -> AttributeValue? {
             read(Self(compositeElements: CompositeElements(probe, at: [])))
                 .flatMap { AttributeValue(native: $0) }
         }
         let none = CompositeProbe(.none)
         let missing = value(none)
+        var text = String(reflecting: keyPath)
+        text.removeAll { $0 == "?" || $0 == "!" }
         for (index, name) in none.names.enumerated() {
             let probe = CompositeProbe(.one(index))
             let found = value(probe)
-            if let answer = probe.answer, found == answer, found != missing { return name }
+            if let answer = probe.answer {
+                if found == answer, found != missing { return name }
+            } else if found == missing {
+                let element = "." + name.joined(separator: ".")
+                if text.hasSuffix(")>\(element)") || text.hasSuffix("\(owner)\(element)") {
+                    return name
+                }
+            }
         }
         return nil
     }

@@ -42,7 +42,7 @@ final class PropertyProbe: @unchecked Sendable {
     private static func findNames(of keyPath: AnyKeyPath) -> [String]? {
         let rootType = type(of: keyPath).rootType
         if let composite = rootType as? any CompositeRepresentable.Type {
-            return composite.elementNames { $0[keyPath: keyPath] }
+            return composite.elementNames(of: keyPath, in: "\\\(rootType)") { $0[keyPath: keyPath] }
         }
         guard let rootClass = rootType as? ManagedObject.Type else { return nil }
         let root = object(of: rootClass)
@@ -50,11 +50,14 @@ final class PropertyProbe: @unchecked Sendable {
         guard let value = probe.value(of: root, at: keyPath) else { return nil }
         if let names = probe.names(from: root, to: value) { return names }
         guard let composite = probe.steps.last?.composite, let names = probe.names(from: root),
-            let elements = composite.elementNames({ composite in
-                let probe = PropertyProbe()
-                probe.composite = composite
-                return probe.value(of: root, at: keyPath)
-            })
+            let owner = names.keys.last,
+            let elements = composite.elementNames(
+                of: keyPath, in: ".\(owner)",
+                { composite in
+                    let probe = PropertyProbe()
+                    probe.composite = composite
+                    return probe.value(of: root, at: keyPath)
+                })
         else { return nil }
         return names.keys + elements
     }
@@ -249,8 +252,8 @@ extension ManagedObject {
         preconditionFailure("Never called: it is unavailable.")
     }
 
-    /// Sets an attribute. Traps if the value is not representable: not-a-number, or an integer out of range for an entity whose
-    /// attribute is narrower.
+    /// Sets an attribute. A value that it cannot hold, such as an integer out of range for an entity whose attribute is narrower,
+    /// is kept until the object is validated, and refused then; not-a-number is a missing value.
     @inlinable @inline(__always)
     public final func setAttribute<Value: AttributeRepresentable>(_ ordinal: Int, _ value: Value) {
         setProperty(ordinal, value.attributeValue)
@@ -286,7 +289,7 @@ extension ManagedObject {
     @usableFromInline
     final func setProperty(_ ordinal: Int, _ value: AttributeValue) {
         guard let slot = position(of: ordinal) else { return }
-        trapping { try setValue(value, at: slot) }
+        trapping { try assign(value, at: slot) }
     }
 
     @usableFromInline @inline(never)
