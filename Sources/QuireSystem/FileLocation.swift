@@ -132,6 +132,11 @@ package struct FileLocation {
         // A device is not even opened.
         if purpose != .creating, let found = try information() {
             try found.require(purpose.kind, at: path)
+            if let waiting = OpenFile.waiting(
+                purpose, reportedAs: reported ?? path, { found.identity })
+            {
+                return waiting
+            }
         }
         while true {
             let opened = withName {

@@ -1,4 +1,5 @@
 import CLinux
+import Foundation
 
 /// Files with POSIX locks held by libraries in this process: SQLite's databases.
 ///
@@ -9,41 +10,47 @@ import CLinux
 /// Files are identified by device and inode, whatever path they were opened by. A database's shared memory, `-shm`, is locked
 /// as long as the database is.
 package enum FileLockRegistry {
-    package struct Identity: Hashable, Sendable {
-        var device: UInt64
-        var inode: UInt64
+    package typealias Identity = FileInformation.Identity
 
-        init(_ status: stat) {
-            device = UInt64(status.st_dev)
-            inode = UInt64(status.st_ino)
-        }
+    /// A descriptor that is to be closed after the last connection to a database.
+    private struct Waiting {
+        var descriptor: Int32
+        var isWritable: Bool
+        var database: Identity
     }
 
-    private struct Use {
-        var connections = 0
-        /// Descriptors that are to be closed, of the file or of its shared memory.
-        var waiting: [(file: Identity, descriptor: Int32)] = []
+    private struct State {
+        /// The number of connections to each database.
+        var connections: [Identity: Int] = [:]
+        /// By file: a database, or its shared memory.
+        var waiting: [Identity: [Waiting]] = [:]
     }
 
-    private static let uses = Lock<[Identity: Use]>([:])
+    private static let state = Lock(State())
 
     /// Registers a connection that has opened a file, and has not taken a lock yet.
     ///
     /// - Returns: The identity to pass to ``remove(_:)``; `nil` if there is no such file.
     package static func add(_ path: String) -> Identity? {
         guard let identity = identity(of: path) else { return nil }
-        uses.withLock { $0[identity, default: Use()].connections += 1 }
+        state.withLock { $0.connections[identity, default: 0] += 1 }
         return identity
     }
 
     /// Unregisters a connection, and closes descriptors deferred until the last one is closed.
     package static func remove(_ identity: Identity) {
-        uses.withLock { uses in
-            guard var use = uses[identity] else { return }
-            use.connections -= 1
-            if use.connections > 0 { return uses[identity] = use }
-            uses[identity] = nil
-            for (_, descriptor) in use.waiting { CLinux.close(descriptor) }
+        state.withLock { state in
+            guard let count = state.connections[identity] else { return }
+            if count > 1 { return state.connections[identity] = count - 1 }
+            state.connections[identity] = nil
+            for (file, descriptors) in state.waiting {
+                let rest = descriptors.filter { $0.database != identity }
+                if rest.count == descriptors.count { continue }
+                state.waiting[file] = rest.isEmpty ? nil : rest
+                for waiting in descriptors where waiting.database == identity {
+                    _ = CLinux.close(waiting.descriptor)
+                }
+            }
         }
     }
 
@@ -55,29 +62,41 @@ package enum FileLockRegistry {
             _ = CLinux.close(descriptor)
             return
         }
-        let file = Identity(status)
+        let file = FileInformation(status).identity
         let candidates = databases(of: file, path)
         // Closed under the lock, so that no connection can be added in between.
-        uses.withLock { uses in
-            if let database = candidates.first(where: { uses[$0] != nil }) {
-                uses[database]?.waiting.append((file, descriptor))
-            } else {
+        state.withLock { state in
+            guard let database = candidates.first(where: { state.connections[$0] != nil }) else {
                 _ = CLinux.close(descriptor)
+                return
             }
+            state.waiting[file, default: []].append(
+                Waiting(
+                    descriptor: descriptor,
+                    isWritable: fcntl(descriptor, F_GETFL) & O_ACCMODE == O_RDWR,
+                    database: database))
         }
     }
 
-    /// A descriptor of the file whose close is deferred, reused for reading instead of opening another one: so there are
-    /// never more than were needed at once. (An ``OpenFile`` is never write-only.)
-    static func descriptorForReading(_ path: String) -> Int32? {
-        if uses.withLock(\.isEmpty) { return nil }
-        guard let file = identity(of: path) else { return nil }
-        let candidates = databases(of: file, path)
-        let descriptor: Int32? = uses.withLock { uses in
-            guard let database = candidates.first(where: { uses[$0] != nil }),
-                let index = uses[database]?.waiting.firstIndex(where: { $0.file == file })
+    /// Takes a descriptor of a file whose close is deferred, to be used instead of opening the file again: so no more wait
+    /// than were in use at once. `nil` if none waits that will do.
+    ///
+    /// - Parameters:
+    ///   - writable: Whether it must be open for writing too.
+    ///   - file: The identity of the file, asked for only if any descriptor waits.
+    static func takeDescriptor(
+        writable: Bool, of file: () throws -> Identity?
+    ) rethrows -> Int32? {
+        if state.withLock(\.waiting.isEmpty) { return nil }
+        guard let file = try file() else { return nil }
+        let descriptor = state.withLock { state -> Int32? in
+            guard let descriptors = state.waiting[file],
+                // One for reading only is preferred where it will do.
+                let index = descriptors.firstIndex(where: { $0.isWritable == writable })
+                    ?? (writable ? nil : descriptors.indices.first)
             else { return nil }
-            return uses[database]?.waiting.remove(at: index).descriptor
+            defer { if state.waiting[file]?.isEmpty == true { state.waiting[file] = nil } }
+            return state.waiting[file]?.remove(at: index).descriptor
         }
         if let descriptor { lseek(descriptor, 0, SEEK_SET) }
         return descriptor
@@ -94,7 +113,7 @@ package enum FileLockRegistry {
     /// The device and inode at a path; `nil` if there is no file, or access is denied.
     package static func identity(of path: String) -> Identity? {
         var status = stat()
-        if stat(path, &status) != 0 { return nil }
-        return Identity(status)
+        if FileName.withCString(path, { stat($0, &status) }) != 0 { return nil }
+        return FileInformation(status).identity
     }
 }

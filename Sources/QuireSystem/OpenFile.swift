@@ -69,8 +69,9 @@ package final class OpenFile: Sendable {
         _ path: String, for purpose: Purpose, reportedAs reported: String? = nil
     ) throws -> OpenFile {
         let name = reported ?? path
-        if purpose == .reading, let descriptor = FileLockRegistry.descriptorForReading(path) {
-            return OpenFile(owning: descriptor, path: name)
+        if let waiting = waiting(purpose, reportedAs: name, { FileLockRegistry.identity(of: path) })
+        {
+            return waiting
         }
         while true {
             let descriptor = FileName.withCString(path) {
@@ -84,6 +85,21 @@ package final class OpenFile: Sendable {
             }
             throw FileSystem.failure(purpose.action, name, errno: number)
         }
+    }
+
+    /// The file opened again by a descriptor whose close is deferred; see ``FileLockRegistry``. `nil` if there is none.
+    static func waiting(
+        _ purpose: Purpose, reportedAs path: String,
+        _ file: () throws -> FileInformation.Identity?
+    ) rethrows -> OpenFile? {
+        let isWritable: Bool
+        switch purpose {
+        case .reading, .examining: isWritable = false
+        case .updating, .updatingOrCreating: isWritable = true
+        case .creating, .folder: return nil
+        }
+        return try FileLockRegistry.takeDescriptor(writable: isWritable, of: file)
+            .map { OpenFile(owning: $0, path: path) }
     }
 
     /// Opens a path beneath a root, which is not trusted; see ``FileLocation``. Without a root as

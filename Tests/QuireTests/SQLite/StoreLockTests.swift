@@ -98,4 +98,63 @@ import Testing
         try store.close()
         #expect(try count() == 0)
     }
+
+    enum Kind: CaseIterable {
+        case writeAheadLog, rollback, xml, binary
+
+        func description(_ path: String) -> PersistentStoreDescription {
+            let type: StoreType =
+                switch self {
+                case .writeAheadLog, .rollback: .sqlite
+                case .xml: .xml
+                case .binary: .binary
+                }
+            var description = PersistentStoreDescription(path: path, type: type)
+            if self == .rollback { description.sqliteOptions.journal = .rollback }
+            return description
+        }
+    }
+
+    /// Stores beside an open one, and whatever else opens its files: to read, to write, or to examine them, by path or beneath a
+    /// folder.
+    @Test(arguments: Kind.allCases)
+    @MainActor func openingBesideAnOpenStoreKeepsNoDescriptor(_ kind: Kind) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.store")
+        func count() throws -> Int {
+            try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count {
+                let target = try? FileManager.default.destinationOfSymbolicLink(
+                    atPath: "/proc/self/fd/" + $0)
+                return target?.hasPrefix(folder.path) == true
+            }
+        }
+        func openContainer() throws -> PersistentContainer {
+            try PersistentContainer(
+                managedObjectModel: FixtureModels.library,
+                persistentStoreDescriptions: [kind.description(path)])
+        }
+        let first = try openContainer()
+        var counts: [Int] = []
+        for _ in 0..<10 {
+            let beside = try openContainer()
+            _ = try beside.persistentStoreCoordinator.rows(
+                matching: FetchSpecification("Tag"))
+            try beside.close()
+            for name in ["", "-shm", "-wal"].map({ path + $0 }) where FileSystem.exists(name) {
+                for purpose in [.reading, .updating, .updatingOrCreating, .examining]
+                    as [OpenFile.Purpose]
+                {
+                    let file = try OpenFile.open(name, for: purpose)
+                    let beneath = try OpenFile.open(name, beneath: folder.path, for: purpose)
+                    #expect(file.descriptor != beneath.descriptor)
+                    #expect(try beneath.information().isSameFile(as: file.information()))
+                    if purpose == .reading { _ = try file.reopened() }
+                }
+            }
+            counts.append(try count())
+        }
+        #expect(counts.last == counts.first)
+        try first.close()
+        #expect(try count() == 0)
+    }
 }
