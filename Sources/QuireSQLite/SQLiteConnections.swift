@@ -199,6 +199,8 @@ final class SQLiteConnections: Sendable {
         joining: Bool = false, _ body: (SQLiteWriter) throws -> Result
     ) throws -> Result {
         try source.protection?.checkAvailable(storePath)
+        DescriptorReserve.beginUse()
+        defer { DescriptorReserve.endUse() }
         do {
             if let writer = writerOfJoinedSaves {
                 guard joining else { throw joinedSavesError() }
@@ -341,6 +343,8 @@ final class SQLiteConnections: Sendable {
         _ externalData: ExternalDataFolder, unusedFiles: (SQLiteWriter) -> Set<String>
     ) throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        DescriptorReserve.beginUse()
+        defer { DescriptorReserve.endUse() }
         if let pinned { return pinned.close(QuireError.closed(storePath)) }
         expireGenerations(QuireError.closed(storePath))
         readers.close()

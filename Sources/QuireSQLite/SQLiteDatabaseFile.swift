@@ -70,6 +70,7 @@ package final class SQLiteDatabaseFile: Sendable {
             return
         }
         files = OpenFileIdentity(path: storePath)
+        try DescriptorReserve.fill(beforeOpening: storePath)
         try SQLiteFiles.check(storePath)
         try SQLiteFiles.checkJournal(of: storePath)
         isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false

@@ -126,6 +126,14 @@ extension SQLiteFailure {
                 .outOfSpace,
                 "The disk is too full to save “\(path)”; free some space and try again.")
         }
+        if [SQLITE_IOERR, SQLITE_CANTOPEN].contains(primaryCode),
+            [EMFILE, ENFILE].contains(systemError)
+        {
+            return make(
+                .storeUnavailable,
+                "Could not open “\(path)”, or a file beside it: \(FileSystem.tooManyOpenFiles(systemError))"
+            )
+        }
         switch primaryCode {
         case SQLITE_READONLY where code == Self.databaseMoved:
             return OpenFileIdentity.replacedError(path)

@@ -28,6 +28,10 @@ extension FileSystem {
         case EROFS, EACCES, EPERM:
             code = .readOnly
             message = "Could not \(action) “\(path)”: \(text). Check who may read and write there."
+        case EMFILE, ENFILE:
+            code = .inputOutput
+            message =
+                "Could not \(action) “\(path)”: \(tooManyOpenFiles(number))"
         case ENOTDIR:
             code = .notFound
             message = "Could not \(action) “\(path)”: a part of the path is no folder."
@@ -38,6 +42,13 @@ extension FileSystem {
         return QuireError(
             code, message, subject: .init(file: path),
             underlying: POSIXErrorCode(rawValue: number).map { POSIXError($0) })
+    }
+
+    /// The end of the sentence for `EMFILE` or `ENFILE`.
+    package static func tooManyOpenFiles(_ number: Int32) -> String {
+        number == EMFILE
+            ? "this process has too many files open. Close some, or raise the limit with “ulimit -n”."
+            : "the system has too many files open. Close some programs, and try again."
     }
 }
 

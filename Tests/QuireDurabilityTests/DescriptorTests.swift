@@ -68,4 +68,42 @@ import Testing
         }
         #expect(failed > 0, "\(steps)")
     }
+
+    /// As the article on documents says; the socket is not below the folder.
+    @Test func documentHasEightDescriptors() async throws {
+        let folder = try ScratchFolder()
+        let document = ManagedDocument(path: folder.path("a.quire"))
+        try await document.create(model: CrashContent.model)
+        _ = try document.managedObjectContext.fetch(FetchRequest("Note"))
+        #expect(open(below: folder.path).count == 7)
+        try await document.save()
+        #expect(open(below: folder.path).count == 7)
+        try await document.close()
+        #expect(open(below: folder.path) == [])
+    }
+
+    @Test func savingAndClosingNeedNoFreeDescriptor() async throws {
+        let folder = try ScratchFolder()
+        let writer = CrashWriterProcess(folder: folder.path, seed: 22)
+        var progress = try await writer.run(["create", "save=2", "close"])
+        progress = try await writer.run(
+            ["open", "descriptors=0", "save=5", "close"], after: progress)
+        #expect(progress.failures == [])
+        #expect(progress.isClosed)
+        #expect(progress.wrongs == [])
+        let problems = await CrashCheck(folder: folder.path, seed: writer.seed)
+            .problems(allowing: progress.allowed)
+        #expect(problems == [])
+    }
+
+    @Test func openingWithoutDescriptorsSaysHowToGetMore() async throws {
+        let folder = try ScratchFolder()
+        let writer = CrashWriterProcess(folder: folder.path, seed: 23)
+        var progress = try await writer.run(["create", "save=2", "close"])
+        progress = try await writer.run(
+            ["retry", "descriptors=0", "open", "close"], after: progress)
+        #expect(progress.failures.count == 1)
+        #expect(progress.failures.first?.contains("raise the limit with “ulimit -n”") == true)
+        #expect(progress.isClosed)
+    }
 }

@@ -317,6 +317,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     ) throws -> Result {
         if isReadOnly { throw QuireError.readOnly(path, name: name) }
         checkNotInBatch()
+        DescriptorReserve.beginUse()
+        defer { DescriptorReserve.endUse() }
         saving.lock()
         defer { saving.unlock() }
         let before = try currentContents()

@@ -80,14 +80,16 @@ public final class PackageWatch: Sendable {
         try self.init(path: path, latency: latency, events: .shared, queue: queue, handler: handler)
     }
 
-    /// For tests: with file events of its own, and polling in any case if wanted.
+    /// Watches a package that is open, by the descriptor of its folder if there is one. Tests give file events of their own,
+    /// and polling in any case.
     init(
-        path: String, latency: DispatchTimeInterval = .milliseconds(20), events: FileEvents,
-        alwaysPolls: Bool = false, queue: DispatchQueue, handler: @escaping Handler
+        path: String, folder: OpenFile? = nil, latency: DispatchTimeInterval = .milliseconds(20),
+        events: FileEvents = .shared, alwaysPolls: Bool = false, queue: DispatchQueue,
+        handler: @escaping Handler
     ) throws {
         let path = FileSystem.absolute(path)
-        folder = try OpenFile.open(path, for: .folder)
-        identity = try folder.information()
+        self.folder = try folder ?? OpenFile.open(path, for: .folder)
+        identity = try self.folder.information()
         self.latency = latency
         self.events = events
         polls = try alwaysPolls || FileSystem.isOnNetwork(path)

@@ -271,7 +271,9 @@ extension ManagedDocument {
     /// Begins to watch the package. Where that is not possible a save finds out what has become of it.
     func watchPackage() {
         packageWatch?.cancel()
-        packageWatch = try? PackageWatch(path: path, queue: .main) { [weak self] event in
+        packageWatch = try? PackageWatch(
+            path: path, folder: openDocument?.package.folder, queue: .main
+        ) { [weak self] event in
             MainActor.assumeIsolated { self?.packageDid(event) }
         }
     }

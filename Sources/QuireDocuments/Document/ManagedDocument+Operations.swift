@@ -137,7 +137,11 @@ extension ManagedDocument {
         case .open(let request): run(operation) { try await self.performOpening(request) }
         case .save:
             let snapshot = Result { try takeSnapshot() }
-            run(operation) { try await self.performSave(snapshot) }
+            run(operation) {
+                DescriptorReserve.beginUse()
+                defer { DescriptorReserve.endUse() }
+                try await self.performSave(snapshot)
+            }
         case .saveAs(let work), .access(let work), .revert(let work?):
             let open = requireOpen()
             switch work.body {
@@ -287,6 +291,8 @@ extension ManagedDocument {
     /// - Returns: Whether the document is closed; not if anything was changed after closing had begun, which is to be saved
     ///   first.
     private func performClose() async throws -> Bool {
+        DescriptorReserve.beginUse()
+        defer { DescriptorReserve.endUse() }
         let open = requireOpen()
         await writeLibraryMetadata(of: open)
         let isDiscarding = machine.isDiscardingChanges

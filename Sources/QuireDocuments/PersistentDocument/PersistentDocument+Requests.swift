@@ -93,6 +93,8 @@ extension PersistentDocument {
     }
 
     private func performSave() async throws {
+        DescriptorReserve.beginUse()
+        defer { DescriptorReserve.endUse() }
         let contexts = try opened()
         do {
             if isReadOnly && contexts.mayHaveUnsavedChanges {
@@ -244,6 +246,8 @@ extension PersistentDocument {
     /// - Throws: As ``save()``; then the document stays open and nothing is lost.
     public func close(discardingChanges: Bool = false) async throws {
         try await carryOut { [self] in
+            DescriptorReserve.beginUse()
+            defer { DescriptorReserve.endUse() }
             guard let contexts else { return }
             // Objects may be changed while they are saved.
             while !discardingChanges && contexts.mayHaveUnsavedChanges { try await performSave() }
