@@ -305,8 +305,14 @@ public actor SyncContainer {
     func onQueue<Result: Sendable>(
         _ body: @escaping @Sendable () throws -> Result
     ) async throws -> Result {
-        try await withCheckedThrowingContinuation { continuation in
-            queue.async { continuation.resume(with: Swift.Result(catching: body)) }
+        do {
+            return try await withCheckedThrowingContinuation { continuation in
+                queue.async { continuation.resume(with: Swift.Result(catching: body)) }
+            }
+        } catch {
+            let changes = replica.takeUnreportedChanges()
+            if !changes.isEmpty { coordinator?.didImport(changes) }
+            throw error
         }
     }
 }

@@ -64,6 +64,36 @@ import Testing
         }
     }
 
+    // MARK: - Conflicts
+
+    /// The numbers do not depend on the order in which a dictionary is gone through.
+    @Test(arguments: [false, true])
+    func conflictsAreNumberedInTheOrderOfTheirProperties(deletes: Bool) async throws {
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"]
+        let model = ManagedObjectModel {
+            Entity("Book") { for name in names { Attribute(name, .string) } }
+        }
+        let sites = try SyncSites(2, model: model)
+        _ = try sites.sites[0].context.insertObject(entityName: "Book")
+        try sites.sites[0].context.save()
+        try await sites.begin()
+        for site in sites.sites {
+            if deletes && site.machine == 1 {
+                site.context.delete(try site.book)
+            } else {
+                for name in names { try site.book[name] = "\(site.machine)" }
+            }
+            try site.context.save()
+            try await site.sync.synchronize()
+        }
+        try await sites.exchange()
+        for site in sites.sites {
+            let conflicts = try await site.sync.conflicts().sorted { $0.number < $1.number }
+            #expect(conflicts.map(\.propertyName) == names, "\(site.machine)")
+        }
+        try sites.close()
+    }
+
     // MARK: - Counters
 
     @Test func whatTwoMachinesCountIsAddedUp() async throws {
@@ -86,6 +116,32 @@ import Testing
         try await set("sold", [2], in: sites)
         #expect(try sites.values("sold") == [.integer(2), .integer(2), .integer(2)])
         try await expectNoConflicts(sites)
+        try sites.close()
+    }
+
+    /// Capturing commits the row with the value that the policy gives it, before the merging that fails.
+    @Test func failedMergeReportsWhatWasCaptured() async throws {
+        let sites = try await sites(1, ["sold": 3])
+        let site = sites.sites[0]
+        try site.book["sold"] = nil
+        try site.context.save()
+        let reported = Lock<[ObjectIDChanges]>([])
+        let observer = NotificationCenter.default.addObserver(
+            forName: PersistentStoreCoordinator.didImportChangesNotification,
+            object: site.context.persistentStoreCoordinator, queue: nil
+        ) { notification in
+            let changes = notification.objectIDChanges
+            reported.withLock { $0 += [changes].compactMap { $0 } }
+        }
+        defer { NotificationCenter.default.removeObserver(observer) }
+        let unknown = SyncConflict(
+            number: 99, objectID: nil, entityName: "Book", propertyName: "sold", kind: .value,
+            lost: .null, kept: .null, date: Date())
+        await #expect(throws: QuireError.self) { try await site.sync.choose(unknown) }
+        #expect(try reported.withLock { $0 }.flatMap(\.updated) == [site.book.objectID])
+        #expect(try site.value("sold") == .integer(0))
+        try await site.sync.synchronize()
+        #expect(reported.withLock(\.count) == 1)
         try sites.close()
     }
 

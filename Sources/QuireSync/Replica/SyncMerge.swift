@@ -97,7 +97,7 @@ final class SyncMerge {
         var object = old ?? .init(record: SyncRecord(id: record.id, entity: record.entity))
         var isChanged = old == nil
         var decided: [(key: SyncKey, value: SyncValue)] = []
-        for (key, entry) in record.entries {
+        for (key, entry) in record.orderedEntries {
             tables.settings.clock.observe(entry.version.time)
             let own = object.record[key]
             if let own, own != entry, own.value != entry.value,
@@ -170,7 +170,7 @@ final class SyncMerge {
     ) throws {
         guard !new.isAlive, let deletion = new[.existence] else { return }
         let isOurs = old[.existence] == deletion
-        for (key, entry) in new.entries where entry != deletion {
+        for (key, entry) in new.orderedEntries where entry != deletion {
             switch key {
             case .property, .counter: break
             case .existence, .member, .position, .base: continue

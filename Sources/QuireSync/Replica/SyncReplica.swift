@@ -5,6 +5,7 @@ internal import QuireProtection
 internal import QuireQuery
 internal import QuireSQLite
 internal import QuireStore
+internal import QuireSystem
 
 /// A store that is synchronized: its steps, each in one transaction.
 ///
@@ -17,6 +18,8 @@ internal import QuireStore
 final class SyncReplica: Sendable {
     let store: SQLiteStore
     let model: SyncModel
+    /// The changes of ``takeUnreportedChanges()``.
+    private let unreported = Lock(ObjectIDChanges())
 
     /// - Throws: `QuireError` with code `unsupported` if the store cannot be synchronized; see ``SyncPolicies``.
     init(
@@ -329,33 +332,48 @@ final class SyncReplica: Sendable {
         blobs: [Data: Data], at date: Date, seen others: [SyncVector] = [],
         _ body: (SyncTables, SyncMerge) throws -> Int
     ) throws -> Merged {
-        var merged = Merged()
-        var isComplete = false
-        while !isComplete {
-            let (isLast, changes) = try capture(at: date)
-            merged.changes.append(changes)
-            isComplete = isLast
+        var captured = ObjectIDChanges()
+        do {
+            var isComplete = false
+            while !isComplete {
+                let (isLast, changes) = try capture(at: date)
+                captured.append(changes)
+                isComplete = isLast
+            }
+            return try transact { tables in
+                var merged = Merged(changes: captured)
+                // What was saved since.
+                let capture = try SyncCapture(tables, date: date)
+                _ = try capture.run()
+                for other in others where try tables.becomeAnotherPeerIfNeeded(seenBy: other) {
+                    merged.hasAnotherIdentifier = true
+                }
+                let merge = SyncMerge(tables, date: date)
+                if try tables.namesOfOtherModel() != nil {
+                    // Records have values of properties that rows show only now.
+                    merge.touch(Set(try tables.identifiers(after: nil, through: nil)))
+                    try tables.noteModel()
+                }
+                merged.count = try body(tables, merge)
+                try merge.finish()
+                merged.conflictCount = merge.conflictCount
+                let ids = merge.touched.union(capture.differing)
+                merged.changes.append(try writeRows(of: ids, tables, blobs))
+                for id in merge.forgotten { try tables.forget(id) }
+                return merged
+            }
+        } catch {
+            // The rows that capturing has written are committed.
+            unreported.withLock { [captured] in $0.append(captured) }
+            throw error
         }
-        return try transact { tables in
-            // What was saved since.
-            let capture = try SyncCapture(tables, date: date)
-            _ = try capture.run()
-            for other in others where try tables.becomeAnotherPeerIfNeeded(seenBy: other) {
-                merged.hasAnotherIdentifier = true
-            }
-            let merge = SyncMerge(tables, date: date)
-            if try tables.namesOfOtherModel() != nil {
-                // Records have values of properties that rows show only now.
-                merge.touch(Set(try tables.identifiers(after: nil, through: nil)))
-                try tables.noteModel()
-            }
-            merged.count = try body(tables, merge)
-            try merge.finish()
-            merged.conflictCount = merge.conflictCount
-            let ids = merge.touched.union(capture.differing)
-            merged.changes.append(try writeRows(of: ids, tables, blobs))
-            for id in merge.forgotten { try tables.forget(id) }
-            return merged
+    }
+
+    /// Takes the changes that were committed by a step that failed after that.
+    func takeUnreportedChanges() -> ObjectIDChanges {
+        unreported.withLock { changes in
+            defer { changes = ObjectIDChanges() }
+            return changes
         }
     }
 

@@ -260,7 +260,7 @@ extension SyncTables {
         of record: SyncRecord, at date: Date, where isLost: (SyncEntry) -> Bool
     ) throws -> Int {
         var count = 0
-        for (key, entry) in record.entries where isLost(entry) {
+        for (key, entry) in record.orderedEntries where isLost(entry) {
             switch key {
             case .property, .counter: break
             case .existence, .member, .position, .base: continue
