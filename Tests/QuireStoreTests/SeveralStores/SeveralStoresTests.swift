@@ -1,7 +1,8 @@
 import Foundation
-import Quire
 import QuireTestSupport
 import Testing
+
+@testable import Quire
 
 /// A coordinator with stores of several configurations, and with several of the same entities.
 @MainActor
@@ -116,6 +117,18 @@ import Testing
         let again = try self.context().fetch(FetchRequest("Note"))
         #expect(again.map(\.objectID) == [note.objectID])
         #expect(again.first?["text", as: AttributeValue.self] == "mine")
+    }
+
+    @Test func assignmentsEndWithResetAndRollback() throws {
+        try add("Library", "Library")
+        let user = try add("User", "User")
+        let context = context()
+        for end in [context.reset, context.rollback] {
+            let note = try insert("Note", ["text": "mine"], context)
+            try context.assign(note, to: user)
+            end()
+            #expect(context.assignedStores.isEmpty)
+        }
     }
 
     @Test func assigningIsRefusedWhereItMakesNoSense() throws {

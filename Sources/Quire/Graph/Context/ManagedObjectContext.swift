@@ -520,6 +520,7 @@ public final class ManagedObjectContext {
     private func detach(_ object: ManagedObject) {
         if retainedObjects != nil { retainedObjects?.remove(object) }
         identityMap.remove(object.objectID.bits, object)
+        if !assignedStores.isEmpty { assignedStores[object.objectID.bits] = nil }
         object.announceLifeChange()
         if object.state.contains(.observed) { observation?.forget(object) }
         object.state.subtract([.live, .tracked, .observable, .observed, .discarded])
