@@ -176,6 +176,8 @@ private struct StoreRecoveryRun {
         report.droppedLogFrames = findings.droppedLogFrames
         report.lostTransactions = findings.lostTransactions
         report.lacksSchema = findings.lacksSchema
+        report.omissions =
+            SQLiteAncillaryData(tables: findings.tables.lazy.map(\.name)).omissions
         try restoreMetadata(connection)
         try completeTables(connection)
     }

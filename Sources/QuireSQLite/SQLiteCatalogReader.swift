@@ -176,6 +176,8 @@ package enum SQLiteTables {
 
     /// The values of `Z_ENT` in the tables of persistent history.
     package static let historyEntityNumbers: ClosedRange<Int64> = 16_001...16_003
+    /// The transactions of persistent history.
+    static let transactions = "ATRANSACTION"
     /// Core Data's model cache.
     package static let modelCache = "Z_MODELCACHE"
 
@@ -194,7 +196,50 @@ package enum SQLiteTables {
     static let dropDraft = "DROP TABLE IF EXISTS QUIRE_DRAFT"
 }
 
+/// What Core Data keeps in a SQLite store beside its objects, and a copy that is made object by object does not have.
+package struct SQLiteAncillaryData: Sendable {
+    /// Whether the store has a persistent history.
+    package var hasHistory: Bool
+    /// Whether an app mirrors the store to CloudKit.
+    package var isMirrored: Bool
+
+    /// Finds out by the names of a store's tables.
+    package init(tables: some Sequence<String>) {
+        hasHistory = false
+        isMirrored = false
+        for table in tables.lazy.map({ $0.uppercased() }) {
+            if table == SQLiteTables.transactions { hasHistory = true }
+            if table.hasPrefix(SQLiteTables.mirroringPrefix) { isMirrored = true }
+        }
+    }
+
+    /// What a copy lacks, one sentence each.
+    package var omissions: [String] {
+        var omissions: [String] = []
+        if hasHistory {
+            omissions.append(
+                "The history was left out: programs that follow it have to read the new store from the beginning."
+            )
+        }
+        if isMirrored {
+            omissions.append(
+                "The records of its mirroring to CloudKit were left out: an app that mirrors the new store uploads its objects "
+                    + "as new ones, and downloads those in iCloud beside them.")
+        }
+        return omissions
+    }
+}
+
 extension SQLiteConnection {
+    /// What the database has beside objects.
+    func ancillaryData() throws -> SQLiteAncillaryData {
+        try withStatement("SELECT name FROM sqlite_schema WHERE type = 'table'") {
+            var names: [String] = []
+            while try $0.step() { names.append($0.text(0)) }
+            return SQLiteAncillaryData(tables: names)
+        }
+    }
+
     /// Whether a table exists.
     package func hasTable(_ name: String) throws -> Bool {
         try withStatement("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?") {

@@ -38,6 +38,27 @@ extension SQLiteStore {
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.
     public static func metadata(at path: String) throws -> StoreMetadata {
+        try examine(path) { try SQLiteMetadataReader(connection: $0, path: $1).metadata() }
+    }
+
+    /// What the store has beside objects.
+    package func ancillaryData() throws -> SQLiteAncillaryData {
+        try read { try $0.ancillaryData() }
+    }
+
+    /// What a store has beside objects, read without its model. Leaves no trace.
+    ///
+    /// - Throws: As ``metadata(at:)``.
+    package static func ancillaryData(at path: String) throws -> SQLiteAncillaryData {
+        try examine(path) { connection, _ in try connection.ancillaryData() }
+    }
+
+    /// Reads from the file of a store, which need not be open.
+    ///
+    /// - Parameter body: Gets a connection and the absolute path.
+    private static func examine<Result>(
+        _ path: String, _ body: (SQLiteConnection, String) throws -> Result
+    ) throws -> Result {
         let path = FileSystem.absolute(path)
         guard exists(at: path) else { throw QuireError.notFound(at: path) }
         var options = SQLiteStoreOptions()
@@ -47,7 +68,7 @@ extension SQLiteStore {
         do {
             let connection = try source.connect(.reading, options: options)
             defer { connection.close() }
-            return try SQLiteMetadataReader(connection: connection, path: path).metadata()
+            return try body(connection, path)
         } catch let failure as SQLiteFailure {
             throw failure.openingError(path: path)
         }

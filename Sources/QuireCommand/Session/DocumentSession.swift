@@ -49,6 +49,11 @@ final class DocumentSession {
         case store(any PersistentStore, ManagedObjectContext)
     }
 
+    /// Whether an app mirrors the store to CloudKit.
+    var isMirrored: Bool {
+        get throws { try (store as? SQLiteStore)?.ancillaryData().isMirrored ?? false }
+    }
+
     /// The author of what the command saves, in stores with a history.
     nonisolated static let author = "quire"
 

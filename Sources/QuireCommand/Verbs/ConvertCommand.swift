@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Quire
 import QuireDocuments
+import QuireSQLite
 
 /// `quire convert STORE NEW --to TYPE`
 struct ConvertCommand: AsyncParsableCommand {
@@ -73,6 +74,11 @@ struct ConvertCommand: AsyncParsableCommand {
         } catch var error as QuireError where error.code == .removalDenied {
             error.message += " Say --allow-removal if it is to go."
             throw error
+        }
+        if source.type == .sqlite {
+            for omission in try SQLiteStore.ancillaryData(at: store).omissions {
+                Output.report(omission)
+            }
         }
         try unlock.unlock(newPath)
         let new = try StoreFile(at: newPath).open()

@@ -115,6 +115,11 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
         do {
             if let note = document.modelNote { Output.report(note) }
             (removed, kept) = try purge(document)
+            if removed > 0, try document.isMirrored {
+                Output.report(
+                    "“\(path)” is mirrored to CloudKit: changes in the removed transactions that its app has not uploaded yet "
+                        + "will not reach iCloud.")
+            }
         } catch {
             // The first failure is reported.
             try? await document.closeDiscardingChanges()

@@ -36,6 +36,7 @@ struct DocumentInfo {
     var storeType: String
     var storeUUID: String
     var protection: FileProtection
+    var isMirrored: Bool
     var modelVersionIdentifiers: [String]
     var entities: [Entity]
     var additionalContent: [DocumentSession.ContentFile]
@@ -47,6 +48,7 @@ struct DocumentInfo {
         storeType = document.store.type.rawValue
         storeUUID = document.store.identity.uuid
         protection = document.store.storeProtection?.fileProtection ?? .none
+        isMirrored = try document.isMirrored
         let layout = document.layout
         modelVersionIdentifiers = try document.store.metadata().modelVersionIdentifiers
         entities = try layout.entities.map { entity in
@@ -68,6 +70,7 @@ struct DocumentInfo {
             "kind": .string(kind.rawValue),
             "storeType": .string(storeType),
             "storeUUID": .string(storeUUID),
+            "mirroredToCloudKit": .boolean(isMirrored),
             "protection": ProtectionListing.json(protection, isLocked: false),
             "modelVersionIdentifiers": .array(modelVersionIdentifiers.map { .string($0) }),
             "entities": .array(
@@ -97,6 +100,7 @@ struct DocumentInfo {
         let versions = modelVersionIdentifiers.filter { !$0.isEmpty }.joined(separator: ", ")
         if !versions.isEmpty { try output.print("Model version: \(versions)") }
         if protection != .none { try output.print("Protection: \(protection.rawValue)") }
+        if isMirrored { try output.print("Mirrored to CloudKit by its app") }
         try output.print("")
         var table = TextTable([("entity", .left), ("parent", .left), ("objects", .right)])
         for entity in entities {

@@ -45,6 +45,7 @@ struct RecoverCommand: AsyncParsableCommand {
             isPackage
             ? try DocumentPackage.recover(path, to: newPath, model: model, options: recovery)
             : try StoreRecovery.recover(path, to: newPath, model: model, options: recovery)
+        for omission in report.omissions { Output.report(omission) }
         try print(report, output)
         try output.flush()
         if !report.problems.isEmpty {
