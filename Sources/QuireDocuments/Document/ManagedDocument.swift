@@ -115,6 +115,9 @@ open class ManagedDocument {
         machine.path = path
     }
 
+    // File coordinators retain what presents an open document until it ends.
+    deinit { presence?.end() }
+
     /// Creates a document for the package at a path.
     public convenience init(path: String) { self.init(fileURL: URL(fileURLWithPath: path)) }
 

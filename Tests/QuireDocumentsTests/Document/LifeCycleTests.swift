@@ -77,6 +77,35 @@ import Testing
         try await reader.close()
     }
 
+    /// Dropping it does not save; but no other process is kept from the document, or asks one that is gone.
+    @Test func droppedDocumentLeavesNothingOpen() async throws {
+        try await ManagedDocument.make(at: path)
+        weak var dropped: ManagedDocument?
+        weak var presence: DocumentPresence?
+        for readOnly in [false, true, false] {
+            do {
+                let document = ManagedDocument(path: path)
+                try await document.open(readOnly: readOnly)
+                try document.addNote("unsaved")
+                dropped = document
+                presence = document.presence
+                #expect(presence != nil)
+            }
+            // The last work on its queues may still be ending.
+            for _ in 0..<100_000 where dropped != nil || presence != nil { await Task.yield() }
+            #expect(dropped == nil)
+            #expect(presence == nil)
+            #expect(!FileCoordinator.filePresenters.contains { $0.presentedItemPath == path })
+            let answer = try PackageListener.ask(
+                "status", aboutPackageAt: path, within: .seconds(5))
+            #expect(answer == nil)
+        }
+        let document = ManagedDocument(path: path)
+        try await document.open()
+        #expect(try document.titles() == ["first"])
+        try await document.close()
+    }
+
     @Test(.inClear) func aSubclassMayNotWriteLinksThatLeadElsewhere() async throws {
         let document = LoggingDocument(path: path)
         try await document.create()
