@@ -51,6 +51,31 @@ struct KeyringTests {
         #expect(try run("quire lock C.quire").code == 3)
     }
 
+    /// The document has its new keys by then: an error would say that nothing has changed.
+    @Test(.needs(FailingCall.isPossible, or: "there is no strace"))
+    func failingKeyringDoesNotMakeAFinishedExchangeFail() throws {
+        defer { lock() }
+        func folder() throws -> UInt64? {
+            try FileManager.default.attributesOfItem(atPath: shell.path("B.quire"))[
+                .systemFileNumber] as? UInt64
+        }
+        for number in 1...30 {
+            _ = try shell.output("quire unlock B.quire --key-file b.key")
+            let before = try folder()
+            let name = number.isMultiple(of: 2) ? "complete" : "completeUnlessOpen"
+            let result = try run(
+                FailingCall.command(
+                    "quire protect B.quire --class \(name) --key-file b.key", failing: "keyctl",
+                    number, "EACCES"))
+            #expect(try (result.code == 0) == (folder() != before), "\(result)")
+            if try !FailingCall.happened(in: shell) {
+                #expect(number > 1)
+                return
+            }
+        }
+        Issue.record("There are more calls.")
+    }
+
     @Test func theKeybagOfAPersonUnlocksAllThatBelongsToIt() throws {
         defer { lock() }
         let fetch = "quire fetch A.quire Book --count"

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 public import Quire
 internal import QuireSQLite
 
@@ -124,8 +125,12 @@ extension DocumentPackage {
             var files = try fill(target, protectedBy: new)
             try versionStore.copy(to: VersionStore(layout: target, protection: new), &files)
         }
-        // What was protected by it is not there any more.
-        try store.protection?.domain.removeFromUserKeyring()
+        // What was protected by it is not there any more. The exchange has succeeded, whether or not its key can be removed.
+        do {
+            try store.protection?.domain.removeFromUserKeyring()
+        } catch {
+            Logger(label: "quire.document").warning("\(error)")
+        }
     }
 
     /// Destroys the keys of a protected document that is not open, and removes it. No key is needed.
