@@ -117,8 +117,8 @@ extension ManagedObjectModel {
                 }
                 // Differences that only generated code and editors see are ignored.
                 let changes = ModelDifference(
-                    from: ManagedObjectModel(entities: [other]),
-                    to: ManagedObjectModel(entities: [entity])
+                    comparing: ManagedObjectModel(entities: [other]),
+                    with: ManagedObjectModel(entities: [entity])
                 ).changes
                 if changes.isEmpty { continue }
                 let shown = changes.prefix(3).map(\.description).joined(separator: ", ")

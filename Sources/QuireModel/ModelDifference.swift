@@ -41,8 +41,8 @@ public struct ModelDifference: Sendable, Hashable {
     /// Whether the stored data differ, so that a store of the first model must be migrated to the second.
     public let changesStores: Bool
 
-    /// Compares two models.
-    public init(from old: ManagedObjectModel, to new: ManagedObjectModel) {
+    /// Compares two models, predicates as texts; public as `init(from:to:)`, in a higher layer that parses them.
+    package init(comparing old: ManagedObjectModel, with new: ManagedObjectModel) {
         var comparison = ModelComparison(old: old, new: new)
         changes = comparison.run()
         changesStores = old.entityVersionHashes() != new.entityVersionHashes()

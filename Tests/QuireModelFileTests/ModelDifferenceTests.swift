@@ -18,6 +18,38 @@ import Testing
         return ManagedObjectModel(entities: [book, author])
     }
 
+    /// A compiled model has the predicate, not its text.
+    @Test func predicatesAreComparedHoweverTheyAreWritten() throws {
+        func model(_ format: String) -> ManagedObjectModel {
+            var request = FetchRequestTemplate(
+                name: "fetchedPropertyFetchRequest", entityName: "A")
+            request.predicateFormat = format
+            var done = AttributeDescription(name: "done", type: .boolean)
+            done.validationPredicates = [
+                ValidationPredicate(
+                    format.replacing("done", with: "SELF"), message: "is not valid")
+            ]
+            var entity = EntityDescription(name: "A")
+            entity.properties = [
+                .attribute(done),
+                .fetched(FetchedPropertyDescription(name: "f", fetchRequest: request)),
+            ]
+            var model = ManagedObjectModel(entities: [entity])
+            model.fetchRequestTemplates = [request]
+            return model
+        }
+        let source = model("(done == false) && done != nil")
+        let compiled = try ManagedObjectModel(
+            compiledModel: source.compiledModel().data, name: "test")
+        #expect(ModelDifference(from: source, to: compiled).changes == [])
+        #expect(
+            ModelDifference(from: source, to: model("done = NO AND done <> NULL")).changes == [])
+        #expect(
+            ModelDifference(from: source, to: model("done == true && done != nil")).changes.count
+                == 3)
+        #expect(ModelDifference(from: source, to: model("done ==")).changes.count == 3)
+    }
+
     @Test func equalModelsDoNotDiffer() {
         let difference = ModelDifference(from: book(), to: book())
         #expect(difference.changes == [])
