@@ -177,7 +177,8 @@ extension ModelVersions {
     /// Compiles every version into a new `.momd` folder, as Xcode does.
     ///
     /// - Parameter path: The folder, which must not exist; its parent must.
-    /// - Returns: A message for each dropped part; see ``ManagedObjectModel/compiledModel()``.
+    /// - Returns: A message for each dropped part; see ``ManagedObjectModel/compiledModel()`` and
+    ///   ``ManagedObjectModel/partsNotCompiled``.
     /// - Throws: ``QuireError`` with code `invalidModel` or as ``ManagedObjectModel/init(contentsOf:)`` for the first
     ///   version that cannot be compiled; `alreadyExists`; `inputOutput` and others if it cannot be written. On failure
     ///   nothing remains on disk.
@@ -189,7 +190,9 @@ extension ModelVersions {
         for name in names {
             let reading = try reading(named: name)
             let (data, omissions) = try reading.model.compiledModel()
-            remarks += (reading.remarks + omissions).map { "\(name): \($0)" }
+            remarks += (reading.remarks + omissions + reading.model.partsNotCompiled).map {
+                "\(name): \($0)"
+            }
             files.append((name + ModelFile.compiledExtension, data))
             list.hashes[name] = reading.model.knownVersionHashes
         }

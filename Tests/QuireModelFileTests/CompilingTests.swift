@@ -246,6 +246,85 @@ import Testing
         #expect(read.entity(named: "Thing")?.indexes.map(\.name) == ["two", "area"])
     }
 
+    @Test func partsNotCompiledAreNamed() throws {
+        var model = ManagedObjectModel(entities: [EntityDescription(name: "Thing")])
+        #expect(model.partsNotCompiled == [])
+        model.composites = [CompositeDescription(name: "Place", elements: [])]
+        model.entities[0].coreSpotlightDisplayNameExpression = "name"
+        model.entities[0].isSyncable = false
+        model.usedWithCloudKit = true
+        let sentences = model.partsNotCompiled
+        #expect(sentences.count == 4)
+        for (sentence, part) in zip(
+            sentences, ["“Place”", "Spotlight: “Thing”", "synchronized: “Thing”", "CloudKit"])
+        {
+            #expect(sentence.contains(part))
+        }
+    }
+
+    /// Of a composite's default value, which Core Data keeps as a dictionary, become those of its elements.
+    @Test func compositeDefaultIsReadIntoTheElements() throws {
+        typealias Entry = ArchiveValue.Entry
+        func read(
+            _ defaultValue: (inout KeyedArchiveWriter) -> ArchiveValue
+        ) throws -> (model: ManagedObjectModel, remarks: [String]) {
+            var writer = KeyedArchiveWriter()
+            func attribute(
+                _ name: String, _ type: AttributeType, _ fields: [Entry]
+            ) -> ArchiveValue {
+                writer.add(
+                    ["NSAttributeDescription", "NSPropertyDescription", "NSObject"],
+                    [
+                        Entry("NSPropertyName", writer.add(name)),
+                        Entry("NSIsOptional", .boolean(true)),
+                        Entry("NSAttributeType", .integer(Int64(type.rawValue))),
+                    ] + fields)
+            }
+            let city = attribute("city", .string, [])
+            let number = attribute("number", .integer16, [Entry("NSDefaultValue", .integer(1))])
+            let home = attribute(
+                "home", .composite,
+                [
+                    Entry("NSCompositeElements", writer.add(array: [city, number])),
+                    Entry("NSDefaultValue", defaultValue(&writer)),
+                ])
+            let entity = writer.add(
+                ["NSEntityDescription", "NSObject"],
+                [
+                    Entry("NSEntityName", writer.add("Thing")),
+                    Entry(
+                        "NSProperties",
+                        writer.add(dictionary: [(key: writer.add("home"), value: home)])),
+                ])
+            let model = writer.add(
+                ["NSManagedObjectModel", "NSObject"],
+                [
+                    Entry(
+                        "NSEntities",
+                        writer.add(dictionary: [(key: writer.add("Thing"), value: entity)]))
+                ])
+            return try CompiledModelDecoder.read(
+                writer.data(top: [Entry("root", model)]), name: "test")
+        }
+        let (model, remarks) = try read { writer in
+            writer.add(dictionary: [(key: writer.add("city"), value: writer.add("Bath"))])
+        }
+        #expect(remarks == [])
+        let elements = try #require(model.composites.first).elements
+        #expect(elements.map(\.name) == ["city", "number"])
+        #expect(elements.map(\.defaultValue) == [.string("Bath"), .integer(1)])
+        guard case .attribute(let home)? = model.entities[0].property(named: "home") else {
+            Issue.record("“home” is not an attribute")
+            return
+        }
+        #expect(home.defaultValue == .null)
+        try model.validate()
+        #expect(try read { $0.add(scalar: .null) }.remarks == [])
+        let odd = try read { $0.add("Bath") }
+        #expect(odd.remarks.count == 1)
+        #expect(odd.remarks.allSatisfy { !$0.contains("damaged") })
+    }
+
     @Test func ordersThatNoSortDescriptorHasAreSaid() throws {
         var model = try Self.everything()
         model.fetchRequestTemplates[0].sortOrderings = [
@@ -268,7 +347,11 @@ import Testing
         try second.write(to: source + "/M 2.xcdatamodel")
         let target = folder.path("M.momd")
         let remarks = try ModelVersions(contentsOf: source).compile(to: target)
-        #expect(remarks == [])
+        #expect(
+            try remarks
+                == ["M", "M 2"].flatMap { name in
+                    try Self.everything().partsNotCompiled.map { "\(name): \($0)" }
+                })
         let versions = try ModelVersions(contentsOf: target)
         #expect(versions.names == ["M", "M 2"])
         #expect(versions.currentName == "M")

@@ -58,7 +58,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
         } else {
             let source = try await ModelSource.read(path, version: version, unlock)
             let (data, omissions) = try source.model.compiledModel()
-            warnings = source.remarks + omissions
+            warnings = source.remarks + omissions + source.model.partsNotCompiled
             try FileSystem.writeNewFile(data, at: output)
             try FileSystem.synchronizeFolder(containing: output)
         }

@@ -41,9 +41,12 @@ extension CompiledModelDecoder {
 
     // MARK: - Attributes
 
-    /// - Parameter subject: The attribute's name in remarks.
+    /// - Parameters:
+    ///   - subject: The attribute's name in remarks.
+    ///   - otherDefault: The default value that the composite around it gives instead of its own.
     private mutating func attribute(
-        _ object: KeyedArchive.Object, name: String, of subject: String, depth: Int
+        _ object: KeyedArchive.Object, name: String, of subject: String, depth: Int,
+        default otherDefault: ArchiveValue? = nil
     ) throws -> AttributeDescription {
         let code = try archive.integer(object["NSAttributeType"]) ?? 0
         guard let type = AttributeType(rawValue: Int(code)) else {
@@ -69,7 +72,10 @@ extension CompiledModelDecoder {
         attribute.renamingIdentifier = try renaming(object, from: name)
         attribute.versionHashModifier = try text(object["NSVersionHashModifier"])
         attribute.userInfo = userInfo(object, of: subject)
-        attribute.defaultValue = defaultValue(object["NSDefaultValue"], of: attribute, subject)
+        let defaultValue = otherDefault ?? object["NSDefaultValue"]
+        if type != .composite {
+            attribute.defaultValue = self.defaultValue(defaultValue, of: attribute, subject)
+        }
         try decodeValidation(object, of: &attribute, subject)
         if object.className == "NSDerivedAttributeDescription" {
             attribute.derivationExpression = try derivation(object, of: subject)
@@ -78,7 +84,7 @@ extension CompiledModelDecoder {
         if type == .composite {
             attribute.compositeName = try composite(
                 object["NSCompositeElements"] ?? object["NSElements"], named: name, of: subject,
-                depth: depth)
+                depth: depth, defaults: elementDefaults(defaultValue, of: subject))
         }
         return attribute
     }
@@ -119,9 +125,23 @@ extension CompiledModelDecoder {
         }
     }
 
+    /// The default value of a composite: those of its elements, by name.
+    private mutating func elementDefaults(
+        _ value: ArchiveValue?, of subject: String
+    ) -> [String: ArchiveValue] {
+        if (try? archive.scalar(value)) == .null { return [:] }
+        do { return try archive.namedValues(value) ?? [:] } catch {
+            remarks.append(
+                "\(subject) has a default value that cannot be taken over: it does not name the elements."
+            )
+            return [:]
+        }
+    }
+
     /// The name of the composite with an attribute's elements. Archives do not keep the names of composites.
     private mutating func composite(
-        _ value: ArchiveValue?, named name: String, of subject: String, depth: Int
+        _ value: ArchiveValue?, named name: String, of subject: String, depth: Int,
+        defaults: [String: ArchiveValue]
     ) throws -> String {
         guard depth < 16 else { throw archive.damaged("\(subject) is nested too deeply") }
         var elements: [AttributeDescription] = []
@@ -131,7 +151,7 @@ extension CompiledModelDecoder {
             elements.append(
                 try attribute(
                     object, name: elementName, of: "\(subject), element “\(elementName)”,",
-                    depth: depth + 1))
+                    depth: depth + 1, default: defaults[elementName]))
             try spend()
         }
         if let same = composites.first(where: { $0.elements == elements }) { return same.name }

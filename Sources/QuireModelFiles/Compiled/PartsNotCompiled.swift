@@ -1,0 +1,43 @@
+public import QuireModel
+
+extension ManagedObjectModel {
+    /// The parts of the model that a compiled model has no place for, and that matter to a program: one sentence each.
+    ///
+    /// The settings for the generation of classes are not among them.
+    public var partsNotCompiled: [String] {
+        func list(_ names: [String]) -> String { names.map { "“\($0)”" }.joined(separator: ", ") }
+        func names(_ isNamed: (PropertyDescription) -> Bool) -> [String] {
+            entities.flatMap { entity in
+                entity.properties.filter(isNamed).map { "\(entity.name).\($0.name)" }
+            }
+        }
+        var sentences: [String] = []
+        func add(_ names: [String], _ sentence: (String) -> String) {
+            if !names.isEmpty { sentences.append(sentence(list(names))) }
+        }
+        add(composites.map(\.name)) {
+            "Composites have no names in a compiled model: \($0). They get those of the first attributes of their types."
+        }
+        add(entities.filter { $0.coreSpotlightDisplayNameExpression != nil }.map(\.name)) {
+            "A compiled model keeps no display names for Spotlight: \($0)."
+        }
+        add(entities.filter { !$0.isSyncable }.map(\.name) + names { !$0.isSyncable }) {
+            "A compiled model does not keep that something is not synchronized: \($0)."
+        }
+        let isMirrored = usedWithCloudKit || configurations.contains(where: \.usedWithCloudKit)
+        if isMirrored {
+            sentences.append("A compiled model does not keep that it is used with CloudKit.")
+        }
+        return sentences
+    }
+}
+
+extension PropertyDescription {
+    fileprivate var isSyncable: Bool {
+        switch self {
+        case .attribute(let attribute): attribute.isSyncable
+        case .relationship(let relationship): relationship.isSyncable
+        case .fetched(let fetched): fetched.isSyncable
+        }
+    }
+}
