@@ -360,7 +360,7 @@ extension ImportRow {
 
     /// Checks the attributes by the model's rules, those that the row does not name by their defaults.
     func validate() throws {
-        try Self.validate(attributes, of: entity, place: place)
+        do { try Self.validate(attributes, of: entity) } catch { throw Self.locate(error, place) }
         for relationship in entity.relationships
         where !relationship.description.isOptional
             && (!relationship.isToMany || relationship.description.minimumCount > 0)
@@ -380,17 +380,29 @@ extension ImportRow {
 
     /// Checks the attributes of an object that is to be made.
     static func validate(
-        _ attributes: [String: AttributeValue], of entity: ResolvedEntity, place: String
+        _ attributes: [String: AttributeValue], of entity: ResolvedEntity
     ) throws {
         for slot in entity.slots {
             guard let attribute = slot.attribute, slot.isStored else { continue }
             let value = attributes[slot.name] ?? attribute.defaultValue
-            do {
-                try attribute.validate(attribute.coerce(value), entity: entity.name)
-            } catch {
-                throw locate(error, place)
-            }
+            try attribute.validate(attribute.coerce(value), entity: entity.name)
         }
+    }
+
+    /// The value that an attribute of the new object gets.
+    func value(of key: String) throws -> AttributeValue {
+        guard let slot = slot(of: key) else { return .null }
+        return try coerce(attributes[key] ?? slot.attribute?.defaultValue ?? .null, for: key)
+    }
+
+    /// A value as an attribute keeps it.
+    func coerce(_ value: AttributeValue, for key: String) throws -> AttributeValue {
+        try slot(of: key)?.attribute?.coerce(value) ?? value
+    }
+
+    private func slot(of key: String) -> ResolvedEntity.Slot? {
+        guard case .attribute(let slot)? = entity.properties[key] else { return nil }
+        return entity.slots[slot]
     }
 }
 

@@ -3,9 +3,10 @@ import QuireSQLite
 
 /// Adds rows to a document: all, or none if anything is wrong with one.
 ///
-/// The rows are read twice. First everything is looked up and checked, without changing anything; then objects are made,
-/// which cannot fail any more for the rows' sake. Where the document saves itself afterwards in any case, they are saved in
-/// portions of one transaction, so that no more than a portion is in memory; in a session they are unsaved changes.
+/// The rows are read several times. First everything is looked up and checked, without changing anything, also which rows
+/// refer to others of the file; then objects are made, which cannot fail any more for the rows' sake. Where the document
+/// saves itself afterwards in any case, they are saved in portions of one transaction, so that no more than a portion is in
+/// memory; in a session they are unsaved changes.
 @MainActor
 final class ObjectImport {
     private let document: DocumentSession
@@ -13,6 +14,8 @@ final class ObjectImport {
     private var targets: [TargetKey: Target] = [:]
     /// The targets in the order in which rows asked for them.
     private var order: [Target] = []
+    /// The targets that are rows of the file, by the row's index.
+    private var rowTargets: [Int: Target] = [:]
 
     init(document: DocumentSession, portionSize: Int = 1000) {
         self.document = document
@@ -27,13 +30,15 @@ final class ObjectImport {
         let related: @MainActor () -> ObjectIDRuns
     }
 
-    /// An object that rows refer to by a value: one of the document's, or one to be made.
+    /// An object that rows refer to by a value: one of the document's, one of a row of the file, or one to be made.
     private final class Target {
-        let entity: ResolvedEntity
+        private(set) var entity: ResolvedEntity
         /// Whether it is yet to be made.
         let isNew: Bool
         /// The row that asked for it first.
         let place: String
+        /// The row that it is.
+        private(set) var row: (index: Int, place: String)?
         /// Values to give it.
         var values: [String: AttributeValue]
         /// The object, once it is there.
@@ -49,6 +54,12 @@ final class ObjectImport {
             self.values = values
             objectID = existing
         }
+
+        /// Makes it the object of a row, which may be of a sub-entity.
+        func become(_ row: ImportRow, at index: Int) {
+            entity = row.entity
+            self.row = (index, row.place)
+        }
     }
 
     /// The key by which targets are found.
@@ -63,8 +74,9 @@ final class ObjectImport {
     /// - Throws: `QuireError`, naming the row and the column; then nothing is changed.
     func run(_ rows: ImportRows) throws -> Result {
         try rows.forEach(check)
-        for target in order where target.isNew {
-            try ImportRow.validate(target.values, of: target.entity, place: target.place)
+        try findTargets(in: rows)
+        for target in order where target.isNew && target.row == nil {
+            try checkCanBeMade(target)
         }
         if let store = document.storeToImportInto { return try save(rows, to: store) }
         let portion = Portion(document.context)
@@ -72,7 +84,12 @@ final class ObjectImport {
             for target in order { try make(target, in: portion) }
             let related = portion.made.map(\.object)
             portion.made = []
-            try rows.forEach { try make($0, in: portion) }
+            var index = 0
+            try rows.forEach {
+                try make($0, at: index, in: portion)
+                index += 1
+            }
+            try portion.checkIsComplete()
             let imported = portion.made.map(\.object)
             try document.context.obtainPermanentIDs(for: related + imported)
             return Result(
@@ -169,6 +186,91 @@ final class ObjectImport {
             destination, existing: nil, place: place, values: [key.key: key.value])
     }
 
+    /// Checks an object that rows refer to, and that is neither in the document nor in the file.
+    private func checkCanBeMade(_ target: Target) throws {
+        do {
+            try ImportRow.validate(target.values, of: target.entity)
+        } catch var error as QuireError {
+            let value = targets.first { $0.value === target }.map {
+                "the \($0.key.key) “\(text($0.key.value))”"
+            }
+            error.message =
+                "Neither the document nor the file has a \(target.entity.name) with \(value ?? "this value"), and a new one would not be valid: \(error.message)"
+            throw ImportRow.locate(error, target.place)
+        }
+    }
+
+    // MARK: - References within the file
+
+    /// Finds the rows that others of the file refer to, before or after them.
+    private func findTargets(in rows: ImportRows) throws {
+        var keys: [(entity: ResolvedEntity, key: String)] = []
+        for key in Set(targets.keys.map { TargetKey(entity: $0.entity, key: $0.key, value: .null) })
+        {
+            // Numbers begin at 1.
+            let entity = document.layout.entities[key.entity - 1]
+            if !entity.subtree.overlaps(rows.entity.subtree) { continue }
+            keys.append((entity, key.key))
+        }
+        if keys.isEmpty { return }
+        var index = 0
+        try rows.forEach { row in
+            for (entity, key) in keys where entity.subtree.contains(row.entity.number) {
+                let value = try row.value(of: key)
+                if value.isNull { continue }
+                let targetKey = TargetKey(entity: entity.number, key: key, value: value)
+                guard let target = targets[targetKey] else { continue }
+                do {
+                    targets[targetKey] = try resolve(target, key, value, as: row, at: index)
+                } catch {
+                    throw ImportRow.locate(error, row.place, column: key)
+                }
+            }
+            index += 1
+        }
+    }
+
+    /// The target that a row is.
+    private func resolve(
+        _ target: Target, _ key: String, _ value: AttributeValue, as row: ImportRow, at index: Int
+    ) throws -> Target {
+        guard target.isNew, target.row == nil else {
+            let other =
+                target.row.map { "so has \($0.place)" }
+                ?? "so has \(target.objectID?.shortDescription ?? "") of the document"
+            throw QuireError(
+                .invalidValue,
+                "The reference to the \(key) “\(text(value))” in \(target.place) is ambiguous: this row has it, and \(other).",
+                subject: .init(entity: row.entity.name, property: key))
+        }
+        for (name, value) in target.values {
+            let present = try row.attributes[name].map { try row.coerce($0, for: name) } ?? .null
+            guard present.isNull || present == value else {
+                throw QuireError(
+                    .invalidValue,
+                    "“\(name)” is \(text(present)) here, and \(text(value)) in \(target.place).",
+                    subject: .init(entity: row.entity.name, property: name))
+            }
+        }
+        guard let same = rowTargets[index] else {
+            target.become(row, at: index)
+            rowTargets[index] = target
+            return target
+        }
+        // Others refer to the row by another attribute, or as a sub-entity.
+        for (name, value) in target.values {
+            guard same.values[name] ?? value == value else {
+                throw QuireError(
+                    .invalidValue,
+                    "“\(name)” is \(text(same.values[name] ?? .null)) in \(same.place), and \(text(value)) in \(target.place).",
+                    subject: .init(entity: row.entity.name, property: name))
+            }
+            same.values[name] = value
+        }
+        order.removeAll { $0 === target }
+        return same
+    }
+
     private func text(_ value: AttributeValue) -> String {
         PrintedValue.attribute(value, .undefined).text
     }
@@ -182,16 +284,25 @@ final class ObjectImport {
         var made: [(object: ManagedObject, target: Target?)] = []
         /// The number of objects that were inserted or changed.
         var count = 0
+        /// The number of objects that rows have referred to before their own rows came.
+        var awaited = 0
 
         init(_ context: ManagedObjectContext) {
             self.context = context
             context.transactionAuthor = DocumentSession.author
         }
+
+        /// - Throws: `QuireError` with code `invalidState` if a row that was there when the file was checked has not come.
+        func checkIsComplete() throws {
+            if awaited == 0 { return }
+            throw QuireError(
+                .invalidState, "The file was changed while it was imported; try again.")
+        }
     }
 
     /// Makes a target, or completes one that was there.
     private func make(_ target: Target, in portion: Portion) throws {
-        if !target.isNew && target.values.isEmpty { return }
+        if target.row != nil || !target.isNew && target.values.isEmpty { return }
         let object: ManagedObject
         if let id = target.objectID {
             object = try portion.context.existingObject(with: id)
@@ -205,30 +316,60 @@ final class ObjectImport {
     }
 
     /// Makes the object of a row.
-    private func make(_ row: ImportRow, in portion: Portion) throws {
+    private func make(_ row: ImportRow, at index: Int, in portion: Portion) throws {
         let context = portion.context
-        let object = try context.insertObject(entityName: row.entity.name)
-        for (key, value) in row.attributes { try object.setValue(value, forKey: key) }
+        let target = rowTargets[index]
+        let object: ManagedObject
+        if let id = target?.objectID {
+            object = context.object(with: id)
+            portion.awaited -= 1
+        } else {
+            object = try context.insertObject(entityName: row.entity.name)
+            target?.objectID = object.objectID
+        }
+        for (key, value) in target?.values ?? [:] { try object.setValue(value, forKey: key) }
+        for (key, value) in row.attributes where !value.isNull || target?.values[key] == nil {
+            try object.setValue(value, forKey: key)
+        }
         for related in row.relationships {
-            let objects: [ManagedObject]
+            var objects: [ManagedObject]
             switch related.objects {
             case .identifiers(let text):
                 objects = try document.objects(
                     named: text, for: related.relationship, in: context)
             case .values(let values):
-                objects = values.compactMap {
-                    targets[key($0, of: related.relationship)]?.objectID.map(context.object)
+                objects = try values.compactMap {
+                    try targets[key($0, of: related.relationship)].map {
+                        try self.object(of: $0, in: portion)
+                    }
                 }
+            }
+            // Rows before this one may have referred to it, so that its relationships are not empty any more.
+            if objects.isEmpty { continue }
+            if related.relationship.isToMany {
+                let ids = Set(objects.map(\.objectID))
+                objects += object.objects(related.relationship.name)
+                    .filter { !ids.contains($0.objectID) }
             }
             try PropertyChange(related.relationship, objects, of: row.entity).apply(to: object)
         }
-        portion.made.append((object, nil))
+        portion.made.append((object, target))
         portion.count += 1
+    }
+
+    /// The object of a target. That of a row that has not come yet is inserted, and gets its values when the row comes.
+    private func object(of target: Target, in portion: Portion) throws -> ManagedObject {
+        if let id = target.objectID { return portion.context.object(with: id) }
+        let object = try portion.context.insertObject(entityName: target.entity.name)
+        target.objectID = object.objectID
+        portion.awaited += 1
+        return object
     }
 
     // MARK: - Saving in portions
 
-    /// Makes and saves everything in one transaction, each portion in a context of its own.
+    /// Makes and saves everything in one transaction, each portion in a context of its own. A portion goes on until all rows
+    /// that its own refer to have come.
     private func save(_ rows: ImportRows, to store: SQLiteStore) throws -> Result {
         let coordinator = PersistentStoreCoordinator(store: store, rowCacheSize: 1 << 20)
         var portion = Portion(.mainQueue(coordinator: coordinator))
@@ -249,10 +390,13 @@ final class ObjectImport {
             try savePortion()
             let related = ids
             ids = ObjectIDRuns()
+            var index = 0
             try rows.forEach { row in
-                try make(row, in: portion)
-                if portion.count == portionSize { try savePortion() }
+                try make(row, at: index, in: portion)
+                index += 1
+                if portion.count >= portionSize && portion.awaited == 0 { try savePortion() }
             }
+            try portion.checkIsComplete()
             try savePortion()
             return (related, ids)
         }

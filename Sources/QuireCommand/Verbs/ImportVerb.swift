@@ -10,7 +10,8 @@ struct ImportVerb: DocumentVerb {
     static let discussion = """
         All rows are added, or none if anything is wrong with one. The first line of a CSV file names the \
         columns; the members of a JSON object do. A column is an attribute, a relationship (identifiers), or \
-        a path such as author.name: the related object with that name is found, or made. Further columns of \
+        a path such as author.name: the related object with that name is found in the document or among the \
+        file's own rows, before or after, or it is made. Further columns of \
         the same relationship, such as author.born, complete it and must not contradict it. Several values \
         for a to-many relationship are separated by ; in CSV and are an array in JSON. An empty field of a \
         CSV file leaves the attribute's default; "" is an empty text.
