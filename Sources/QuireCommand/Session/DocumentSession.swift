@@ -8,7 +8,8 @@ import QuireSQLite
 /// An open document, whatever it is: a package, through ``ManagedDocument`` when it is to be changed, or a bare
 /// store.
 ///
-/// Reading verbs open it for reading only: they leave no trace, and work while the document is open elsewhere.
+/// Reading verbs open it for reading only: they leave no trace, and work while the document is open elsewhere. External data
+/// that differ from what was saved are an error: what the command prints, others take for the document's.
 @MainActor
 final class DocumentSession {
     /// The access that a verb needs.
@@ -128,6 +129,7 @@ final class DocumentSession {
                 // Only explicit saves; see autosave(after:).
                 document.autosavePolicy = .never
                 document.keepsDrafts = isInteractive
+                document.persistentStoreOptions.verifiesExternalData = true
                 document.lockWait = waiting?.lockWait(for: path, isReported: reportsWaiting)
                 try await document.open(model: model)
                 let session = DocumentSession(
@@ -143,6 +145,7 @@ final class DocumentSession {
             }
             var options = SQLiteStoreOptions()
             options.infersModel = true
+            options.verifiesExternalData = true
             options.postsRemoteChanges = access == .follow
             return reading(
                 try DocumentPackage.open(at: path, model: model, readOnly: true, options: options),
@@ -151,7 +154,7 @@ final class DocumentSession {
             let store = try StoreFile(at: path).open(
                 model: model, isReadOnly: access != .write,
                 lockWait: waiting?.fileLockWait(for: path, isReported: reportsWaiting),
-                postsRemoteChanges: access == .follow)
+                postsRemoteChanges: access == .follow, verifiesExternalData: true)
             let coordinator = PersistentStoreCoordinator(store: store)
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
             if access == .write { context.undoManager = UndoManager() }
@@ -190,9 +193,11 @@ final class DocumentSession {
                 try unlocking($0)
             }
             if let domain, !isVerified { throw StoreProtection.lockedError(path, domain) }
+            var options = SQLiteStoreOptions()
+            options.verifiesExternalData = true
             return reading(
-                try DocumentPackage.open(at: place, readOnly: true), path: path, kind: .archive,
-                temporaryFolder: folder)
+                try DocumentPackage.open(at: place, readOnly: true, options: options), path: path,
+                kind: .archive, temporaryFolder: folder)
         } catch {
             folder.remove()
             throw error

@@ -85,7 +85,7 @@ public struct StoreFile: Sendable {
     ///   open for writing.
     package func open(
         model: ManagedObjectModel?, isReadOnly: Bool, lockWait: FileLockWait?,
-        postsRemoteChanges: Bool = false
+        postsRemoteChanges: Bool = false, verifiesExternalData: Bool = false
     ) throws -> any PersistentStore {
         var atomic = AtomicStoreOptions()
         atomic.isReadOnly = isReadOnly
@@ -101,6 +101,7 @@ public struct StoreFile: Sendable {
             options.infersModel = isReadOnly
             options.lockWait = lockWait
             options.postsRemoteChanges = postsRemoteChanges
+            options.verifiesExternalData = verifiesExternalData
             return try SQLiteStore.open(at: path, model: model, options: options)
         }
     }
