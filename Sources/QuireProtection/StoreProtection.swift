@@ -207,6 +207,24 @@ package final class StoreProtection: Sendable {
             subject: .init(file: path))
     }
 
+    /// Checks, without a key, that an unprotected store does not have the form of a sealed database, whose keybag is missing.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat`, or errors of reading.
+    package static func checkIsNotSealed(_ path: String) throws {
+        guard FileSystem.exists(path, beneath: StorePath.packageRoot(of: path)),
+            (try? checkIsSealed(path)) != nil
+        else { return }
+        throw missingKeybagError(path)
+    }
+
+    /// The error of a file that would be a protected database if it had a keybag.
+    package static func missingKeybagError(_ path: String) -> QuireError {
+        QuireError(
+            .invalidFormat,
+            "“\(path)” is not a SQLite database; or it is protected, and its keybag “\(keybag(ofStoreAt: path).path)” is missing.",
+            subject: .init(file: path))
+    }
+
     /// Checks that a store has the requested protection.
     ///
     /// - Throws: ``QuireError`` with code `protectionUnavailable`: nothing is read or written with less protection than

@@ -149,11 +149,8 @@ extension SQLiteFailure {
         case SQLITE_CORRUPT:
             return make(.invalidFormat, "“\(path)” is damaged: \(message).")
         case SQLITE_NOTADB:
-            let keybag = StoreProtection.keybag(ofStoreAt: path).path
-            return make(
-                .invalidFormat,
-                "“\(path)” is not a SQLite database; or it is protected, and its keybag “\(keybag)” is missing."
-            )
+            let error = StoreProtection.missingKeybagError(path)
+            return make(error.code, error.message)
         case SQLITE_CONSTRAINT:
             return constraintError(path: path, schema: schema)
         case SQLITE_CANTOPEN:

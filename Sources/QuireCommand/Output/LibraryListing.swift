@@ -4,7 +4,18 @@ import QuireDocuments
 
 /// Documents of a library, as the command prints them.
 struct LibraryListing {
-    var entries: [DocumentLibrary.Entry]
+    let entries: [DocumentLibrary.Entry]
+
+    init(entries: [DocumentLibrary.Entry]) {
+        self.entries = entries.map { entry in
+            var entry = entry
+            guard entry.error == nil, entry.fileProtection == .none else { return entry }
+            do { try DocumentPackage.checkIsNotSealed(at: entry.path) } catch {
+                entry.error = error as? QuireError
+            }
+            return entry
+        }
+    }
 
     /// Prints a table, or an array.
     func print(_ output: Output) throws {

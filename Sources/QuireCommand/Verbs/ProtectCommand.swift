@@ -85,6 +85,7 @@ struct ProtectCommand: AsyncParsableCommand {
         if erase { return try eraseKeys() }
         if !show { try keys.checkOutsideDocuments() }
         let domain = try DocumentPackage.protectionDomain(at: path)
+        try DocumentPackage.checkIsNotSealed(at: path)
         if rotate { return try rotateKeys() }
         guard let protection else { return try printState(of: domain) }
         let former = domain?.protection ?? .none
@@ -108,7 +109,8 @@ struct ProtectCommand: AsyncParsableCommand {
             if json {
                 try output.print(members(protection, .none, words), levels: 1)
             } else {
-                try output.print("\(ProtectionListing.wordsNote)\n\(words)")
+                try output.print(ProtectionListing.wordsNote)
+                try output.print(words)
             }
             try output.flush()
         }
@@ -224,7 +226,8 @@ struct ProtectCommand: AsyncParsableCommand {
                 ]), levels: 2)
         } else if let domain {
             try output.print(
-                "\(path): \(protection.rawValue), \(isLocked ? "locked" : "unlocked")\n")
+                "\(path): \(protection.rawValue), \(isLocked ? "locked" : "unlocked")")
+            try output.print("")
             try output.print(raw: ProtectionListing.table(domain.slots))
         } else {
             try output.print("\(path) is not protected.")

@@ -70,7 +70,10 @@ extension DocumentLibrary.Entry {
             let files = try FileSystem.contentsOfTree(layout.path)
             size = FileInformation.totalSize(of: files.map(\.information))
             let store = "StoreContent/persistentStore"
-            let written = files.filter { $0.path == store || $0.path == store + "-wal" }
+            // Opening makes the log, and saving writes to it.
+            let written = files.filter {
+                $0.path == store || $0.path == store + "-wal" && $0.information.size > 0
+            }
             modified = written.map(\.information.modificationNanoseconds).max()
                 .map { Date(timeIntervalSince1970: Double($0) / 1e9) }
             if files.first(where: { $0.path == store })?.information.size == 0,

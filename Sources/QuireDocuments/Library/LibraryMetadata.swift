@@ -146,7 +146,7 @@ extension DocumentPackage {
     }
 
     /// By the entity's name: how many objects of exactly that entity are saved. Entities without any are left out.
-    private func objectCounts() throws -> [String: Int] {
+    func objectCounts() throws -> [String: Int] {
         var counts: [String: Int] = [:]
         for entity in store.layout.entities where !entity.isAbstract {
             var request = FetchSpecification(entity.name)

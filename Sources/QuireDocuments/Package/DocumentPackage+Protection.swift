@@ -16,6 +16,17 @@ extension DocumentPackage {
         try SQLiteStore.fileProtection(at: DocumentPackageLayout(path: path).store)
     }
 
+    /// Checks that a document without a keybag is not one that has lost it. Not to be called while this process has it open: the
+    /// store's file is opened and closed.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat`, or errors of reading.
+    package static func checkIsNotSealed(at path: String) throws {
+        let store = DocumentPackageLayout(path: path).store
+        if try StoreProtection.domain(ofStoreAt: store) == nil {
+            try StoreProtection.checkIsNotSealed(store)
+        }
+    }
+
     /// The domain of a document that is protected; `nil` if it is not. To be unlocked, and held until the document is open.
     ///
     /// ```swift
@@ -218,9 +229,12 @@ extension DocumentPackage {
             storeUUID: store.identity.uuid, storeType: store.type.rawValue,
             additionalContentGeneration: liveGeneration()
         ).write(to: target)
-        // Library metadata are stored in clear, and written again by the next save.
+        // Library metadata are stored in clear: of a protected package there are dates only. What its class gives besides the
+        // objects' number is written again by the next save.
         var metadata = LibraryMetadata()
-        metadata.created = LibraryMetadata(readingFrom: layout).created
+        let present = LibraryMetadata(readingFrom: layout)
+        (metadata.created, metadata.modified) = (present.created, present.modified)
+        if new == nil { metadata.objectCounts = try objectCounts() }
         try metadata.write(to: target)
         return files
     }

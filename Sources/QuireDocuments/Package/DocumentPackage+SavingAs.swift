@@ -28,10 +28,12 @@ extension DocumentPackage {
 
     /// The time of the last write to the store of a package; `nil` if it is unknown.
     static func modificationDate(of layout: DocumentPackageLayout) -> Date? {
-        let times = ["", "-wal"].compactMap {
-            ((try? FileSystem.information(at: layout.store + $0)) ?? nil)?.modificationTime
+        let files = ["", "-wal"].compactMap {
+            (try? FileSystem.information(at: layout.store + $0)) ?? nil
         }
-        return times.max().map { Date(timeIntervalSince1970: TimeInterval($0)) }
+        // Opening makes the log, and saving writes to it.
+        return files.filter { $0.size > 0 }.map(\.modificationTime).max()
+            .map { Date(timeIntervalSince1970: TimeInterval($0)) }
     }
 }
 
