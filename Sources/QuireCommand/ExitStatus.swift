@@ -62,8 +62,7 @@ struct Failure: Error {
     }
 
     private init(_ error: QuireError) {
-        // A sentence per line of the terminal: what the library quotes from a file may hold line ends.
-        var sentence = error.message.split(whereSeparator: \.isNewline).joined(separator: " ")
+        var sentence = error.message
         if error.code == .protectedDataUnavailable {
             sentence +=
                 " Keys are given by --key-file FILE, --passphrase-fd N or --recovery-key-fd N."

@@ -71,7 +71,15 @@ struct QuireCommand: AsyncParsableCommand {
                     + "mount it, and try again.")
             Foundation.exit(ExitStatus.failed.rawValue)
         }
-        let status = await run(Array(arguments.dropFirst()))
+        let status: ExitStatus
+        do {
+            try CommandText.checkArguments()
+            status = await run(Array(arguments.dropFirst()))
+        } catch {
+            let failure = Failure(error, of: QuireCommand.self)
+            Output.report(failure.sentence)
+            status = failure.status
+        }
         // If a signal is ending the process, it does.
         TerminationCleanup.uninterrupted { Foundation.exit(status.rawValue) }
     }
@@ -128,6 +136,31 @@ enum Interruption {
     }
 }
 
+// MARK: - Arguments
+
+/// Texts that users type, which must be UTF-8: repaired, the name of a file would be that of another one.
+enum CommandText {
+    /// - Throws: `Failure` if the command line is not UTF-8.
+    static func checkArguments() throws {
+        for index in 1..<max(Int(CommandLine.argc), 1) {
+            guard let argument = CommandLine.unsafeArgv[index] else { continue }
+            let bytes = UnsafeRawBufferPointer(start: argument, count: strlen(argument))
+            _ = try string(bytes[...], of: "An argument")
+        }
+    }
+
+    /// A text.
+    ///
+    /// - Throws: `Failure`, with what shows where, if it is not UTF-8.
+    static func string(_ bytes: Slice<UnsafeRawBufferPointer>, of name: String) throws -> String {
+        if let text = String(validating: bytes, as: UTF8.self) { return text }
+        throw Failure(
+            sentence:
+                "\(name) is not valid UTF-8: “\(String(decoding: bytes, as: UTF8.self))”. Rename files whose names are not; nothing was done.",
+            status: .usage)
+    }
+}
+
 // MARK: - Log messages
 
 /// The destination of the library's log: none, because the command reports errors itself, unless
@@ -148,9 +181,9 @@ enum LogOutput {
     }
 }
 
-/// Standard error, for texts with names in them that a terminal must not obey; see ``Output/escaped(_:)``.
+/// Standard error, for texts with names in them that a terminal must not obey; see ``TerminalText``.
 private struct EscapedStandardError: TextOutputStream, Sendable {
     mutating func write(_ text: String) {
-        try? FileHandle.standardError.write(contentsOf: Data(Output.escaped(text).utf8))
+        try? FileHandle.standardError.write(contentsOf: Data(TerminalText.block(text).utf8))
     }
 }

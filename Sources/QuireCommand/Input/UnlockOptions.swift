@@ -64,6 +64,10 @@ struct UnlockOptions: ParsableArguments {
     /// The credential that was given or typed; `nil` before, and if nothing was needed.
     static var credentialInUse: KeybagCredential? { known.withLock { $0 } }
 
+    /// Forgets the credential, for a process that goes on: its domains stay unlocked. What lies about of a passphrase is
+    /// overwritten as far as it can be, see ``ProtectionDomain/unlock(passphrase:)``.
+    static func forgetCredential() { wipingTraces { known.withLock { $0 = nil } } }
+
     /// The credential of the options; `nil` without one.
     func credential() throws -> KeybagCredential? {
         if !givesKey { return nil }
@@ -346,7 +350,7 @@ enum SecretLine {
             TerminationCleanup.remove(cleanup)
         }
         guard tcsetattr(terminal, TCSAFLUSH, &silent) == 0 else { return nil }
-        let prompt = Array(Output.escaped(question).utf8)
+        let prompt = Array(TerminalText.line(question).utf8)
         _ = prompt.withUnsafeBytes { write(terminal, $0.baseAddress, $0.count) }
         return try read(name, from: terminal)
     }

@@ -142,7 +142,8 @@ struct DifferenceListing {
         _ forEachDifference: Source
     ) throws {
         var counts: [String: Counts] = [:]
-        try output.print("--- \(old)\n+++ \(new)")
+        try output.print("--- \(old)")
+        try output.print("+++ \(new)")
         for (unmatched, count) in unmatched {
             try output.print(Self.sentence(unmatched, count))
         }

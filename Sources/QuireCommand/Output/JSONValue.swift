@@ -1,5 +1,5 @@
-/// A JSON value to be written, always in the same bytes: names sorted, no optional escapes, numbers with the
-/// fewest digits that read back as the same number.
+/// A JSON value to be written, always in the same bytes: names sorted, no optional escapes but of what a
+/// terminal would obey, numbers with the fewest digits that read back as the same number.
 ///
 /// `JSONSerialization` passes numbers through `NSNumber` and sorts names by locale on some systems; what this
 /// command prints is a contract, so it is written here.
@@ -83,17 +83,16 @@ indirect enum JSONValue: Sendable, Equatable {
         }
     }
 
-    /// Writes a text in quotation marks. Only what must be escaped is.
+    /// Writes a text in quotation marks. Only what must be escaped is, and ``TerminalText``.
     private static func write(_ value: String, to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "\""))
         var value = value
         value.withUTF8 { text in
             var plain = text.startIndex
             for index in text.indices {
-                // U+0080 to U+009F are two bytes, the first of which is always this one.
-                if index > plain, text[index - 1] == 0xC2, text[index] < 0xA0 {
-                    bytes += text[plain..<index - 1]
-                    bytes += "\\u00\(String(text[index], radix: 16))".utf8
+                if let (scalar, length) = obeyedCharacter(text, endingAt: index) {
+                    bytes += text[plain...index].dropLast(length)
+                    bytes += TerminalText.escape(scalar).utf8
                     plain = index + 1
                     continue
                 }
@@ -105,6 +104,26 @@ indirect enum JSONValue: Sendable, Equatable {
             bytes += text[plain...]
         }
         bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// The character of several bytes that ends at an index, with their number, if a terminal would obey it.
+    private static func obeyedCharacter(
+        _ text: UnsafeBufferPointer<UInt8>, endingAt index: Int
+    ) -> (Unicode.Scalar, length: Int)? {
+        guard text[index] & 0xC0 == 0x80, index > 0 else { return nil }
+        let value: UInt32
+        let length: Int
+        switch text[index - 1] {
+        case 0xC2, 0xD8:
+            (value, length) = (UInt32(text[index - 1] & 0x1F) << 6 | UInt32(text[index] & 0x3F), 2)
+        case 0x80, 0x81:
+            guard index > 1, text[index - 2] == 0xE2 else { return nil }
+            value = 0x2000 | UInt32(text[index - 1] & 0x3F) << 6 | UInt32(text[index] & 0x3F)
+            length = 3
+        default: return nil
+        }
+        guard let scalar = Unicode.Scalar(value), TerminalText.isObeyed(scalar) else { return nil }
+        return (scalar, length)
     }
 
     private static func escape(for byte: UInt8) -> String? {

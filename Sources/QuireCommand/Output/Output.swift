@@ -35,9 +35,9 @@ final class Output {
         self.write = write
     }
 
-    /// Prints a text, in which control characters but line ends and tabs are escaped.
+    /// Prints a text of one or several lines, or of a part of one. It has no line ends or tabs of names and values.
     func print(raw text: String) throws {
-        buffer.append(contentsOf: Self.escaped(text).utf8)
+        buffer.append(contentsOf: TerminalText.block(text).utf8)
         if buffer.count >= Self.maximumBufferSize { try flush() }
     }
 
@@ -47,36 +47,12 @@ final class Output {
         if buffer.count >= Self.maximumBufferSize { try flush() }
     }
 
-    /// Prints a line.
-    func print(_ line: String) throws { try print(raw: line + "\n") }
+    /// Prints a line. Line ends and tabs in it are those of names and values, and are escaped.
+    func print(_ line: String) throws { try print(raw: TerminalText.line(line) + "\n") }
 
     /// Prints a JSON value, spread over lines to a depth where lines are allowed.
     func print(_ value: JSONValue, levels: Int) throws {
-        try print(value.text(levels: compact ? 0 : levels))
-    }
-
-    /// A text whose control characters a terminal does not obey: names in documents, archives and file systems may hold
-    /// any. They are written as in JSON, `\u001b`; line ends and tabs stay.
-    static func escaped(_ text: String) -> String {
-        func isObeyed(_ scalar: Unicode.Scalar) -> Bool {
-            switch scalar.value {
-            case 0x09, 0x0A: false
-            case 0..<0x20, 0x7F..<0xA0: true
-            default: false
-            }
-        }
-        guard text.unicodeScalars.contains(where: isObeyed) else { return text }
-        var escaped = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars {
-            if isObeyed(scalar) {
-                let digits = String(scalar.value, radix: 16)
-                let zeros = String(repeating: "0", count: 4 - digits.count)
-                escaped.append(contentsOf: "\\u\(zeros)\(digits)".unicodeScalars)
-            } else {
-                escaped.append(scalar)
-            }
-        }
-        return String(escaped)
+        try print(raw: value.text(levels: compact ? 0 : levels) + "\n")
     }
 
     /// Writes out what is buffered.
@@ -123,10 +99,62 @@ final class Output {
 
     /// Prints a sentence on standard error, after what was printed before.
     static func report(_ sentence: String) {
-        let line = escaped("quire: \(sentence)\n")
+        let line = TerminalText.line("quire: \(sentence)") + "\n"
         // What fails because a signal ends the process is not reported. If this fails, the exit code remains.
         TerminationCleanup.uninterrupted {
             try? FileHandle.standardError.write(contentsOf: Data(line.utf8))
         }
+    }
+}
+
+extension [String] {
+    /// The sentences without those that were there before.
+    var withoutRepeats: [String] {
+        var known: Set<String> = []
+        return filter { known.insert($0).inserted }
+    }
+}
+
+// MARK: - Terminals
+
+/// Texts without what a terminal obeys: names in documents, archives and file systems may hold control characters, and marks
+/// that change the direction of what follows. They are written as in JSON, `\u001b`.
+enum TerminalText {
+    /// One line of text, in which line ends and tabs are escaped as well.
+    static func line(_ text: String) -> String { escaped(text, where: isObeyed) }
+
+    /// Text whose line ends and tabs stay.
+    static func block(_ text: String) -> String {
+        escaped(text) { $0 != "\n" && $0 != "\t" && isObeyed($0) }
+    }
+
+    /// Whether a terminal obeys a character instead of showing it: controls, line separators and direction marks.
+    static func isObeyed(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0..<0x20, 0x7F..<0xA0: true
+        case 0x061C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: true
+        default: false
+        }
+    }
+
+    private static func escaped(
+        _ text: String, where isEscaped: (Unicode.Scalar) -> Bool
+    ) -> String {
+        guard text.unicodeScalars.contains(where: isEscaped) else { return text }
+        var escaped = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            if isEscaped(scalar) {
+                escaped.append(contentsOf: escape(scalar).unicodeScalars)
+            } else {
+                escaped.append(scalar)
+            }
+        }
+        return String(escaped)
+    }
+
+    /// A character below U+10000 as JSON escapes it.
+    static func escape(_ scalar: Unicode.Scalar) -> String {
+        let digits = String(scalar.value, radix: 16)
+        return "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
     }
 }

@@ -50,12 +50,12 @@ struct TextTable {
         for character in text {
             if count == maximumWidth {
                 line.removeLast()
-                return line + "…"
+                return TerminalText.line(line) + "…"
             }
             line.append(isControl(character) ? " " : character)
             count += 1
         }
-        return line
+        return TerminalText.line(line)
     }
 
     private static func isControl(_ character: Character) -> Bool {

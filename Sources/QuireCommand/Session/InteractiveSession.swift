@@ -37,8 +37,12 @@ final class InteractiveSession {
         isFinished = false
         while !isFinished {
             if isTerminal { prompt() }
-            guard let line = await lines.next() else { break }
-            await run(line: line)
+            do {
+                guard let line = try await lines.next() else { break }
+                await run(line: line)
+            } catch {
+                report(Failure(error, of: SessionCommand.self))
+            }
         }
         if isTerminal && !isFinished {
             try? FileHandle.standardOutput.write(contentsOf: Data("\n".utf8))
@@ -49,7 +53,7 @@ final class InteractiveSession {
         let name = URL(fileURLWithPath: document.path).lastPathComponent
         let mark = document.hasUnsavedChanges ? "*" : ""
         try? FileHandle.standardOutput.write(
-            contentsOf: Data(Output.escaped("\(name)\(mark)> ").utf8))
+            contentsOf: Data(TerminalText.line("\(name)\(mark)> ").utf8))
     }
 
     private func run(line: String) async {
@@ -70,7 +74,9 @@ final class InteractiveSession {
             finish()
         } catch {
             if SessionCommand.exitCode(for: error) == .success {
-                try? answer(json: false) { try $0.print(SessionCommand.fullMessage(for: error)) }
+                try? answer(json: false) {
+                    try $0.print(raw: SessionCommand.fullMessage(for: error) + "\n")
+                }
                 return
             }
             report(Failure(error, of: SessionCommand.self))
@@ -100,18 +106,27 @@ final class InteractiveSession {
 /// Reads lines without keeping the main queue waiting.
 final class LineReader: Sendable {
     private let queue = DispatchQueue(label: "quire.lines")
-    private let read: @Sendable () -> String?
+    // Used on the queue only.
+    private nonisolated(unsafe) let input = fdopen(STDIN_FILENO, "r")
 
-    /// Reads lines of standard input.
-    convenience init() { self.init { readLine(strippingNewline: true) } }
-
-    init(_ read: @escaping @Sendable () -> String?) { self.read = read }
-
-    /// The next line, or `nil` after the last.
-    func next() async -> String? {
-        await withCheckedContinuation { continuation in
-            queue.async { [read] in continuation.resume(returning: read()) }
+    /// The next line of standard input, or `nil` after the last.
+    ///
+    /// - Throws: `Failure` if it is not UTF-8; the one after it can be read.
+    func next() async throws -> String? {
+        try await withCheckedThrowingContinuation { continuation in
+            queue.async { continuation.resume(with: Result { try self.read() }) }
         }
+    }
+
+    private func read() throws -> String? {
+        guard let input else { return nil }
+        var (line, capacity): (UnsafeMutablePointer<CChar>?, Int) = (nil, 0)
+        defer { free(line) }
+        let count = getline(&line, &capacity, input)
+        guard count >= 0, let line else { return nil }
+        let bytes = UnsafeRawBufferPointer(start: line, count: count)
+        return try CommandText.string(
+            bytes.last == UInt8(ascii: "\n") ? bytes.dropLast() : bytes[...], of: "The line")
     }
 }
 
@@ -243,7 +258,9 @@ struct HelpLine: ParsableCommand, SessionLine {
         guard let command = commands.first(where: { $0.configuration.commandName == word }) else {
             throw ValidationError("There is no “\(word)” in a session.")
         }
-        try session.answer(json: false) { try $0.print(SessionCommand.helpMessage(for: command)) }
+        try session.answer(json: false) {
+            try $0.print(raw: SessionCommand.helpMessage(for: command) + "\n")
+        }
     }
 }
 

@@ -121,7 +121,10 @@ struct KeysAddCommand: AsyncParsableCommand {
                 .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)]),
                 levels: 1)
         } else {
-            if let words { try output.print("\(ProtectionListing.wordsNote)\n\(words)") }
+            if let words {
+                try output.print(ProtectionListing.wordsNote)
+                try output.print(words)
+            }
             try output.print("Added the key \(id.uuidString) to \(path).")
         }
         try output.flush()
@@ -267,7 +270,8 @@ enum ProtectionListing {
     /// Prints the words of a new recovery key, which may be the only key, before anything is sealed with it.
     static func printWords(_ words: String) throws {
         let output = Output(json: false)
-        try output.print("\(wordsNote)\n\(words)")
+        try output.print(wordsNote)
+        try output.print(words)
         try output.flush()
     }
 

@@ -263,7 +263,8 @@ struct VersionsShowCommand: AsyncParsableCommand {
         } else {
             let name = version.name.map { " “\($0)”" } ?? ""
             let remark = version.remark.isEmpty ? "" : " (\(version.remark))"
-            try output.print("Version \(version.id)\(name)\(remark)\n")
+            try output.print("Version \(version.id)\(name)\(remark)")
+            try output.print("")
             var table = TextTable([("entity", .left), ("objects", .right)])
             table.rows = counts.map { [$0.entity, "\($0.count)"] }
             try output.print(raw: table.text)
@@ -272,7 +273,10 @@ struct VersionsShowCommand: AsyncParsableCommand {
                 table.rows = files.map { [$0.path, "\($0.size)"] }
                 try output.print(raw: "\n" + table.text)
             }
-            if let to { try output.print("\nMade \(to) of it.") }
+            if let to {
+                try output.print("")
+                try output.print("Made \(to) of it.")
+            }
         }
     }
 }
