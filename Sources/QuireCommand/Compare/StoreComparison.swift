@@ -193,8 +193,8 @@ struct StoreComparison {
         let entity: String
         let key: Int64
 
-        init(_ id: ManagedObjectID) {
-            entity = id.entityName
+        init(_ id: ManagedObjectID, entity: String? = nil) {
+            self.entity = entity ?? id.entityName
             key = id.primaryKey
         }
     }
@@ -204,7 +204,8 @@ struct StoreComparison {
 
     /// The place of the new object that an old one is; `nil` if there is none.
     private func key(ofOld id: ManagedObjectID) -> Key? {
-        commonObjects.map { $0[id].map(Key.init) } ?? Key(id)
+        if let commonObjects { return commonObjects[id].map { Key($0) } }
+        return Key(id, entity: model.newName(ofEntity: id.entityName))
     }
 
     private func change(
@@ -212,7 +213,7 @@ struct StoreComparison {
     ) -> ObjectDifference.Change? {
         if old.isEmpty && new.isEmpty { return nil }
         let oldKeys = old.map(key(ofOld:))
-        let newKeys: [Key?] = new.map(Key.init)
+        let newKeys: [Key?] = new.map { Key($0) }
         if oldKeys == newKeys { return nil }
         let (before, after) = (Set(oldKeys), Set(newKeys))
         let removed = old.filter { !after.contains(key(ofOld: $0)) }

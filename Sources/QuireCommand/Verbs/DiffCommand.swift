@@ -21,8 +21,8 @@ struct DiffCommand: AsyncParsableCommand {
             with each other, whatever this prints, and a store that convert has written may have other keys.
 
             Lines begin with + for what is new, - for what is gone and ~ for what has changed. Binary values and \
-            additional content are shown by size and SHA-256. What only one of the models has is named, and not \
-            compared.
+            additional content are shown by size and SHA-256. Entities and properties that were renamed are compared \
+            if they have the same renaming identifier. What only one of the models has is named, and not compared.
 
             EXAMPLES:
               quire diff Library.quire

@@ -302,18 +302,25 @@ enum AttributeConversion: Sendable, Hashable {
 ///
 /// A renaming identifier is the previous name; one that stays over several versions identifies the item in all of them. An
 /// item without one keeps its name.
-struct NameMatching {
+package struct NameMatching {
     /// A thing with a name.
-    struct Item {
+    package struct Item {
         let name: String
         /// The renaming identifier, if set.
         let identifier: String?
+
+        /// Creates an item.
+        package init(name: String, identifier: String?) {
+            self.name = name
+            self.identifier = identifier
+        }
     }
 
     /// Old names by new names.
-    private(set) var sources: [String: String] = [:]
+    package private(set) var sources: [String: String] = [:]
 
-    init(from sources: [Item], to destinations: [Item]) {
+    /// Matches names.
+    package init(from sources: [Item], to destinations: [Item]) {
         let byName = Dictionary(
             sources.map { ($0.name, $0.name) }, uniquingKeysWith: { first, _ in first })
         let byIdentifier = Dictionary(
