@@ -326,7 +326,8 @@ let package = Package(
         .testTarget(
             name: "QuireTests",
             dependencies: [
-                "QuireModel", "QuireQuery", "QuireStore", "QuireSQLite", "QuireRescue", "Quire",
+                "CLinux", "QuireModel", "QuireQuery", "QuireStore", "QuireSQLite", "QuireRescue",
+                "Quire",
                 "QuireProtection", "QuireTestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -67,7 +67,12 @@ public enum StoreRepair {
         _ path: String, _ model: ManagedObjectModel?, _ options: Options
     ) throws -> StoreRepairReport {
         try SQLiteFiles.check(path)
-        let sibling = try TemporarySibling.makeFolder(beside: path)
+        let sibling: TemporarySibling
+        do { sibling = try TemporarySibling.makeFolder(beside: path) } catch {
+            // Of a store that cannot be written it can still be said what would be done.
+            guard options.isDryRun else { throw error }
+            sibling = try TemporarySibling.makeFolderInTemporaryDirectory()
+        }
         defer { sibling.remove() }
         let run = StoreRepairRun(
             path: path, folder: sibling.path, model: model, options: options)

@@ -6,8 +6,8 @@ package import Foundation
 ///
 /// Steps, and the failure that each guards against:
 ///
-/// 1. A new file is made **in the same folder** with a temporary name (`O_EXCL`), with the permissions of the old
-///    file. The same folder, because a rename across file systems is a copy.
+/// 1. A new file is made **in the same folder** with a temporary name (`O_EXCL`), with the owner, group, permissions and
+///    extended attributes of the old file, access lists among them, as far as this process may set them. The same folder, because a rename across file systems is a copy.
 /// 2. All bytes are written. If the disk is full, or the process dies, the old file is unchanged; the temporary file is
 ///    removed, or remains until ``TemporarySibling/removeAbandoned(in:)``.
 /// 3. The new file is synchronized **before** it is renamed: otherwise a file system may make the name durable
@@ -48,7 +48,13 @@ package enum AtomicFileReplace {
         }
         let (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
         do {
-            if let old { try file.setPermissions(old.permissions & 0o777) }
+            if let old {
+                if let original = try? OpenFile.open(path, beneath: root, for: .examining) {
+                    try file.takeAttributes(of: original)
+                } else {
+                    try file.setPermissions(old.permissions & 0o777)
+                }
+            }
             if locking { _ = try file.lockExclusively() }
             try file.write(data)
             try file.synchronize()

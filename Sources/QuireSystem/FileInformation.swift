@@ -33,6 +33,8 @@ package struct FileInformation: Sendable {
     package var permissions: UInt32
     /// The user whose it is.
     package var user: UInt32
+    /// The group whose it is.
+    package var group: UInt32
     /// The number of hard links.
     package var linkCount: Int
     /// The device it is on.
@@ -64,6 +66,7 @@ package struct FileInformation: Sendable {
         size = Int64(status.st_size)
         permissions = UInt32(status.st_mode & 0o7777)
         user = UInt32(status.st_uid)
+        group = UInt32(status.st_gid)
         linkCount = Int(status.st_nlink)
         device = UInt64(status.st_dev)
         inode = UInt64(status.st_ino)

@@ -211,6 +211,48 @@ package final class OpenFile: Sendable {
         }
     }
 
+    /// Gives the file, which comes in the place of another, the owner, group, permissions and extended attributes of that, as far
+    /// as the process may. If it may not set the group, its own gets no more than all users have.
+    package func takeAttributes(of old: OpenFile) throws {
+        let (original, own) = try (old.information(), information())
+        if original.user != own.user || original.group != own.group,
+            fchown(descriptor, original.user, original.group) != 0
+        {
+            _ = fchown(descriptor, .max, original.group)
+        }
+        var permissions = original.permissions & 0o777
+        if try information().group != original.group {
+            permissions = permissions & 0o707 | (permissions & 0o007) << 3 & permissions
+        }
+        try setPermissions(permissions)
+        // After the permissions, which are part of an access list.
+        for name in old.extendedAttributeNames() {
+            guard let value = old.extendedAttribute(name) else { continue }
+            // The system keeps some attributes for itself, and file systems differ in what they support.
+            _ = value.withUnsafeBytes { fsetxattr(descriptor, name, $0.baseAddress, $0.count, 0) }
+        }
+    }
+
+    private func extendedAttributeNames() -> [String] {
+        guard let list = Self.buffer({ flistxattr(descriptor, $0, $1) }) else { return [] }
+        return list.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    private func extendedAttribute(_ name: String) -> [UInt8]? {
+        Self.buffer { fgetxattr(descriptor, name, $0, $1) }
+    }
+
+    /// The bytes that a call writes to a buffer, whose size it gives when it gets none.
+    private static func buffer(
+        _ call: (UnsafeMutablePointer<CChar>?, Int) -> Int
+    ) -> [UInt8]? {
+        let count = call(nil, 0)
+        if count <= 0 { return count == 0 ? [] : nil }
+        var bytes = [CChar](repeating: 0, count: count)
+        let written = bytes.withUnsafeMutableBufferPointer { call($0.baseAddress, $0.count) }
+        return written < 0 ? nil : bytes.prefix(written).map { UInt8(bitPattern: $0) }
+    }
+
     /// Cuts or extends the file.
     package func setSize(_ size: Int64) throws {
         while ftruncate(descriptor, off_t(size)) != 0 {

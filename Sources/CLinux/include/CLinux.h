@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 // Random bytes of the kernel's generator. Up to 256 come as a whole, unless a signal comes before the generator is ready.

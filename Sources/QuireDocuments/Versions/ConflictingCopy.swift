@@ -12,15 +12,28 @@ public struct ConflictingCopy: Sendable, Hashable {
 
     /// The suffixes that such tools add to a name, before its extension:
     ///
-    /// - `Name (conflicted copy 2026-11-22 101500)`, `Name (Jane's conflicted copy 2026-11-22)`: Dropbox, Nextcloud
+    /// - `Name (conflicted copy 2026-11-22 101500)`, `Name (Jane's conflicted copy 2026-11-22)`, `Name (Case Conflict 1)`:
+    ///   Dropbox, Nextcloud; in other languages, `Name (In Konflikt stehende Kopie von Jane 2026-11-22)`;
+    ///   `Name (SFConflict jane@example.org 2026-11-22-10-15-00)`: Seafile; `Name [conflicted]`: pCloud; `Name (Conflict)`:
+    ///   Insync
     /// - `Name.sync-conflict-20261122-101500-ABCDEFG`: Syncthing
-    /// - `Name_conflict-20261122-101500`: ownCloud; `Name.conflict1`: rclone
+    /// - `Name_conflict-20261122-101500`: ownCloud; `Name.conflict1`: rclone; `Name.Conflict`: Resilio;
+    ///   `Name_DiskStation_Nov-22-101500-2026_Conflict`: Synology
+    /// - `Name-JANES-PC`, `Name-JANES-PC-2`: OneDrive, which adds a computer's name: one as Windows makes them up, or this one's
     /// - `Name (1)`, `Name 2`: Google Drive, OneDrive, iCloud
     private static let marks = [
-        #"^ \([^()]*conflicted copy[^()]*\)$"#,
+        #"^ ?[(\[][^()\[\]]*(?i:conflict|conflit|conflicto|conflitto|konflikt|конфликт|冲突|衝突|競合)[^()\[\]]*[)\]]$"#,
         #"^\.sync-conflict-[0-9]{8}-[0-9]{6}(-[A-Z0-9]+)?$"#,
-        #"^[_.-]conflict[0-9A-Za-z_-]*$"#, #"^ \([0-9]{1,3}\)$"#, #"^ [0-9]{1,3}$"#,
+        #"^[_.-](?i:conflict)[0-9A-Za-z_-]*$"#, #"^_[^/]*_(?i:conflict)( ?\([0-9]{1,3}\))?$"#,
+        #"^-(?:(?:DESKTOP|LAPTOP|WIN)-[A-Z0-9]{4,12}|[A-Z0-9]{1,12}-(?:PC|MAC))(-[0-9]{1,3})?$"#,
+        #"^ \([0-9]{1,3}\)$"#, #"^ [0-9]{1,3}$"#, ownMark,
     ]
+
+    /// The name of this computer.
+    private static var ownMark: String {
+        let name = ProcessInfo.processInfo.hostName.prefix { $0 != "." }
+        return "^-(?i:\(NSRegularExpression.escapedPattern(for: String(name))))(-[0-9]{1,3})?$"
+    }
 
     /// Whether a file's name is what such a tool calls a conflicting copy of another.
     static func isName(_ name: String, ofCopyOf original: String) -> Bool {
@@ -70,11 +83,9 @@ extension DocumentPackage {
                 let metadata = try? SQLiteStore.metadata(at: copy.store),
                 metadata.storeUUID == storeUUID
             else { return nil }
-            let times = ["", "-wal"].compactMap {
-                (try? FileSystem.information(at: copy.store + $0))??.modificationTime
-            }
             return ConflictingCopy(
-                path: copy.path, date: Date(timeIntervalSince1970: Double(times.max() ?? 0)))
+                path: copy.path,
+                date: modificationDate(of: copy) ?? Date(timeIntervalSince1970: 0))
         }
     }
 

@@ -38,7 +38,14 @@ import Testing
         "Notes (Jane's conflicted copy 2026-11-22).quire",
         "Notes.sync-conflict-20261122-101500-ABCDEFG.quire",
         "Notes_conflict-20261122-101500.quire", "Notes.conflict1.quire", "Notes (1).quire",
-        "Notes 2.quire",
+        "Notes 2.quire", "Notes (Case Conflict 1).quire",
+        "Notes (In Konflikt stehende Kopie von Jane 2026-11-22).quire",
+        "Notes (Copie en conflit de Jane 2026-11-22).quire",
+        "Notes (SFConflict jane@example.org 2026-11-22-10-15-00).quire",
+        "Notes [conflicted].quire", "Notes (Conflict).quire", "Notes.Conflict.quire",
+        "Notes_DiskStation_Nov-22-101500-2026_Conflict.quire", "Notes-DESKTOP-4F2K9QJ.quire",
+        "Notes-JANES-PC.quire", "Notes-JANES-PC-2.quire",
+        "Notes-\(ProcessInfo.processInfo.hostName.prefix { $0 != "." }).quire",
     ])
     func namesOfConflictingCopiesAreKnown(_ name: String) {
         #expect(ConflictingCopy.isName(name, ofCopyOf: "Notes.quire"))
@@ -48,7 +55,8 @@ import Testing
     @Test(arguments: [
         "Notes.quire", "Notes.txt", "Notes (1).txt", "Notes and more.quire", "Notes (old).quire",
         "Notes (1) (2).quire", "My Notes (1).quire", "Notes 2026.quire", "Notes(1).quire",
-        "Notes. conflict.quire",
+        "Notes. conflict.quire", "Notes-2026.quire", "Notes-FINAL.quire", "Notes-2.quire",
+        "Notes conflict.quire",
     ])
     func otherNamesAreNot(_ name: String) {
         #expect(!ConflictingCopy.isName(name, ofCopyOf: "Notes.quire"))

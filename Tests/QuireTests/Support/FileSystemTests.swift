@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import QuireTestSupport
 import Testing
@@ -218,6 +219,34 @@ import Testing
         let file = try OpenFile.open(root + "/inner/new", beneath: root, for: .creating)
         try file.write(Data("y".utf8))
         #expect(try FileSystem.contents(of: folder.path("root/inner/new")) == Data("y".utf8))
+    }
+
+    @Test func replacingKeepsOwnerGroupPermissionsAndExtendedAttributes() throws {
+        let path = folder.path("file")
+        try FileSystem.writeNewFile(Data("old".utf8), at: path)
+        #expect(chmod(path, 0o640) == 0)
+        let hasAttributes = setxattr(path, "user.note", "mine", 4, 0) == 0
+        // Only the superuser may give files away.
+        let isSuperuser = geteuid() == 0
+        if isSuperuser { #expect(chown(path, 1234, 2345) == 0) }
+        try AtomicFileReplace.replace(path, with: Data("new".utf8))
+        #expect(try FileSystem.contents(of: path) == Data("new".utf8))
+        let information = try #require(try FileSystem.information(at: path))
+        #expect(information.permissions & 0o777 == 0o640)
+        if isSuperuser { #expect(information.user == 1234 && information.group == 2345) }
+        if hasAttributes {
+            var value = [UInt8](repeating: 0, count: 8)
+            #expect(getxattr(path, "user.note", &value, 8) == 4)
+            #expect(value.prefix(4).elementsEqual("mine".utf8))
+        }
+    }
+
+    @Test func replacingAFileThatCannotBeReadKeepsItsPermissions() throws {
+        let path = folder.path("file")
+        try FileSystem.writeNewFile(Data("old".utf8), at: path)
+        #expect(chmod(path, 0o200) == 0)
+        try AtomicFileReplace.replace(path, with: Data("new".utf8))
+        #expect(try FileSystem.information(at: path)?.permissions == 0o200)
     }
 
     @Test func linksAtTheEndAreNotFollowedBeneathARoot() throws {
