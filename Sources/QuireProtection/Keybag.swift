@@ -192,13 +192,14 @@ extension Keybag {
     ///
     /// - Returns: The slot's identifier.
     /// - Throws: ``QuireError`` with code `invalidValue` if the credential or label is not valid, `invalidState` if there are
-    ///   eight slots.
+    ///   eight slots, or trying a passphrase in all of them would take too long.
     @discardableResult
     package mutating func addSlot(
         _ credential: KeybagCredential, label: String, masterKey: SecretMemory,
         cost: ScryptCost = .standard, created: Date = Date()
     ) throws -> UUID {
         try checkFreeSlot()
+        try checkCost(of: credential, cost, besides: slots)
         let slot = try KeybagSlot(
             credential, wrapping: masterKey, label: label, created: created, cost: cost)
         slots.append(slot)
@@ -243,9 +244,31 @@ extension Keybag {
         guard let index = slots.firstIndex(where: { $0.identifier == identifier }) else {
             throw missingSlotError(identifier)
         }
+        try checkCost(
+            of: credential, cost, besides: slots.filter { $0.identifier != identifier })
         slots[index] = try KeybagSlot(
             credential, wrapping: masterKey, label: slots[index].label, created: created,
             cost: cost)
+    }
+
+    /// Throws if trying a passphrase in all slots would take too long with a new one.
+    private func checkCost(
+        of credential: KeybagCredential, _ cost: ScryptCost, besides others: [KeybagSlot]
+    ) throws {
+        guard case .passphrase = credential,
+            Self.work(of: others) + cost.work > ScryptCost.maximumWork
+        else { return }
+        throw QuireError(
+            .invalidState,
+            "The passphrases of “\(path)” would take too long to try together; remove one, or use lower parameters.",
+            subject: .init(file: path))
+    }
+
+    /// The work of trying a passphrase in all slots.
+    static func work(of slots: [KeybagSlot]) -> UInt64 {
+        slots.reduce(0) { sum, slot in
+            if case .passphrase(let cost, _) = slot.content { sum + cost.work } else { sum }
+        }
     }
 
     private func missingSlotError(_ identifier: UUID) -> QuireError {

@@ -49,6 +49,8 @@ extension Keybag {
             classKeys: classKeys)
         self.revision = revision
         slots = try reader.list(0...Self.maximumSlotCount) { try $0.slot() }
+        // It is not verified: whoever wrote it must not keep a program busy with a passphrase.
+        guard Self.work(of: slots) <= ScryptCost.maximumWork else { throw reader.error() }
         storeKeys = try reader.list(0...Self.maximumStoreKeyCount) {
             StoreKey(number: try $0.number(), key: try $0.wrappedFileKey())
         }

@@ -99,7 +99,9 @@ package struct KeybagSlot: Hashable, Sendable {
     ) throws -> SymmetricKey {
         switch credential {
         case .passphrase(let passphrase):
-            var bytes = Array(passphrase.precomposedStringWithCanonicalMapping.utf8)
+            var bytes = wipingTraces {
+                Array(passphrase.precomposedStringWithCanonicalMapping.utf8)
+            }
             defer { bytes.withUnsafeMutableBytes { $0.wipe() } }
             return KeyWrapping.derive(
                 from: try cost.derive(from: bytes, salt: salt, path: path), salt: slot.data,
@@ -184,15 +186,23 @@ package struct ScryptCost: Hashable, Sendable {
         self.p = p
     }
 
-    /// Whether the parameters are valid for scrypt, within 1 GiB and a few seconds. Keybags are untrusted.
+    /// The greatest work that a credential may cost, in all slots it is tried in together: a few seconds.
+    static let maximumWork: UInt64 = 1 << 24
+    /// The greatest memory that a slot may need, in bytes.
+    static let maximumMemory: UInt64 = 1 << 28
+
+    /// The work in blocks of scrypt, *N r p*.
+    var work: UInt64 { (UInt64(r) * UInt64(p)) << UInt64(logarithmOfN) }
+
+    /// Whether the parameters are valid for scrypt, and within the limits. Keybags are untrusted.
     var isAcceptable: Bool {
         // With larger blocks the library miscounts the memory that it needs.
         guard (1...20).contains(logarithmOfN), (1...16).contains(r), (1...16).contains(p),
             // N < 2^(128 · r / 8), by RFC 7914.
             UInt32(logarithmOfN) < 16 * r
         else { return false }
-        let work = UInt64(r) << UInt64(logarithmOfN)
-        return work * 128 <= 1 << 30 && work * UInt64(p) <= 1 << 24
+        let memory = (UInt64(r) << UInt64(logarithmOfN)) * 128
+        return memory <= Self.maximumMemory && work <= Self.maximumWork
     }
 
     func derive(from passphrase: [UInt8], salt: Data, path: String) throws -> SymmetricKey {

@@ -100,7 +100,7 @@ import Testing
         ScryptCost(logarithmOfN: 0, r: 8, p: 1), ScryptCost(logarithmOfN: 20, r: 16, p: 1),
         ScryptCost(logarithmOfN: 20, r: 8, p: 16), ScryptCost(logarithmOfN: 10, r: .max, p: .max),
         ScryptCost(logarithmOfN: 10, r: 0, p: 1), ScryptCost(logarithmOfN: 10, r: 8, p: 0),
-        ScryptCost(logarithmOfN: 16, r: 1, p: 1),
+        ScryptCost(logarithmOfN: 16, r: 1, p: 1), ScryptCost(logarithmOfN: 19, r: 8, p: 1),
     ]) func passphraseThatCostsTooMuchIsNotTried(cost: ScryptCost) throws {
         let sample = try SampleKeybag()
         var bytes = sample.bytes
@@ -112,6 +112,32 @@ import Testing
         }
         bytes.replaceSubrange(place, with: parameters)
         #expect(code { _ = try SampleKeybag.parse(bytes) } == .invalidFormat)
+    }
+
+    @Test func passphraseSlotsThatCostTooMuchTogetherAreNotTried() throws {
+        // Half of the limit each.
+        let half = ScryptCost(logarithmOfN: 18, r: 8, p: 4)
+        let least = Data([1, 0, 0, 0, 1, 0, 0, 0, 1])
+        let parameters = Data([half.logarithmOfN, 0, 0, 0, 8, 0, 0, 0, 4])
+        var sample = try SampleKeybag()
+        for index in 0..<2 {
+            try sample.keybag.addSlot(
+                .passphrase("\(index)"), label: "", masterKey: sample.masterKey, cost: .least)
+        }
+        var bytes = sample.bytes
+        for count in 1...3 {
+            let place = try #require(bytes.range(of: least))
+            bytes.replaceSubrange(place, with: parameters)
+            // The least cost of the third slot is beyond the limit already.
+            let found = code { _ = try SampleKeybag.parse(bytes) }
+            #expect(found == (count == 1 ? nil : .invalidFormat))
+        }
+        let full = code {
+            try sample.keybag.addSlot(
+                .passphrase("new"), label: "", masterKey: sample.masterKey,
+                cost: ScryptCost(logarithmOfN: 18, r: 8, p: 8))
+        }
+        #expect(full == .invalidState && sample.keybag.slots.count == 5)
     }
 
     @Test func lowerClassIsFoundWhenItIsUnlocked() throws {

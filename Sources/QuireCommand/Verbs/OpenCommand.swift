@@ -41,6 +41,7 @@ struct OpenCommand: AsyncParsableCommand {
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: .write, isInteractive: true,
             waiting: wait)
+        UnlockOptions.forgetCredential()
         document.saveOnTermination()
         if let autosave { try document.autosave(after: autosave) }
         let session = InteractiveSession(
