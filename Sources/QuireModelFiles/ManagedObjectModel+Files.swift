@@ -169,6 +169,8 @@ enum ModelFile {
     static let versionsExtension = ".xcdatamodeld"
     static let compiledExtension = ".mom"
     static let compiledVersionsExtension = ".momd"
+    /// What Xcode makes of a `.mom` for loading it faster.
+    static let optimizedExtension = ".omo"
 
     /// A model with remarks about its file.
     typealias Reading = (model: ManagedObjectModel, remarks: [String])
@@ -193,6 +195,12 @@ enum ModelFile {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” has \(size) bytes; a model has at most \(ModelXMLReader.maximumSize).",
+                subject: .init(file: path))
+        }
+        if path.hasSuffix(optimizedExtension) {
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is a copy of a compiled model in a format that is only known to macOS; use the .mom file of the same name beside it.",
                 subject: .init(file: path))
         }
         let data = try FileSystem.contents(of: path)

@@ -80,6 +80,36 @@ import Testing
         #expect(try contents(of: shell.folder.path) == files)
     }
 
+    @Test func migrateTellsOfAppsThatWillNotOpenTheStoreAnyMore() throws {
+        let corpus = try #require(Corpus.folder).path
+        let resources = "alemar11+CoreDataPlus/Tests/Resources/SampleModel3"
+        let sources = "\(corpus)/models/\(resources)/SampleModel3.xcdatamodeld"
+        let compiled = "\(corpus)/compiled/\(resources)/Fixtures/SampleModel3.momd"
+        let shell = try CommandShell()
+        _ = try shell.output(
+            "cp '\(corpus)/stores/\(resources)/Fixtures/SampleModel3_V1.sqlite' S.sqlite")
+        func migrate(_ options: String) throws -> String {
+            try shell.output("cp S.sqlite T.sqlite; quire migrate T.sqlite --no-backup \(options)")
+        }
+        let toSources = "--model '\(sources)' --version SampleModel3_v2 --allow-removal"
+        #expect(try migrate(toSources + " --dry-run").contains("would not open it any more"))
+        #expect(try migrate(toSources).contains("will not open it any more"))
+        // A single compiled version, and all of them.
+        for model in [
+            "--model '\(compiled)' --version SampleModel3_v2",
+            "--model '\(compiled)/SampleModel3_v2.mom'",
+        ] {
+            let output = try migrate(model + " --allow-removal")
+            #expect(output.contains("was migrated to SampleModel3_v2"))
+            #expect(!output.contains("any more"))
+        }
+        // The store that was migrated, and carries its model.
+        let toStore = try migrate("--model T.sqlite --allow-removal 2>&1 || true")
+        #expect(toStore.contains("has the model T already"))
+        let optimized = try shell.run("quire model print '\(compiled)/SampleModel3.omo'")
+        #expect(optimized.code == 1 && optimized.output.contains("use the .mom file"))
+    }
+
     private func contents(of folder: String) throws -> [String: Data] {
         var contents: [String: Data] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) {

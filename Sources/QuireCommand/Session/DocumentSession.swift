@@ -120,7 +120,7 @@ final class DocumentSession {
         _ path: String, modelPath: String?, access: Access, isInteractive: Bool = false,
         waiting: WaitOption? = nil, reportsWaiting: Bool = true
     ) async throws -> DocumentSession {
-        let model = try modelPath.map { try ManagedObjectModel(contentsOf: $0) }
+        let model = try modelPath.map(ModelSource.model)
         switch try DocumentPath.kind(of: path) {
         case .package:
             if access == .write {
@@ -395,7 +395,7 @@ final class DocumentSession {
     var modelNote: String? { Self.modelNote(of: store, at: path) }
 
     /// As ``modelNote``, of a store.
-    static func modelNote(of store: any PersistentStore, at path: String) -> String? {
+    nonisolated static func modelNote(of store: any PersistentStore, at path: String) -> String? {
         switch store {
         case let store as SQLiteStore where store.hasInferredModel:
             "“\(path)” carries no model that fits it: names are those of its tables, and what these do not tell is missing."

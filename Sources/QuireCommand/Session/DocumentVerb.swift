@@ -37,7 +37,8 @@ struct Reply {
 struct DocumentOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The model of a store that does not carry its own.", valueName: "M.xcdatamodeld"))
+            "The model of a store that does not carry its own, or another document or store that carries it.",
+            valueName: "M.xcdatamodeld"))
     var model: String?
 
     @Flag(help: "Print JSON.")

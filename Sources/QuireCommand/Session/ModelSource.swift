@@ -1,5 +1,7 @@
 import Foundation
 import Quire
+import QuireDocuments
+import QuireStore
 
 /// A model, wherever it is: in a file of its own, or in a document or store that carries it.
 struct ModelSource {
@@ -52,6 +54,37 @@ struct ModelSource {
         return ModelSource(model: model, name: name, remarks: model.remarks)
     }
 
+    /// Reads the model of an option: what ``read(_:version:_:)`` reads, but of archives.
+    ///
+    /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `invalidModel` if a store does not carry its model, …
+    static func model(at path: String) throws -> ManagedObjectModel {
+        guard let information = try FileSystem.information(at: path) else {
+            throw QuireError.notFound("model", at: path)
+        }
+        if information.kind == .folder ? isModelFolder(path) : isModelFile(path) {
+            return try ManagedObjectModel(contentsOf: path)
+        }
+        let store: any PersistentStore
+        switch try DocumentPath.kind(of: path) {
+        case .package: store = try DocumentPackage.open(at: path, readOnly: true).store
+        case .store: store = try StoreFile(at: path).open()
+        case .archive: throw DocumentPath.archiveError(path)
+        }
+        defer { store.closeSaved() }
+        if DocumentSession.modelNote(of: store, at: path) == nil { return store.layout.model }
+        throw QuireError(
+            .invalidModel,
+            "“\(path)” does not carry the model it was made with; give the model itself, a .xcdatamodeld, .xcdatamodel, .momd or .mom.",
+            subject: .init(file: path))
+    }
+
+    /// The name of the version that a path is, if it is one model only.
+    static func versionName(of path: String) -> String {
+        let name = FileSystem.name(of: FileSystem.absolute(path))
+        let base = name.split(separator: ".", omittingEmptySubsequences: false).dropLast()
+        return base.isEmpty || base.first?.isEmpty == true ? name : base.joined(separator: ".")
+    }
+
     /// The versions of the model at a path, if there is one.
     static func versions(at path: String) throws -> ModelVersions? {
         guard try FileSystem.information(at: path)?.kind == .folder, isModelFolder(path) else {
@@ -84,8 +117,6 @@ struct ModelSource {
             path.hasSuffix(".xcdatamodel") && above.hasSuffix(".xcdatamodeld")
             || path.hasSuffix(".mom") && above.hasSuffix(".momd")
         if isVersion { path = above }
-        let name = FileSystem.name(of: path)
-        let base = name.split(separator: ".", omittingEmptySubsequences: false).dropLast()
-        return base.isEmpty || base.first?.isEmpty == true ? name : base.joined(separator: ".")
+        return versionName(of: path)
     }
 }

@@ -59,7 +59,7 @@ struct ConvertCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: json, reportsChanges: true)
         try unlock.unlock(path)
-        let model = try model.map { try ManagedObjectModel(contentsOf: $0) }
+        let model = try model.map(ModelSource.model)
         let store: String
         switch try DocumentPath.kind(of: path) {
         case .package: store = DocumentPackageLayout(path: path).store

@@ -154,7 +154,7 @@ struct DiffCommand: AsyncParsableCommand {
 
     @MainActor
     private func open(_ path: String) throws -> State {
-        let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
+        let model = try options.model.map(ModelSource.model)
         try unlock.unlock(path)
         let state: State
         switch try DocumentPath.kind(of: path) {

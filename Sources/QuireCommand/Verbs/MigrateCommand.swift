@@ -17,6 +17,9 @@ struct MigrateCommand: AsyncParsableCommand {
             is given; a mapping model may leave out what it likes. What there was before is kept: of a document as a \
             version (quire versions list), of a bare store as a copy beside it.
 
+            An app that uses Core Data recognizes its stores by hashes that only compiled models have: give the app's \
+            .momd, or its .mom, for a store that the app is to open afterwards.
+
             EXAMPLES:
               quire migrate Library.quire --model Library.xcdatamodeld --dry-run
               quire migrate Library.quire --model Library.xcdatamodeld
@@ -26,7 +29,10 @@ struct MigrateCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The package or store.", valueName: "PATH"))
     var path: String
 
-    @Option(help: ArgumentHelp("The model to come to, with its versions.", valueName: "M"))
+    @Option(
+        help: ArgumentHelp(
+            "The model to come to, with its versions; or a single one, or what carries it.",
+            valueName: "M"))
     var model: String
 
     @Option(
@@ -62,17 +68,19 @@ struct MigrateCommand: AsyncParsableCommand {
         try unlock.unlock(path)
         let store =
             kind == .package ? DocumentPackageLayout(path: path).store : path
-        let versions = try ModelVersions(contentsOf: model)
-        let name = version ?? versions.currentName
-        let destination = try versions.model(named: name)
+        let (destination, name, versions) = try readModel()
         var options = StoreMigrationOptions()
-        options.versions = try versions.models()
-        options.mappings = try mapping.map { try CustomMapping(contentsOf: $0, among: versions) }
+        options.versions = try versions?.models() ?? [name: destination]
+        options.mappings = try mapping.map {
+            guard let versions else { throw versionsNeeded("--mapping") }
+            return try CustomMapping(contentsOf: $0, among: versions)
+        }
         options.allowsRemoval = allowRemoval
         options.keepsVersion = !noBackup
         let steps = try SQLiteStore.steps(at: store, to: destination, options)
         var result = Result(steps: steps, name: name, isVersion: kind == .package)
         if !steps.isEmpty { result.removals = try SQLiteStore.removals(at: store, by: steps) }
+        let losesApp = try losesApp(store, steps, destination)
         if !dryRun && !steps.isEmpty {
             do {
                 result.backup = try migrate(kind, to: destination, &options)
@@ -88,6 +96,39 @@ struct MigrateCommand: AsyncParsableCommand {
         }
         try report(result, output)
         try output.flush()
+        if losesApp {
+            Output.report(
+                "The app that “\(path)” belongs to \(dryRun ? "would not" : "will not") open it any more: the model did not come with Core Data's version hashes, which only a compiled one (.momd or .mom) has."
+            )
+        }
+    }
+
+    /// The model to come to, its name, and its versions if it has any.
+    private func readModel() throws -> (ManagedObjectModel, String, ModelVersions?) {
+        if let versions = try ModelSource.versions(at: model) {
+            let name = version ?? versions.currentName
+            return (try versions.model(named: name), name, versions)
+        }
+        if version != nil { throw versionsNeeded("--version") }
+        return (try ModelSource.model(at: model), ModelSource.versionName(of: model), nil)
+    }
+
+    private func versionsNeeded(_ option: String) -> Failure {
+        Failure(
+            sentence:
+                "\(option) needs all versions of the model, and “\(model)” is a single one; give the .xcdatamodeld or .momd folder.",
+            status: .usage)
+    }
+
+    /// Whether a store has Core Data's version hashes, and a migration gives it others, which its app does not know.
+    private func losesApp(
+        _ store: String, _ steps: [MigrationPath.Step], _ destination: ManagedObjectModel
+    ) throws -> Bool {
+        guard let source = steps.first?.source, destination.knownVersionHashes == nil else {
+            return false
+        }
+        let hashes = try SQLiteStore.metadata(at: store).entityVersionHashes
+        return hashes != source.entityVersionHashes()
     }
 
     /// The result, or that of a dry run.

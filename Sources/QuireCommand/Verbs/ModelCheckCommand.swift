@@ -76,6 +76,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
             findings.warnings = remarks
             // A model that is wrong is not compiled; then its problems are what there is to say.
             findings.warnings += try model.compiledModel().omissions
+            findings.warnings = findings.warnings.withoutRepeats
         } catch let error as QuireError {
             let failures = error.failures.isEmpty ? [error] : error.failures
             findings.problems = failures.map(\.message)

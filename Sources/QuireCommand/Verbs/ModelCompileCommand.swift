@@ -62,6 +62,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
             try FileSystem.writeNewFile(data, at: output)
             try FileSystem.synchronizeFolder(containing: output)
         }
+        warnings = warnings.withoutRepeats
         for warning in warnings { Output.report("Warning: \(warning)") }
         let output = Output(json: json, reportsChanges: true)
         if json {

@@ -39,7 +39,9 @@ struct ModelMergeCommand: AsyncParsableCommand {
         var models: [ManagedObjectModel] = []
         for path in paths {
             let source = try await ModelSource.read(path, unlock)
-            for remark in source.remarks { Output.report("Warning: \(path): \(remark)") }
+            for remark in source.remarks.withoutRepeats {
+                Output.report("Warning: \(path): \(remark)")
+            }
             models.append(source.model)
         }
         let merged = try ManagedObjectModel.merging(models)

@@ -33,7 +33,7 @@ struct ModelPrintCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: json)
         let source = try await ModelSource.read(path, version: version, unlock)
-        for remark in source.remarks { Output.report("Warning: \(remark)") }
+        for remark in source.remarks.withoutRepeats { Output.report("Warning: \(remark)") }
         try ModelListing(source.model.layout(), entity: entity).print(output)
         try output.flush()
     }

@@ -52,7 +52,7 @@ struct NewCommand: AsyncParsableCommand {
         if let template {
             try await document.create(from: template)
         } else {
-            try await document.create(model: ManagedObjectModel(contentsOf: model ?? ""))
+            try await document.create(model: ModelSource.model(at: model ?? ""))
         }
         if let domain = document.protectionDomain { UnlockOptions.hold(domain) }
         try await document.close()

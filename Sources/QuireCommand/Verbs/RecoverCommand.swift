@@ -36,7 +36,7 @@ struct RecoverCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: options.json, reportsChanges: true)
         try unlock.unlock(path)
-        let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
+        let model = try options.model.map(ModelSource.model)
         var recovery = StoreRecovery.Options()
         recovery.includesDeletedObjects = deleted
         let isPackage = try DocumentPath.kind(of: path) == .package || newPath.hasSuffix(".quire")

@@ -35,7 +35,7 @@ struct RepairCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: options.json, reportsChanges: !dryRun)
         try unlock.unlock(path)
-        let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
+        let model = try options.model.map(ModelSource.model)
         var repair = StoreRepair.Options()
         repair.isDryRun = dryRun
         repair.keepsBackup = !noBackup
