@@ -202,8 +202,8 @@ private struct Cents: AttributeRepresentable, Codable, Equatable {
         let (fast, two) = (Mode.fast, Int64(2))
         #expect(
             try context.count(for: Trip.self, where: #Predicate { $0.settings.mode == fast }) == 2)
-        var update = BatchUpdateRequest(Trip.self)
-        try update.set(\.settings.price, to: Cents(number: two))
+        var update = try BatchUpdateRequest(Trip.self)
+        try update.set(\Trip.settings.price, to: Cents(number: two))
         #expect(try context.execute(update).count == 3)
     }
 
@@ -214,7 +214,7 @@ private struct Cents: AttributeRepresentable, Codable, Equatable {
         }
         for _ in 0..<2 {
             func names(_ predicate: QueryPredicate) throws -> [String] {
-                try context.fetch(Resident.self, where: predicate).map(\.name).sorted()
+                try context.fetch(FetchRequest<Resident>(predicate: predicate)).map(\.name).sorted()
             }
             let without = ["Anne", "Cassandra"]
             #expect(try names(QueryPredicate(#Predicate<Resident> { $0.work == nil })) == without)
