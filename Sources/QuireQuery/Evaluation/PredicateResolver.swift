@@ -146,20 +146,45 @@ package struct PredicateResolver {
     /// Rewrites whether a composite attribute is missing, which it is if all its elements are.
     private mutating func rewriteComposite(_ comparison: QueryComparison) throws -> QueryPredicate?
     {
-        guard comparison.modifier == .direct,
-            comparison.operator == .equal || comparison.operator == .notEqual
-        else { return nil }
+        guard comparison.operator == .equal || comparison.operator == .notEqual else { return nil }
         let composite: QueryExpression
         switch (comparison.left, comparison.right) {
         case (let expression, .constant(.null)), (.constant(.null), let expression):
             composite = expression
         default: return nil
         }
+        if comparison.modifier != .direct { return try rewriteComposites(composite, comparison) }
         guard let elements = try elements(ofCompositeAt: composite) else { return nil }
         let parts = try elements.map {
             try resolve(QueryComparison($0, comparison.operator, .constant(.null)))
         }
         return comparison.operator == .equal ? .all(of: parts) : .any(of: parts)
+    }
+
+    /// Rewrites whether composite attributes of any or all objects of a to-many relationship are missing.
+    private mutating func rewriteComposites(
+        _ expression: QueryExpression, _ comparison: QueryComparison
+    ) throws -> QueryPredicate? {
+        guard case .keyPath(let keys) = expression else { return nil }
+        for count in keys.indices.dropFirst() {
+            let (objects, rest) = (Array(keys[..<count]), Array(keys[count...]))
+            if QueryKeyPath.compositeElements(at: rest, after: objects, from: entity, in: layout)
+                == nil
+            {
+                continue
+            }
+            let variable = "quireElement"
+            let element = QueryComparison(
+                .path(.variable(variable), rest), comparison.operator, .constant(.null))
+            let isAny = comparison.modifier == .any
+            let found = QueryExpression.subquery(
+                .keyPath(objects), variable,
+                isAny ? .comparison(element) : .not(.comparison(element)))
+            return try resolve(
+                QueryComparison(
+                    .function(.count, [found]), isAny ? .greater : .equal, .constant(.integer(0))))
+        }
+        return nil
     }
 
     /// The elements of a composite attribute of one object; `nil` if the expression is something else.

@@ -282,7 +282,7 @@ import Testing
         for format in ["changes == nil", "date == 'yesterday'", "author > 3"] {
             #expect(try error(transactions, format) == .invalidQuery)
         }
-        for format in ["updatedProperties == 'x'", "tombstone == nil", "objectID == 'Book/p1'"] {
+        for format in ["updatedProperties == 'x'", "tombstone == 5", "objectID == 'Book/p1'"] {
             #expect(try error(changes, format) == .invalidQuery)
         }
         #expect(

@@ -49,14 +49,18 @@ import Testing
         }.sorted { ValueOrder.compareObjects($0.objectID, $1.objectID) < 0 }
     }
 
-    /// The values so that differences in the last bit of a computed number, and the sign of zero, do not count.
+    /// The values so that differences in the last digits of a computed number, and the sign of zero, do not count: SQL rounds
+    /// each decimal number to the nearest floating-point number.
     private static func texts(_ dictionaries: FetchedDictionaries) -> [[String]] {
         dictionaries.map { row in
             row.values.map { value in
-                if case .double(let number) = value {
+                switch value {
+                case .double(let number):
                     return number == 0 ? "0" : String(format: "%.12g", number)
+                case .decimal(let number):
+                    return String(format: "decimal %.12g", Double(number.description) ?? .nan)
+                default: return "\(value)"
                 }
-                return "\(value)"
             }
         }
     }

@@ -251,7 +251,8 @@ extension ManagedObjectContext {
             if object.state.contains(.live) {
                 if !object.state.contains(.persisted) {
                     object.version = 1
-                } else if object.state.contains(.rowChanges) {
+                } else if object.state.contains(.rowChanges), object.edits?.hasChanges == true {
+                    // A merge policy may have taken the changes back since they were collected.
                     object.version &+= 1
                 }
                 object.state.remove(.rowChanges)
