@@ -178,7 +178,7 @@ package struct PredicateResolver {
                 .path(.variable(variable), rest), comparison.operator, .constant(.null))
             let isAny = comparison.modifier == .any
             let found = QueryExpression.subquery(
-                .keyPath(objects), variable,
+                .keyPath(objects), variable: variable,
                 isAny ? .comparison(element) : .not(.comparison(element)))
             return try resolve(
                 QueryComparison(
