@@ -141,8 +141,8 @@ extension AttributeDescription {
         }
     }
 
-    /// What an accessor that cannot throw sets when ``coerce(_:entity:)`` refuses a value: NaN is a missing value, as in a
-    /// store, and a number or date that the attribute cannot hold is kept until validation refuses it. `nil` for a value of
+    /// The value that an accessor that cannot throw sets instead of one that ``coerce(_:entity:)`` refuses: none for NaN, as in
+    /// a store, and the same number or date if the attribute cannot hold it, for validation to refuse. `nil` for a value of
     /// another kind, which is a programmer error.
     package func valueUntilValidation(_ value: AttributeValue) -> AttributeValue? {
         if derivationExpression != nil { return nil }

@@ -169,7 +169,7 @@ enum ModelFile {
     static let versionsExtension = ".xcdatamodeld"
     static let compiledExtension = ".mom"
     static let compiledVersionsExtension = ".momd"
-    /// What Xcode makes of a `.mom` for loading it faster.
+    /// The extension of the copy of a `.mom` that Xcode makes because it loads faster.
     static let optimizedExtension = ".omo"
 
     /// A model with remarks about its file.

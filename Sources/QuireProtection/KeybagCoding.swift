@@ -49,7 +49,7 @@ extension Keybag {
             classKeys: classKeys)
         self.revision = revision
         slots = try reader.list(0...Self.maximumSlotCount) { try $0.slot() }
-        // It is not verified: whoever wrote it must not keep a program busy with a passphrase.
+        // The keybag is untrusted: trying a passphrase in all its slots must not take minutes.
         guard Self.work(of: slots) <= ScryptCost.maximumWork else { throw reader.error() }
         storeKeys = try reader.list(0...Self.maximumStoreKeyCount) {
             StoreKey(number: try $0.number(), key: try $0.wrappedFileKey())

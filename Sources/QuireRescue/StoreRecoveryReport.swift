@@ -36,7 +36,7 @@ public struct StoreRecoveryReport: Sendable {
     public var lacksSchema = false
     /// Repairs to clear references to lost objects, one sentence each.
     public var actions: [String] = []
-    /// What no recovery brings back, because it is no object: history and the records of mirroring; one sentence each.
+    /// The data that are not recovered because they are not objects, the history and the mirroring records; one sentence each.
     public var omissions: [String] = []
     /// Problems remaining in the new store.
     public var problems: [StoreProblem] = []

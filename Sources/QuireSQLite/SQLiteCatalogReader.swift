@@ -196,7 +196,7 @@ package enum SQLiteTables {
     static let dropDraft = "DROP TABLE IF EXISTS QUIRE_DRAFT"
 }
 
-/// What Core Data keeps in a SQLite store beside its objects, and a copy that is made object by object does not have.
+/// The data that Core Data keeps in a SQLite store beside its objects. A copy made object by object lacks them.
 package struct SQLiteAncillaryData: Sendable {
     /// Whether the store has a persistent history.
     package var hasHistory: Bool
@@ -213,7 +213,7 @@ package struct SQLiteAncillaryData: Sendable {
         }
     }
 
-    /// What a copy lacks, one sentence each.
+    /// The data that a copy lacks, one sentence each.
     package var omissions: [String] {
         var omissions: [String] = []
         if hasHistory {
@@ -231,7 +231,7 @@ package struct SQLiteAncillaryData: Sendable {
 }
 
 extension SQLiteConnection {
-    /// What the database has beside objects.
+    /// The database's data beside its objects.
     func ancillaryData() throws -> SQLiteAncillaryData {
         try withStatement("SELECT name FROM sqlite_schema WHERE type = 'table'") {
             var names: [String] = []

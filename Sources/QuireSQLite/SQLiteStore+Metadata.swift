@@ -41,12 +41,12 @@ extension SQLiteStore {
         try examine(path) { try SQLiteMetadataReader(connection: $0, path: $1).metadata() }
     }
 
-    /// What the store has beside objects.
+    /// The store's data beside its objects.
     package func ancillaryData() throws -> SQLiteAncillaryData {
         try read { try $0.ancillaryData() }
     }
 
-    /// What a store has beside objects, read without its model. Leaves no trace.
+    /// A store's data beside its objects, read without its model. Leaves no trace.
     ///
     /// - Throws: As ``metadata(at:)``.
     package static func ancillaryData(at path: String) throws -> SQLiteAncillaryData {

@@ -7,7 +7,8 @@ package import Foundation
 /// Steps, and the failure that each guards against:
 ///
 /// 1. A new file is made **in the same folder** with a temporary name (`O_EXCL`), with the owner, group, permissions and
-///    extended attributes of the old file, access lists among them, as far as this process may set them. The same folder, because a rename across file systems is a copy.
+///    extended attributes of the old file, access lists among them, as far as this process may set them. The same folder,
+///    because a rename across file systems is a copy.
 /// 2. All bytes are written. If the disk is full, or the process dies, the old file is unchanged; the temporary file is
 ///    removed, or remains until ``TemporarySibling/removeAbandoned(in:)``.
 /// 3. The new file is synchronized **before** it is renamed: otherwise a file system may make the name durable

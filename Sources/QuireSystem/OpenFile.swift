@@ -87,7 +87,7 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// The file opened again by a descriptor whose close is deferred; see ``FileLockRegistry``. `nil` if there is none.
+    /// Opens a file by a descriptor of it whose close is deferred, see ``FileLockRegistry``; `nil` if there is none.
     static func waiting(
         _ purpose: Purpose, reportedAs path: String,
         _ file: () throws -> FileInformation.Identity?

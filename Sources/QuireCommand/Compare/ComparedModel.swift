@@ -34,8 +34,7 @@ struct ComparedModel {
     /// The new names of entities by their old ones.
     private let newNames: [String: String]
 
-    /// Compares the entities of two models. One that has another name is found by its renaming identifier, as a migration
-    /// does.
+    /// Compares the entities of two models. Renamed ones are matched by their renaming identifiers, as in a migration.
     ///
     /// - Parameter name: The entity to compare, with its sub-entities, by its new name or its old one; `nil` for all.
     /// - Throws: `QuireError` with code `unknownEntity` if neither model has it.

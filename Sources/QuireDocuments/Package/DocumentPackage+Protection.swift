@@ -16,8 +16,8 @@ extension DocumentPackage {
         try SQLiteStore.fileProtection(at: DocumentPackageLayout(path: path).store)
     }
 
-    /// Checks that a document without a keybag is not one that has lost it. Not to be called while this process has it open: the
-    /// store's file is opened and closed.
+    /// Checks that a document without a keybag has not lost one. Not to be called while this process has the document open,
+    /// because the store's file is opened and closed.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat`, or errors of reading.
     package static func checkIsNotSealed(at path: String) throws {
@@ -136,7 +136,7 @@ extension DocumentPackage {
             var files = try fill(target, protectedBy: new)
             try versionStore.copy(to: VersionStore(layout: target, protection: new), &files)
         }
-        // What was protected by it is not there any more. The exchange has succeeded, whether or not its key can be removed.
+        // It protects nothing any more, and the exchange has succeeded whether or not its key can be removed.
         do {
             try store.protection?.domain.removeFromUserKeyring()
         } catch {

@@ -299,7 +299,7 @@ package enum AggregateFunctions {
 
     // MARK: - Numbers
 
-    /// The aggregate of decimal numbers; `nil` if it is none of theirs, or beyond their range.
+    /// The aggregate of decimal numbers; `nil` if the function does not compute decimal numbers, or the result is out of their range.
     private static func decimal(of function: QueryFunction, _ numbers: [Decimal]) -> Decimal? {
         let result: Decimal
         switch function {

@@ -31,7 +31,8 @@ extension ManagedObject {
     ///
     /// Traps if the key names no property, or the new value is of a kind that the property never has, such as a text for a
     /// number. A number or date that the attribute cannot hold, such as 40,000 in 16 bits, is kept, and refused when the object is
-    /// validated or saved; not-a-number is a missing value. A value that cannot be read is `nil`, and a change refused because an object does not exist, or is locked, is not made; both are reported as the context's
+    /// validated or saved; not-a-number is a missing value. A value that cannot be read is `nil`, and a change refused because an
+    /// object does not exist, or is locked, is not made; both are reported as the context's
     /// ``ManagedObjectContext/lastFaultError``.
     public final subscript(key: String) -> Any? {
         get { read(key, else: nil) { try value(forKey: key) } }
