@@ -53,13 +53,6 @@ package enum DescriptorReserve {
         }
     }
 
-    /// Runs a body that may use the reserve.
-    package static func use<Result>(_ body: () throws -> Result) rethrows -> Result {
-        beginUse()
-        defer { endUse() }
-        return try body()
-    }
-
     /// - Returns: 0, or `errno` if there are too few descriptors.
     private static func fill(_ state: inout State) -> Int32 {
         while state.descriptors.count < size {

@@ -193,15 +193,13 @@ extension ManagedObjectContext {
         guard let edits = object.edits, edits.hasChanges else { return nil }
         let changed = object.persistentChanges(edits)
         let toManyChanges = toManyChanges(of: object, edits)
-        if !changed.isEmpty || toManyChanges.contains(where: { $0.order != nil }) {
-            object.state.insert(.rowChanges)
-        }
         if changed.isEmpty && toManyChanges.isEmpty { return nil }
         var change = ObjectChange(
             objectID: object.objectID, entity: object.resolvedEntity,
             version: includesBase || knowsVersion(of: object) ? object.version : 0,
             values: edits.values, changedSlots: changed, toManyChanges: toManyChanges,
             base: includesBase && !object.state.contains(.savedHere) ? object.snapshot : nil)
+        if change.writesRow { object.state.insert(.rowChanges) }
         if includesBase && parent != nil && object.state.contains(.savedHere) {
             change.savedValues = savedValues(of: object, edits)
         }
