@@ -31,7 +31,7 @@ struct MigrateCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The model to come to, with its versions; or a single one, or what carries it.",
+            "The model to migrate to: with its versions, a single version, or a document or store that carries it.",
             valueName: "M"))
     var model: String
 

@@ -50,7 +50,7 @@ struct SyncRecord: Hashable, Sendable {
     let id: SyncIdentifier
     var entity: String
     private(set) var entries: [SyncKey: SyncEntry] = [:]
-    /// The entries in the order of their keys, for what depends on an order: conflicts are numbered in that of their noting.
+    /// The entries in the order of their keys, for work whose order shows: conflicts are numbered as they are noted.
     var orderedEntries: [(key: SyncKey, value: SyncEntry)] { entries.sorted { $0.key < $1.key } }
 
     init(id: SyncIdentifier, entity: String, entries: [SyncKey: SyncEntry] = [:]) {

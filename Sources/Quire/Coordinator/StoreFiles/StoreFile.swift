@@ -182,13 +182,14 @@ extension StoreFile {
     /// - Complexity: O(*n*) in objects and their relationships' contents. SQLite stores are streamed with little memory, other
     ///   stores are in memory as a whole.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` if the new type cannot hold the objects,
-    ///   `removalDenied` if contents would be lost, `incompatibleModel`, `invalidFormat`, `cancelled`, `outOfSpace` or
-    ///   `inputOutput`.
+    ///   `removalDenied` if contents would be lost, `incompatibleModel`, `invalidFormat` also if external data are not what was
+    ///   saved, `cancelled`, `outOfSpace` or `inputOutput`.
     public func convert(
         to newPath: String, type newType: StoreType, model: ManagedObjectModel? = nil,
         allowsRemoval: Bool = false, progress: ((Progress) -> Void)? = nil
     ) throws {
-        let source = try open(model: model)
+        let source = try open(
+            model: model, isReadOnly: true, lockWait: nil, verifiesExternalData: true)
         defer { try? source.close() }
         try NewStoreFile(path: newPath, type: newType, allowsRemoval: allowsRemoval)
             .write(source, progress: progress)
