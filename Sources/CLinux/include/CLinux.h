@@ -4,14 +4,11 @@
 // What Linux and glibc have and Swift's Glibc module does not show: GNU extensions, newer system calls without a
 // wrapper, and variadic functions. Every function returns what the call returns and leaves errno as it set it.
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+// Without the GNU extensions, which only the implementation asks for: types of the system have other members with them, and
+// Swift refuses a module whose “fd_set” is not that of Dispatch. The headers are here for the files that import this module.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <linux/keyctl.h>
-#include <linux/openat2.h>
 #include <locale.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,144 +17,82 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 // Random bytes of the kernel's generator. Up to 256 come as a whole, unless a signal comes before the generator is ready.
-static inline ssize_t quire_getrandom(void *bytes, size_t count) {
-    return (ssize_t)syscall(SYS_getrandom, bytes, count, 0);
-}
+ssize_t quire_getrandom(void *bytes, size_t count);
 
 #define QUIRE_RENAME_NOREPLACE 1u
 #define QUIRE_RENAME_EXCHANGE 2u
 
-static inline int quire_renameat2(
-    int from_directory, const char *from, int to_directory, const char *to, unsigned int flags) {
-    return (int)syscall(SYS_renameat2, from_directory, from, to_directory, to, flags);
-}
+int quire_renameat2(
+    int from_directory, const char *from, int to_directory, const char *to, unsigned int flags);
 
-static inline int quire_openat(int directory, const char *path, int flags, unsigned int mode) {
-    return openat(directory, path, flags | O_CLOEXEC, (mode_t)mode);
-}
+int quire_openat(int directory, const char *path, int flags, unsigned int mode);
 
 // Opens a path that cannot lead out of the directory, neither by "..", nor by being absolute, nor by any symbolic
 // link on the way.
-static inline int quire_openat_beneath(int directory, const char *path, int flags, unsigned int mode) {
-    struct open_how how;
-    memset(&how, 0, sizeof how);
-    how.flags = (uint64_t)(flags | O_CLOEXEC);
-    how.mode = (flags & O_CREAT) ? mode : 0;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-    return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
-}
+int quire_openat_beneath(int directory, const char *path, int flags, unsigned int mode);
 
 // Opens a folder only to find what is in it, which takes no permission to list it.
-static inline int quire_open_folder_path(int directory, const char *path) {
-    return openat(directory, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
+int quire_open_folder_path(int directory, const char *path);
 
 // The same for a folder beneath another; see quire_openat_beneath.
-static inline int quire_open_folder_path_beneath(int directory, const char *path) {
-    return quire_openat_beneath(directory, path, O_PATH | O_DIRECTORY, 0);
-}
+int quire_open_folder_path_beneath(int directory, const char *path);
 
-static inline ssize_t quire_copy_file_range(int from, int to, size_t count) {
-    return copy_file_range(from, NULL, to, NULL, count, 0);
-}
+ssize_t quire_copy_file_range(int from, int to, size_t count);
 
 // Makes a file share the blocks of another, on file systems that can.
-static inline int quire_clone(int from, int to) { return ioctl(to, FICLONE, from); }
+int quire_clone(int from, int to);
 
 // An empty file in memory, closed in programs that are started.
-static inline int quire_memory_file(const char *name) {
-    return (int)syscall(SYS_memfd_create, name, 1u /* MFD_CLOEXEC */);
-}
+int quire_memory_file(const char *name);
 
 // The kernel's keyring of the user, which all of the user's processes share. A key of type “user” can be read; see
 // keyrings(7). These return a key's number, or a count of bytes; -1 is an error.
 
 // Makes a key in the keyring of this thread, where no other process finds it.
-static inline long quire_key_make(const char *description, const void *payload, size_t count) {
-    return syscall(SYS_add_key, "user", description, payload, count, KEY_SPEC_THREAD_KEYRING);
-}
+long quire_key_make(const char *description, const void *payload, size_t count);
 
-static inline long quire_key_remove_from_thread(long key) {
-    return syscall(SYS_keyctl, KEYCTL_UNLINK, key, KEY_SPEC_THREAD_KEYRING);
-}
+long quire_key_remove_from_thread(long key);
 
 // Puts a key into the keyring, in the place of one of the same description.
-static inline long quire_keyring_add(long key) {
-    return syscall(SYS_keyctl, KEYCTL_LINK, key, KEY_SPEC_USER_KEYRING);
-}
+long quire_keyring_add(long key);
 
-static inline long quire_keyring_remove(long key) {
-    return syscall(SYS_keyctl, KEYCTL_UNLINK, key, KEY_SPEC_USER_KEYRING);
-}
+long quire_keyring_remove(long key);
 
-static inline long quire_keyring_search(const char *description) {
-    return syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", description, 0);
-}
+long quire_keyring_search(const char *description);
 
 // The count is that of the whole payload, which may be more than was read.
-static inline long quire_key_read(long key, void *payload, size_t count) {
-    return syscall(SYS_keyctl, KEYCTL_READ, key, payload, count);
-}
+long quire_key_read(long key, void *payload, size_t count);
 
 // The numbers of the keys in the keyring, 4 bytes each.
-static inline long quire_keyring_list(void *keys, size_t count) {
-    return quire_key_read(KEY_SPEC_USER_KEYRING, keys, count);
-}
+long quire_keyring_list(void *keys, size_t count);
 
 // “type;user;group;permissions;description”, with a zero at the end.
-static inline long quire_key_describe(long key, char *text, size_t count) {
-    return syscall(SYS_keyctl, KEYCTL_DESCRIBE, key, text, count);
-}
+long quire_key_describe(long key, char *text, size_t count);
 
-static inline long quire_key_set_permissions(long key, unsigned int permissions) {
-    return syscall(SYS_keyctl, KEYCTL_SETPERM, key, permissions);
-}
+long quire_key_set_permissions(long key, unsigned int permissions);
 
 // The kernel removes the key after so many seconds; 0 is never.
-static inline long quire_key_set_timeout(long key, unsigned int seconds) {
-    return syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, seconds);
-}
+long quire_key_set_timeout(long key, unsigned int seconds);
 
 // Gives this process a session keyring of its own, as a login does, which has no link to the keyring of the user; for tests.
-static inline long quire_keyring_join_session(void) {
-    return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
-}
+long quire_keyring_join_session(void);
 
 // Another descriptor of an open file, with the same position.
-static inline int quire_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
+int quire_duplicate(int descriptor);
 
 // A lock that belongs to the open file, not to the process: it also excludes other descriptors of this process, and
 // closing another descriptor of the file does not drop it. Does not wait.
-static inline int quire_lock_open_file(int descriptor, int type) {
-    struct flock lock;
-    memset(&lock, 0, sizeof lock);
-    lock.l_type = (short)type;
-    lock.l_whence = SEEK_SET;
-    return fcntl(descriptor, F_OFD_SETLK, &lock);
-}
+int quire_lock_open_file(int descriptor, int type);
 
 // 1 if somebody else's lock stands in the way of one of this type, 0 if not.
-static inline int quire_would_block(int descriptor, int type) {
-    struct flock lock;
-    memset(&lock, 0, sizeof lock);
-    lock.l_type = (short)type;
-    lock.l_whence = SEEK_SET;
-    if (fcntl(descriptor, F_OFD_GETLK, &lock) != 0) return -1;
-    return lock.l_type == F_UNLCK ? 0 : 1;
-}
+int quire_would_block(int descriptor, int type);
 
 // The magic number of the file system that an open file is on.
-static inline int quire_file_system_type(int descriptor, int64_t *type) {
-    struct statfs information;
-    if (fstatfs(descriptor, &information) != 0) return -1;
-    *type = (int64_t)(uint32_t)information.f_type;
-    return 0;
-}
+int quire_file_system_type(int descriptor, int64_t *type);
 
 // A queue of file events that reads do not wait for and that other programs do not inherit.
 int quire_inotify_open(void);
