@@ -208,7 +208,7 @@ import Testing
     /// What is done on the wrong queue, by name.
     enum Misuse: String, CaseIterable, Codable {
         case insert, fetch, hasChanges, undo, registered, read, readBySlot, relationship, write
-        case fault, flags, delete, fetchedObjects, release
+        case fault, flags, delete, fetchedObjects
 
         /// Whether the message names the object.
         var isOfObject: Bool {
@@ -238,10 +238,6 @@ import Testing
                 if misuse == .fault { context.refreshAllObjects() }
                 found = try context.fetch(FetchRequest("Book"))
             }
-            if misuse == .release {
-                found = nil
-                object = nil
-            }
             let book = try #require(object)
             switch misuse {
             case .insert: _ = try leaked?.insertObject(entityName: "Book")
@@ -257,7 +253,6 @@ import Testing
             case .flags: _ = book.isUpdated
             case .delete: leaked?.delete(book)
             case .fetchedObjects: _ = found?.first
-            case .release: break
             }
         }
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)

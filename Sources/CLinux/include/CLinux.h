@@ -123,6 +123,13 @@ static inline void quire_prefetch(const void *address) {
     __builtin_prefetch(address);
 }
 
+// Retains an object of Swift and returns it, or returns null if its deinit has begun. The runtime's function for weak references;
+// the object's memory must still be there.
+static inline void *quire_try_retain(void *object) {
+    extern void *swift_tryRetain(void *object);
+    return swift_tryRetain(object);
+}
+
 // Overwrites the blocks that this thread freed last and would get back first from malloc: so many of each size from the
 // smallest to the greatest. glibc hands back the 7 blocks of a size that a thread freed last; with another malloc, and for
 // more blocks than that, it is an attempt. Called before something as well, it makes sure that blocks of that size come

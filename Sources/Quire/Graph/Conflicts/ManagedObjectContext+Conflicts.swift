@@ -204,7 +204,7 @@ extension ManagedObjectContext {
         var temporary: [UInt64: ManagedObjectID] = [:]
         for (object, id) in given.objects where object.context === self {
             temporary[object.objectID.bits] = id
-            identityMap.remove(object.objectID.bits, object)
+            identityMap.remove(object.objectID.bits, ObjectIdentifier(object))
             identityMap.insert(object, for: id.bits)
             object.objectID = id
         }

@@ -213,13 +213,14 @@ final class BackgroundFetch<Object: ManagedObject>: RowHolder {
         self.request = request
         serial = context.staleRows.serial
         super.init()
-        context.staleRows.addHolder(self)
+        context.staleRows.holders.add(self)
     }
 
     deinit {
-        context.queueMarker.checkRelease(context.nameInMessages)
-        context.staleRows.removeHolder(self)
-        context.answerRetainedRowsQueries()
+        context.staleRows.holders.remove(self)
+        if context.queueMarker.isCurrentAtRelease { return context.answerRetainedRowsQueries() }
+        nonisolated(unsafe) let context = context
+        context.queueMarker.queue.async { context.answerRetainedRowsQueries() }
     }
 
     /// Rows still being read belong to the reading thread.

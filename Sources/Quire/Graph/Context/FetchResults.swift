@@ -50,7 +50,7 @@ final class FetchResults: RowHolder {
         self.newObjects = newObjects
         serial = context.staleRows.serial
         super.init()
-        context.staleRows.addHolder(self)
+        context.staleRows.holders.add(self)
         if !keyPaths.isEmpty && !rows.isEmpty {
             prefetched = try PrefetchedObjects(keyPaths, of: rows, context: context)
         }
@@ -70,15 +70,21 @@ final class FetchResults: RowHolder {
         self.newObjects = newObjects
         serial = context.staleRows.serial
         super.init()
-        context.staleRows.addHolder(self)
+        context.staleRows.holders.add(self)
     }
 
     deinit {
-        context.queueMarker.checkRelease(context.nameInMessages)
-        // While the context is still there.
-        prefetched = nil
-        batches = []
-        context.staleRows.removeHolder(self)
+        context.staleRows.holders.remove(self)
+        if context.queueMarker.isCurrentAtRelease {
+            // While the context is still there.
+            prefetched = nil
+            batches = []
+        } else {
+            let ended = LastReferences([prefetched as Any, batches], of: context)
+            prefetched = nil
+            batches = []
+            ended.release()
+        }
     }
 
     override func forEachRow(_ body: (_ bits: UInt64, _ serial: UInt64) -> Void) {
@@ -233,7 +239,7 @@ extension FetchedObjects: QueryArgument {
 // MARK: - Holders of rows
 
 /// Holds rows of objects that need not be in memory: results of a fetch, prefetched rows, or a running background fetch.
-/// Registers with the context's ``StaleRowTracker`` on creation, and unregisters on deallocation.
+/// Registers with the context's ``RowHolders`` on creation, and unregisters on deallocation.
 @usableFromInline
 class RowHolder {
     /// Whether its rows are known.

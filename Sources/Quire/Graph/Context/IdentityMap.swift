@@ -1,7 +1,10 @@
+internal import QuireSystem
+
 /// A context's table of registered objects: one object per identifier.
 ///
-/// An open-addressing table on the identifier's 64 bits. It does not retain: an object takes itself out when
-/// it is freed. Used on the context's queue only.
+/// An open-addressing table on the identifier's 64 bits. It does not retain: an object takes itself out when it ends, or is
+/// taken out later if it ends on another queue. Until then it is passed over, and another object may be inserted for the key.
+/// Used on the context's queue only.
 struct IdentityMap: ~Copyable {
     private struct Entry {
         var key: UInt64
@@ -40,7 +43,7 @@ struct IdentityMap: ~Copyable {
     func find(_ key: UInt64) -> ManagedObject? {
         var index = home(of: key)
         while let object = entries[index].object {
-            if entries[index].key == key { return object.takeUnretainedValue() }
+            if entries[index].key == key, let object = object.takeUnlessEnding() { return object }
             index = (index + 1) & mask
         }
         return nil
@@ -49,7 +52,7 @@ struct IdentityMap: ~Copyable {
     /// Whether there is no object.
     var isEmpty: Bool { count == 0 }
 
-    /// Inserts an object. There must be none for the key.
+    /// Inserts an object. There must be none for the key, except ending ones.
     mutating func insert(_ object: ManagedObject, for key: UInt64) {
         if (count + 1) * 4 > capacity * 3 { resize(to: capacity * 2) }
         insert(Entry(key: key, object: .passUnretained(object)))
@@ -63,11 +66,11 @@ struct IdentityMap: ~Copyable {
     }
 
     /// Removes an object, if it is registered under the key.
-    mutating func remove(_ key: UInt64, _ object: ManagedObject) {
+    mutating func remove(_ key: UInt64, _ object: ObjectIdentifier) {
         var index = home(of: key)
         while let found = entries[index].object {
             if entries[index].key == key,
-                found.toOpaque() == Unmanaged.passUnretained(object).toOpaque()
+                UInt(bitPattern: found.toOpaque()) == UInt(bitPattern: object)
             {
                 return remove(at: index)
             }
@@ -75,12 +78,16 @@ struct IdentityMap: ~Copyable {
         }
     }
 
-    /// Removes any object registered under the key.
+    /// Removes what is registered under the key.
     mutating func remove(_ key: UInt64) {
         var index = home(of: key)
         while entries[index].object != nil {
-            if entries[index].key == key { return remove(at: index) }
-            index = (index + 1) & mask
+            if entries[index].key == key {
+                remove(at: index)
+                index = home(of: key)
+            } else {
+                index = (index + 1) & mask
+            }
         }
     }
 
@@ -112,10 +119,20 @@ struct IdentityMap: ~Copyable {
         old.deallocate()
     }
 
+    /// All objects.
+    var objects: ContiguousArray<ManagedObject> {
+        var objects: ContiguousArray<ManagedObject> = []
+        objects.reserveCapacity(count)
+        for index in 0...mask {
+            if let object = entries[index].object?.takeUnlessEnding() { objects.append(object) }
+        }
+        return objects
+    }
+
     /// Calls a closure with every object. The closure must not change the map.
     func forEach(_ body: (ManagedObject) -> Void) {
-        for index in 0...mask {
-            if let object = entries[index].object { body(object.takeUnretainedValue()) }
-        }
+        // Retained until the end: the last reference to an object may be given up elsewhere meanwhile, and then the object takes
+        // itself out of the map here.
+        objects.forEach(body)
     }
 }

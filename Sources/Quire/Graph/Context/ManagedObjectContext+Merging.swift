@@ -338,8 +338,8 @@ extension ManagedObjectContext {
 
     /// Replaces an object whose deletion is saved by a fault, which counts as deleted until its row is read.
     func replaceDiscarded(_ object: ManagedObject) -> ManagedObject {
-        identityMap.remove(object.objectID.bits, object)
-        if object.state.contains(.observed) { observation?.forget(object) }
+        identityMap.remove(object.objectID.bits, ObjectIdentifier(object))
+        if object.state.contains(.observed) { observation?.forget(ObjectIdentifier(object)) }
         object.state.subtract([.observable, .observed])
         object.context = nil
         let fault = instance(object.objectID, object.resolvedEntity, state: [])

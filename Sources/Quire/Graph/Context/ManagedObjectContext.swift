@@ -137,7 +137,7 @@ public final class ManagedObjectContext {
     var hasInaccessibleFaults = false
     @exclusivity(unchecked) var identityMap = IdentityMap()
     /// The rows in fetch results that must not become objects any more.
-    @exclusivity(unchecked) var staleRows = StaleRowTracker()
+    @exclusivity(unchecked) var staleRows = StaleRowTracker(of: RowHolders())
     /// Prefetched rows of fetches whose results are still held; each removes itself on release.
     @exclusivity(unchecked) var prefetches: ContiguousArray<Unmanaged<PrefetchedObjects>> = []
     /// Prefetch window: faults in it are fulfilled in one batch.
@@ -233,7 +233,7 @@ public final class ManagedObjectContext {
     }
 
     deinit {
-        identityMap.forEach { $0.context = nil }
+        leaveObjects()
         parent?.children.remove(number)
     }
 
@@ -519,29 +519,12 @@ public final class ManagedObjectContext {
 
     private func detach(_ object: ManagedObject) {
         if retainedObjects != nil { retainedObjects?.remove(object) }
-        identityMap.remove(object.objectID.bits, object)
+        identityMap.remove(object.objectID.bits, ObjectIdentifier(object))
         if !assignedStores.isEmpty { assignedStores[object.objectID.bits] = nil }
         object.announceLifeChange()
-        if object.state.contains(.observed) { observation?.forget(object) }
+        if object.state.contains(.observed) { observation?.forget(ObjectIdentifier(object)) }
         object.state.subtract([.live, .tracked, .observable, .observed, .discarded])
         object.context = nil
-    }
-
-    /// Removes a deallocating object from the identity map. The queue is always checked: concurrent access would corrupt the
-    /// map.
-    @inline(__always)
-    func forget(_ object: ManagedObject) {
-        if object.state.contains(.unguarded) {
-            queueMarker.checkCheaply(nameInMessages(of: object))
-        } else {
-            checkQueue(of: object)
-        }
-        identityMap.remove(object.objectID.bits, object)
-        if !fetchedPropertyValues.isEmpty {
-            fetchedPropertyValues[object.objectID.bits] = nil
-            fetchedPropertyValues.giveBackMemory()
-        }
-        if object.state.contains(.observed) { observation?.forget(object) }
     }
 
     func reportFault(_ error: any Error) {

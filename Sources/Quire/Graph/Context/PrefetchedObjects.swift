@@ -53,15 +53,14 @@ final class PrefetchedObjects: RowHolder {
         self.context = context
         serial = context.staleRows.serial
         super.init()
-        context.staleRows.addHolder(self)
+        context.staleRows.holders.add(self)
         context.prefetches.append(Unmanaged.passUnretained(self))
         let paths = keyPaths.map { $0.steps[...] }
         try follow(paths, from: Owners(rows: [rows]))
     }
 
     deinit {
-        context.queueMarker.checkRelease(context.nameInMessages)
-        context.staleRows.removeHolder(self)
+        context.staleRows.holders.remove(self)
         let reference = Unmanaged.passUnretained(self).toOpaque()
         context.prefetches.removeAll { $0.toOpaque() == reference }
     }

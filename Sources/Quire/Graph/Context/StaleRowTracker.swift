@@ -1,4 +1,6 @@
 internal import Dispatch
+internal import QuireSystem
+internal import Synchronization
 
 /// Tracks the rows in fetch results that are stale, because the context has saved, refreshed or released their objects since.
 ///
@@ -11,11 +13,12 @@ struct StaleRowTracker: ~Copyable {
     private var serials = IdentifierTable()
     /// Everything noted up to here concerns all rows.
     private var allSerial: UInt64 = 0
-    /// The addresses of the holders, which are not retained.
-    private var holders = IdentifierTable()
+    let holders: RowHolders
     /// The number of notes at which those without a row are purged.
     private var limit = StaleRowTracker.minimumLimit
     private static let minimumLimit = 256
+
+    init(of holders: RowHolders) { self.holders = holders }
 
     /// The number of objects noted, for tests.
     var count: Int { serials.count }
@@ -26,7 +29,7 @@ struct StaleRowTracker: ~Copyable {
     /// Marks rows of an object as stale.
     @inline(__always)
     mutating func note(_ bits: UInt64) {
-        if holders.isEmpty { return }
+        if holders.isEmpty { return removeAll() }
         serial += 1
         serials.set(serial, for: bits)
         if serials.count > limit { removeUnneeded() }
@@ -34,7 +37,7 @@ struct StaleRowTracker: ~Copyable {
 
     /// Marks all rows as stale.
     mutating func noteAll() {
-        if holders.isEmpty { return }
+        if holders.isEmpty { return removeAll() }
         serial += 1
         allSerial = serial
         serials.removeAll()
@@ -46,28 +49,11 @@ struct StaleRowTracker: ~Copyable {
         return allSerial > since || (serials[bits] ?? 0) > since
     }
 
-    /// Adds a holder of rows, which must remove itself before it is freed.
-    mutating func addHolder(_ holder: RowHolder) {
-        holders.set(0, for: Self.address(of: holder))
-    }
-
-    mutating func removeHolder(_ holder: RowHolder) {
-        holders.remove(Self.address(of: holder))
-        if holders.isEmpty {
-            serials.removeAll()
-            limit = Self.minimumLimit
-        }
-    }
-
-    private static func address(of holder: RowHolder) -> UInt64 {
-        UInt64(UInt(bitPattern: Unmanaged.passUnretained(holder).toOpaque()))
-    }
-
-    private borrowing func forEachHolder(_ body: (RowHolder) -> Void) {
-        holders.forEach { address, _ in
-            guard let pointer = UnsafeRawPointer(bitPattern: UInt(address)) else { return }
-            body(Unmanaged<RowHolder>.fromOpaque(pointer).takeUnretainedValue())
-        }
+    @inline(__always)
+    private mutating func removeAll() {
+        if serials.count == 0 { return }
+        serials.removeAll()
+        limit = Self.minimumLimit
     }
 
     /// Calls a closure with the identifier of each object of which a row is held.
@@ -75,7 +61,7 @@ struct StaleRowTracker: ~Copyable {
     /// - Returns: Whether these are all; not while rows are being read on another thread.
     borrowing func forEachHeldRow(_ body: (UInt64) -> Void) -> Bool {
         var isComplete = true
-        forEachHolder { holder in
+        holders.forEach { holder in
             isComplete = isComplete && holder.isComplete
             holder.forEachRow { bits, _ in body(bits) }
         }
@@ -87,7 +73,7 @@ struct StaleRowTracker: ~Copyable {
     private mutating func removeUnneeded() {
         var needed = IdentifierTable()
         var heldCount = 0
-        forEachHolder { holder in
+        holders.forEach { holder in
             holder.forEachRow { bits, read in
                 heldCount += 1
                 if let noted = serials[bits], noted > read { needed.set(noted, for: bits) }
@@ -95,6 +81,43 @@ struct StaleRowTracker: ~Copyable {
         }
         limit = needed.count + max(Self.minimumLimit, heldCount / 4)
         serials = needed
+    }
+}
+
+/// The holders of a context's rows, which are not retained. Holders of results end on any thread, as the last reference to them
+/// does: each waits in its deinit until nobody looks at its rows.
+// Unchecked, because the addresses are only used under the lock.
+final class RowHolders: @unchecked Sendable {
+    private let lock = Lock(())
+    private var addresses = IdentifierTable()
+    private let count = Atomic<Int>(0)
+
+    var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
+
+    /// Adds a holder, which must remove itself before it is freed.
+    func add(_ holder: RowHolder) {
+        lock.withLock { _ in _ = addresses.set(0, for: Self.address(of: holder)) }
+        count.add(1, ordering: .relaxed)
+    }
+
+    func remove(_ holder: RowHolder) {
+        lock.withLock { _ in _ = addresses.remove(Self.address(of: holder)) }
+        count.subtract(1, ordering: .relaxed)
+    }
+
+    private static func address(of holder: RowHolder) -> UInt64 {
+        UInt64(UInt(bitPattern: Unmanaged.passUnretained(holder).toOpaque()))
+    }
+
+    /// Calls a closure with every holder. It must not add or release any.
+    func forEach(_ body: (RowHolder) -> Void) {
+        lock.withLock { _ in
+            addresses.forEach { address, _ in
+                guard let pointer = UnsafeRawPointer(bitPattern: UInt(address)) else { return }
+                // Its deinit may have begun, so no reference may outlive the call.
+                body(Unmanaged<RowHolder>.fromOpaque(pointer).takeUnretainedValue())
+            }
+        }
     }
 }
 

@@ -1,3 +1,5 @@
+internal import Dispatch
+
 /// The inverse operations of one user event. While a log exists that may refer to an object by its temporary identifier, the
 /// context keeps the permanent one.
 final class UndoLog {
@@ -14,8 +16,11 @@ final class UndoLog {
 
     deinit {
         guard let context else { return }
-        context.queueMarker.checkRelease(context.nameInMessages)
-        context.undoIdentifiers.removeLog(number)
+        if context.queueMarker.isCurrentAtRelease {
+            return context.undoIdentifiers.removeLog(number)
+        }
+        nonisolated(unsafe) let ended = context
+        context.queueMarker.queue.async { [number] in ended.undoIdentifiers.removeLog(number) }
     }
 }
 

@@ -65,8 +65,14 @@ open class ManagedObject: EntityClass {
     @usableFromInline package final let resolvedEntity: ResolvedEntity
     /// The description of the object's entity.
     public final var entity: EntityDescription { resolvedEntity.description }
-    /// Not retained: the context clears it in its deinit, and outlives every other use of the object.
-    @exclusivity(unchecked) unowned(unsafe) final var context: ManagedObjectContext?
+    /// Not retained: the context clears it in its deinit, and outlives every other use of the object but its end, for which see
+    /// ``leaveContext()``.
+    @exclusivity(unchecked) final var contextReference: Unmanaged<ManagedObjectContext>?
+    @inline(__always)
+    final var context: ManagedObjectContext? {
+        get { contextReference?.takeUnretainedValue() }
+        set { contextReference = newValue.map(Unmanaged.passUnretained) }
+    }
     /// The row of the values that `edits` lacks.
     @exclusivity(unchecked) final var chunk: RowChunk?
     @exclusivity(unchecked) final var rowOffset: UInt32 = 0
@@ -79,7 +85,7 @@ open class ManagedObject: EntityClass {
     public required init(_ initializer: ObjectInitializer) {
         objectID = initializer.objectID
         resolvedEntity = initializer.entity
-        context = initializer.context
+        contextReference = initializer.context.map(Unmanaged.passUnretained)
         state = initializer.state.union(initializer.context?.stateOfObjects ?? .unguarded)
         if resolvedEntity.hasDerivedSlots { state.insert(.derives) }
     }
@@ -125,7 +131,7 @@ open class ManagedObject: EntityClass {
         context.didInsert(self)
     }
 
-    deinit { context?.forget(self) }
+    deinit { leaveContext() }
 
     /// The class's declaration of its entity; `nil` here. The macro `@Entity` overrides it.
     open class var entityDeclaration: EntityDeclaration? { nil }

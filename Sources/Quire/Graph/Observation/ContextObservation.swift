@@ -101,9 +101,9 @@ final class ContextObservation {
     }
 
     /// Removes an object that is being deallocated or leaves the context.
-    func forget(_ object: ManagedObject) {
+    func forget(_ object: ObjectIdentifier) {
         // Released after its removal from the table, because that may deallocate objects, which call this method again.
-        let entry = entries.removeValue(forKey: ObjectIdentifier(object))
+        let entry = entries.removeValue(forKey: object)
         entries.giveBackMemory()
         withExtendedLifetime(entry) {}
     }

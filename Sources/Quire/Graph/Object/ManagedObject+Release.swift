@@ -1,0 +1,124 @@
+internal import Dispatch
+internal import QuireSystem
+
+/// The end of objects. The last reference to one may be given up on any thread: where an asynchronous function that has it has come
+/// to, or where a result is thrown away.
+///
+/// - On its context's queue, an object takes itself out of the context's tables.
+/// - Elsewhere, the queue does that later. Until then the object's memory stays, and ``IdentityMap`` passes over it.
+/// - The context may end at the same moment, on a third thread. So an object takes a reference to it under a lock, which the context
+///   takes before it clears the objects' references to itself.
+extension ManagedObject {
+    /// Takes the object out of its context's tables; for the deinit.
+    final func leaveContext() {
+        guard let seen = contextReference else { return }
+        let isContextThere = ReleaseLock.ofContext(at: seen).pointee.withLock { _ in
+            // The context may have ended before.
+            guard let context = contextReference else { return false }
+            if context.retainUnlessEnding() { return true }
+            // It waits for the lock.
+            context.takeUnretainedValue().identityMap.remove(objectID.bits, ObjectIdentifier(self))
+            return false
+        }
+        if !isContextThere { return }
+        let isCurrent = seen.takeUnretainedValue().queueMarker.isCurrentAtRelease
+        if isCurrent {
+            let context = seen.takeRetainedValue()
+            context.forget(
+                ObjectIdentifier(self), objectID.bits, isObserved: state.contains(.observed))
+        } else {
+            EndedObject(self, of: seen).leave()
+        }
+    }
+}
+
+/// What an object leaves behind that ended on another queue than its context's.
+// Unchecked, because after its creation it is used on the context's queue only.
+private final class EndedObject: @unchecked Sendable {
+    /// Keeps the object's memory.
+    private unowned let object: ManagedObject
+    /// Retained, and released on its queue.
+    private let context: Unmanaged<ManagedObjectContext>
+    private let identifier: ObjectIdentifier
+    private let bits: UInt64
+    private let isObserved: Bool
+
+    init(_ object: ManagedObject, of context: Unmanaged<ManagedObjectContext>) {
+        self.object = object
+        self.context = context
+        identifier = ObjectIdentifier(object)
+        bits = object.objectID.bits
+        isObserved = object.state.contains(.observed)
+    }
+
+    func leave() {
+        let queue = context.takeUnretainedValue().queueMarker.queue
+        queue.async { [self] in
+            context.takeRetainedValue().forget(identifier, bits, isObserved: isObserved)
+        }
+    }
+}
+
+/// The locks between the ends of contexts and of their objects. There are several, so that contexts in use at the same time seldom
+/// have the same.
+private enum ReleaseLock {
+    private static let count = 64
+    /// The locks are a cache line apart.
+    private static let stride = 16
+    // Initialized once, and never moved.
+    nonisolated(unsafe) private static let locks: UnsafeMutablePointer<Lock<Void>> = {
+        let locks = UnsafeMutablePointer<Lock<Void>>.allocate(capacity: count * stride)
+        for index in 0..<count { (locks + index * stride).initialize(to: Lock(())) }
+        return locks
+    }()
+
+    static func ofContext(
+        at reference: Unmanaged<ManagedObjectContext>
+    ) -> UnsafeMutablePointer<Lock<Void>> {
+        let address = UInt(bitPattern: reference.toOpaque())
+        return locks + Int((address >> 8) % UInt(count)) * stride
+    }
+}
+
+extension ManagedObjectContext {
+    /// Clears the objects' references to the context, for its deinit.
+    func leaveObjects() {
+        // Released after the lock: they may be the last references.
+        nonisolated(unsafe) var objects: ContiguousArray<ManagedObject> = []
+        ReleaseLock.ofContext(at: .passUnretained(self)).pointee.withLock { _ in
+            objects = identityMap.objects
+            for object in objects { object.contextReference = nil }
+        }
+    }
+
+    /// Takes an object out of the context's tables that has ended.
+    fileprivate func forget(_ object: ObjectIdentifier, _ bits: UInt64, isObserved: Bool) {
+        identityMap.remove(bits, object)
+        if !fetchedPropertyValues.isEmpty, identityMap.find(bits) == nil {
+            fetchedPropertyValues[bits] = nil
+            fetchedPropertyValues.giveBackMemory()
+        }
+        if isObserved { observation?.forget(object) }
+    }
+}
+
+/// References that may be the last ones, for the queue of their context to give up. Whoever makes it drops its own before it hands
+/// this over.
+// Unchecked, because after its creation it is used on the queue only.
+final class LastReferences: @unchecked Sendable {
+    private var values: [Any]
+    private var context: ManagedObjectContext?
+
+    init(_ values: [Any], of context: ManagedObjectContext) {
+        self.values = values
+        self.context = context
+    }
+
+    func release() {
+        context?.queueMarker.queue.async { [self] in
+            values = []
+            // Last, because they refer to it.
+            context = nil
+        }
+    }
+}
