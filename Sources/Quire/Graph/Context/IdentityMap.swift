@@ -119,20 +119,20 @@ struct IdentityMap: ~Copyable {
         old.deallocate()
     }
 
-    /// All objects.
-    var objects: ContiguousArray<ManagedObject> {
+    /// Calls a closure with every object. The closure must not change the map.
+    func forEach(_ body: (ManagedObject) -> Void) {
+        // Retained until the end: the last reference to an object may be given up elsewhere meanwhile, and then the object takes
+        // itself out of the map here.
         var objects: ContiguousArray<ManagedObject> = []
         objects.reserveCapacity(count)
         for index in 0...mask {
             if let object = entries[index].object?.takeUnlessEnding() { objects.append(object) }
         }
-        return objects
+        objects.forEach(body)
     }
 
-    /// Calls a closure with every object. The closure must not change the map.
-    func forEach(_ body: (ManagedObject) -> Void) {
-        // Retained until the end: the last reference to an object may be given up elsewhere meanwhile, and then the object takes
-        // itself out of the map here.
-        objects.forEach(body)
+    /// Calls a closure with every object, also with those whose deinit has begun. The closure must not retain them.
+    func forEachEvenIfEnding(_ body: (ManagedObject) -> Void) {
+        for index in 0...mask { entries[index].object?._withUnsafeGuaranteedRef(body) }
     }
 }

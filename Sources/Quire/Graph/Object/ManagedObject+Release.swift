@@ -83,11 +83,8 @@ private enum ReleaseLock {
 extension ManagedObjectContext {
     /// Clears the objects' references to the context, for its deinit.
     func leaveObjects() {
-        // Released after the lock: they may be the last references.
-        nonisolated(unsafe) var objects: ContiguousArray<ManagedObject> = []
         ReleaseLock.ofContext(at: .passUnretained(self)).pointee.withLock { _ in
-            objects = identityMap.objects
-            for object in objects { object.contextReference = nil }
+            identityMap.forEachEvenIfEnding { $0.contextReference = nil }
         }
     }
 
