@@ -139,7 +139,7 @@ struct PropertySyntax {
 extension PropertySyntax {
     /// Whether accessors can be made; if not, a diagnostic is emitted into the context, if one is given.
     func isSound(in context: (any MacroExpansionContext)? = nil) -> Bool {
-        isVariable(context) && isStored(context) && hasFittingType(context)
+        isVariable(context) && hasFreeName(context) && isStored(context) && hasFittingType(context)
             && hasFittingInverse(context)
     }
 
@@ -173,6 +173,24 @@ extension PropertySyntax {
             return false
         }
         return true
+    }
+
+    /// The properties that every managed object has.
+    private static let namesOfManagedObject: Set<String> = [
+        "debugDescription", "description", "entity", "faultingState", "hasChanges",
+        "hasPersistentChangedValues", "hashValue", "isDeleted", "isFault", "isInaccessible",
+        "isInserted", "isUpdated", "managedObjectContext", "objectID", "queryExpression",
+    ]
+
+    private func hasFreeName(_ context: (any MacroExpansionContext)?) -> Bool {
+        if !Self.namesOfManagedObject.contains(plainName) { return true }
+        context?.diagnose(
+            binding.pattern,
+            MacroDiagnostic(
+                "reservedName",
+                "every managed object has a property “\(plainName)”; give this one a name of its own"
+            ))
+        return false
     }
 
     private func isStored(_ context: (any MacroExpansionContext)?) -> Bool {

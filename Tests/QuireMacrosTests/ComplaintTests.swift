@@ -15,6 +15,12 @@ import Testing
             member: "@Attribute let title: String", complaint: "needs a “var”",
             mended: "@Attribute var title: String"),
         Case(
+            member: "@Attribute var description: String",
+            complaint: "every managed object has a property “description”", mended: nil),
+        Case(
+            member: "@Relationship(inverse: \"book\") var `entity`: Thing?",
+            complaint: "every managed object has a property “entity”", mended: nil),
+        Case(
             member: "@Attribute var title", complaint: "needs a type",
             mended: "@Attribute var title: <#type#>"),
         Case(
