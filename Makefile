@@ -90,7 +90,8 @@ test-threads:
 	QUIRE_CONCURRENCY_DEBUG=1 QUIRE_THREAD_SANITIZER=1 swift test --skip-build --sanitize=thread \
 		--scratch-path .build/threads $(FLAGS) --experimental-maximum-parallelization-width 10
 
-# The command as users build it: what the optimizer makes of it can fail where the plain build does not.
+# The command, and programs that use the library, as users build them: what the optimizer makes of them can fail where the plain
+# build does not.
 test-optimized:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	QUIRE_BENCHMARKS=1 swift build -c release --product quire
@@ -98,6 +99,9 @@ test-optimized:
 	@QUIRE_SEED=$(SEED) QUIRE_PROGRAMS="$$(QUIRE_BENCHMARKS=1 swift build -c release --show-bin-path)" \
 		Tests/run.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" \
 		'QuireCommandTests\.(Transcript|Session|HostileTarget|Streaming|FailingChange)'
+	QUIRE_BENCHMARKS=1 QUIRE_CLIENT_TESTS=1 swift build -c release --product quirePackageTests
+	@Tests/run.sh "$$(QUIRE_BENCHMARKS=1 swift build -c release --show-bin-path)/quirePackageTests.xctest" \
+		'^(ClientTests|QuireMacrosTests)\.'
 
 # The quick form measures no commands.
 bench:

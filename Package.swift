@@ -15,6 +15,10 @@ let warningsAreErrors = Context.environment["QUIRE_WARNINGS_AS_ERRORS"] == "1"
 // of what several threads do at once are built.
 let watchesThreads = Context.environment["QUIRE_THREAD_SANITIZER"] == "1"
 
+// `make test-optimized` sets this: of the tests only those are built that use the library as programs do, because an optimised
+// library has no `@testable`.
+let testsClients = Context.environment["QUIRE_CLIENT_TESTS"] == "1"
+
 let settings: [SwiftSetting] =
     [
         .enableUpcomingFeature("ExistentialAny"),
@@ -411,6 +415,7 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-if watchesThreads {
-    package.targets.removeAll { $0.type == .test && $0.name != "QuireConcurrencyTests" }
+if watchesThreads || testsClients {
+    let kept = watchesThreads ? ["QuireConcurrencyTests"] : ["ClientTests", "QuireMacrosTests"]
+    package.targets.removeAll { $0.type == .test && !kept.contains($0.name) }
 }
