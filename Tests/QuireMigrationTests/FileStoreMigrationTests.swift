@@ -36,6 +36,54 @@ import Testing
         return store.identity.uuid
     }
 
+    /// Each version renames `a` to `b` and `b` to `c` by the name before, so that `b` is both a name and an identifier.
+    @Test(arguments: [StoreType.sqlite, .xml, .binary]) @MainActor
+    func renamingAChainTwiceLosesNothing(type: StoreType) throws {
+        func model(_ names: [(name: String, before: String?)]) -> ManagedObjectModel {
+            var thing = EntityDescription(name: "Thing")
+            thing.properties = names.map { name, before in
+                FixtureModels.attribute(name, .string) { $0.renamingIdentifier = before }
+            }
+            return ManagedObjectModel(
+                entities: [thing]
+                    + names.map { name, before in
+                        var entity = FixtureModels.entity(
+                            name.uppercased(), FixtureModels.attribute("text", .string))
+                        entity.renamingIdentifier = before?.uppercased()
+                        return entity
+                    })
+        }
+        let versions = [
+            [("a", nil), ("b", nil)], [("b", "a"), ("c", "b")], [("x", "b"), ("y", "c")],
+        ]
+        let folder = try TemporaryFolder()
+        let path = folder.path("store.\(type.rawValue)")
+        for (number, names) in versions.enumerated() {
+            let container = try PersistentContainer(
+                managedObjectModel: model(names),
+                persistentStoreDescriptions: [Self.description(path, type)])
+            let context = container.viewContext
+            if number == 0 {
+                let thing = try context.insertObject(entityName: "Thing")
+                for (name, _) in names {
+                    thing[name] = name
+                    try context.insertObject(entityName: name.uppercased())["text"] = name
+                }
+                try context.save()
+            } else {
+                let thing = try #require(try context.fetch(FetchRequest("Thing")).first)
+                #expect(names.map { thing[$0.0, as: String.self] } == ["a", "b"])
+                let texts = try names.map {
+                    try context.fetch(FetchRequest($0.0.uppercased())).map {
+                        $0["text", as: String.self]
+                    }
+                }
+                #expect(texts == [["a"], ["b"]])
+            }
+            try container.close()
+        }
+    }
+
     @Test(arguments: [StoreType.sqlite, .xml, .binary]) @MainActor
     func aDescriptionsMigrationIsHonouredByEveryType(type: StoreType) throws {
         let folder = try TemporaryFolder()

@@ -74,6 +74,40 @@ import Testing
         }
     }
 
+    /// `b` has been renamed from `a` and `d` from `b`; then the next version renames both again, by their names or by their
+    /// identifiers.
+    @Test(
+        arguments: [
+            ["x": "b", "y": "d"], ["x": "a", "y": "b"], ["x": "b", "d": nil], ["d": "b", "e": "a"],
+        ] as [[String: String?]])
+    func renamingIdentifiersOfAChainAreMatchedTogether(names: [String: String?]) throws {
+        func model(_ names: [(String, String?)]) -> ManagedObjectModel {
+            var chain = EntityDescription(name: "Chain")
+            chain.properties = names.map { name, identifier in
+                FixtureModels.attribute(name, .string) { $0.renamingIdentifier = identifier }
+            }
+            return ManagedObjectModel(
+                entities: [chain]
+                    + names.map { name, identifier in
+                        var entity = EntityDescription(name: name.uppercased())
+                        entity.renamingIdentifier = identifier?.uppercased()
+                        return entity
+                    })
+        }
+        let old = model([("b", "a"), ("d", "b")])
+        let isByIdentifier = names.values.contains("a")
+        for order in [names.keys.sorted(), names.keys.sorted().reversed()] {
+            let new = model(order.map { ($0, names[$0] ?? nil) })
+            let mapping = try MappingModel.inferred(from: old, to: new)
+            for (name, identifier) in names {
+                let source = isByIdentifier ? (identifier == "a" ? "b" : "d") : identifier ?? name
+                #expect(mapping[name.uppercased()]?.sourceEntityName == source.uppercased())
+                let attribute = mapping["Chain"]?.attributeMappings.first { $0.name == name }
+                #expect(attribute?.valueExpression == .sourceValue(source))
+            }
+        }
+    }
+
     @Test func mappingsSayWhatTheyDo() throws {
         var model = FixtureModels.library
         model.entities.removeAll { $0.name == "Cover" }

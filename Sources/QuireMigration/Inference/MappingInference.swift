@@ -301,7 +301,8 @@ enum AttributeConversion: Sendable, Hashable {
 /// Matches the names of entities or properties between two models.
 ///
 /// A renaming identifier is the previous name; one that stays over several versions identifies the item in all of them. An
-/// item without one keeps its name.
+/// item without one keeps its name. If one is a previous name and another item's identifier, it means the latter, unless that
+/// leaves nothing for a third item: all are matched together.
 package struct NameMatching {
     /// A thing with a name.
     package struct Item {
@@ -326,20 +327,52 @@ package struct NameMatching {
         let byIdentifier = Dictionary(
             sources.compactMap { item in item.identifier.map { ($0, item.name) } },
             uniquingKeysWith: { first, _ in first })
-        var taken: Set<String> = []
-        for item in destinations {
-            guard let identifier = item.identifier,
-                let source = byIdentifier[identifier] ?? byName[identifier],
-                taken.insert(source).inserted
-            else { continue }
-            self.sources[item.name] = source
+        /// The sources that an identifier may mean.
+        let meant = destinations.map { item in
+            item.identifier.map { [byIdentifier[$0], byName[$0]].compactMap(\.self) } ?? []
         }
-        for item in destinations where self.sources[item.name] == nil {
-            guard let source = byName[item.name] ?? byIdentifier[item.name],
-                taken.insert(source).inserted
-            else { continue }
-            self.sources[item.name] = source
+        var owners: [String: Int] = [:]
+        /// Matches a destination with one of some sources, for which others may take the other source that they may mean.
+        func match(_ index: Int, with sources: [String], _ tried: inout Set<String>) -> Bool {
+            for source in sources where owners[source] == nil {
+                owners[source] = index
+                return true
+            }
+            for source in sources {
+                guard let owner = owners[source], tried.insert(source).inserted,
+                    match(owner, with: meant[owner], &tried)
+                else { continue }
+                owners[source] = index
+                return true
+            }
+            return false
         }
+        // What has kept both its name and its identifier is the same.
+        var rest = destinations.indices.filter { index in
+            let name = destinations[index].name
+            guard meant[index].contains(name) else { return true }
+            owners[name] = index
+            return false
+        }
+        rest.removeAll { index in
+            var tried: Set<String> = []
+            return match(index, with: meant[index], &tried)
+        }
+        func own(_ index: Int) -> [String] {
+            let name = destinations[index].name
+            return (byName[name] ?? byIdentifier[name]).map { [$0] } ?? []
+        }
+        // Names that are free first: only what else is lost takes one that an identifier means.
+        rest.removeAll { index in
+            guard let source = own(index).first, owners[source] == nil else { return false }
+            owners[source] = index
+            return true
+        }
+        for index in rest {
+            var tried: Set<String> = []
+            _ = match(index, with: own(index), &tried)
+        }
+        for (source, index) in owners { self.sources[destinations[index].name] = source }
     }
 }
 
