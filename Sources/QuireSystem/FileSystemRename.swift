@@ -12,9 +12,18 @@ extension FileSystem {
     }
 
     package static func rename(_ old: FileLocation, _ new: FileLocation) throws {
-        if old.withNames(new, renameat) != 0 {
-            throw failure("rename to", new.path)
-        }
+        if old.withNames(new, renameat) != 0 { throw renameFailure(old, new, errno) }
+    }
+
+    private static func renameFailure(
+        _ old: FileLocation, _ new: FileLocation, _ number: Int32
+    ) -> QuireError {
+        guard number == EXDEV else { return failure("rename to", new.path, errno: number) }
+        return QuireError(
+            .unsupported,
+            "“\(old.path)” cannot be moved to “\(new.path)”, because that is on another file system. Copy it there, and "
+                + "remove the original.",
+            subject: .init(file: new.path), underlying: POSIXError(.EXDEV))
     }
 
     /// Renames a file or folder within a file system, to a name that must be free.
@@ -22,7 +31,7 @@ extension FileSystem {
     /// Where the file system has no such operation, a file is linked and unlinked, and a folder is renamed after a check; in
     /// between, another process could create an empty folder there, and only that would be replaced.
     ///
-    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, or `unsupported` if it is on another file system.
     package static func renameWithoutReplacing(
         _ path: String, to newPath: String, beneath root: String? = nil
     ) throws {
@@ -38,7 +47,7 @@ extension FileSystem {
     ///
     /// - Returns: Whether it was renamed. `false` if the file system has no operation for that: FAT and some network file
     ///   systems have neither a rename that replaces nothing nor hard links.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, or `unsupported` if it is on another file system.
     package static func renameExclusively(
         _ old: FileLocation, _ new: FileLocation
     ) throws -> Bool {
@@ -46,7 +55,7 @@ extension FileSystem {
             quire_renameat2($0, $1, $2, $3, QUIRE_RENAME_NOREPLACE)
         }
         if result == 0 { return true }
-        guard lacksOperation(errno) else { throw failure("rename to", new.path) }
+        guard lacksOperation(errno) else { throw renameFailure(old, new, errno) }
         if try old.information()?.kind == .folder { return false }
         if old.withNames(new, { linkat($0, $1, $2, $3, 0) }) == 0 {
             _ = old.withName { unlinkat($0, $1, 0) }

@@ -242,7 +242,7 @@ extension DocumentLibrary {
     /// Moves a document to another folder of the same file system, under its name.
     ///
     /// - Returns: The new path.
-    /// - Throws: As ``rename(_:to:waiting:)``; `inputOutput` if the folder is on another file system: duplicate it there.
+    /// - Throws: As ``rename(_:to:waiting:)``; `unsupported` if the folder is on another file system.
     @discardableResult
     public func move(_ path: String, toFolder folder: String) async throws -> String {
         let new = FileSystem.path(FileSystem.absolute(folder), FileSystem.name(of: path))

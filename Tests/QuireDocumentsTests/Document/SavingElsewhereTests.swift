@@ -119,6 +119,41 @@ import Testing
         try await document.close()
     }
 
+    private nonisolated static let otherFileSystem = "/dev/shm"
+
+    private nonisolated static var hasOtherFileSystem: Bool {
+        let temporary = NSTemporaryDirectory()
+        let devices = [temporary, otherFileSystem].map {
+            (try? FileSystem.information(at: $0))??.device
+        }
+        return devices[1] != nil && devices[0] != devices[1] && access(otherFileSystem, W_OK) == 0
+    }
+
+    @Test(.needs(hasOtherFileSystem, or: "/dev/shm is not another file system"))
+    func movingToAnotherFileSystemIsRefusedAndChangesNothing() async throws {
+        let document = try await make()
+        try document.addNote("unsaved")
+        let name = "quire-test-\(UUID().uuidString).quire"
+        let target = FileSystem.path(Self.otherFileSystem, name)
+        let errors = [
+            await failure { try await document.move(to: URL(fileURLWithPath: target)) },
+            await failure { try await DocumentLibrary.move(path, to: target) },
+        ]
+        for error in errors {
+            #expect(error?.code == .unsupported)
+            #expect(
+                error?.message
+                    == "“\(path)” cannot be moved to “\(target)”, because that is on another file system. Copy it there, and "
+                    + "remove the original.")
+        }
+        let names = try FileManager.default.contentsOfDirectory(atPath: Self.otherFileSystem)
+        #expect(!names.contains { $0.contains(name) })
+        #expect(document.path == path)
+        try await document.save()
+        try await document.close()
+        #expect(try await ManagedDocument.titles(at: path) == ["saved", "unsaved"])
+    }
+
     @Test func failedSaveAsLeavesTheDocumentWhatItWas() async throws {
         let document = try await make()
         try document.addNote("unsaved")
