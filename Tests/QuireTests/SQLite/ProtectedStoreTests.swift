@@ -186,6 +186,56 @@ struct ProtectedStoreTests {
         try coordinator.close()
     }
 
+    /// The other end of a relationship, too, is changed only if it can be read, and else stays a fault.
+    @MainActor @Test func theOtherEndStaysAFaultWhileItsDomainIsLocked() async throws {
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options(.complete))
+        let coordinator = PersistentStoreCoordinator(store: store)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        func new(_ entity: String, _ key: String) throws -> ManagedObject {
+            let object = try context.insertObject(entityName: entity)
+            object[key] = "a"
+            return object
+        }
+        let (book, other) = (try new("Book", "title"), try new("Book", "title"))
+        let (author, second) = (try new("Author", "name"), try new("Author", "name"))
+        let (cover, spare) = (
+            try context.insertObject(entityName: "Cover"),
+            try context.insertObject(entityName: "Cover")
+        )
+        book["author"] = author
+        other["author"] = author
+        book["cover"] = cover
+        try context.save()
+        for fault in [author, second, cover, other] { context.refresh(fault, mergeChanges: false) }
+        await domain.lock(after: .zero)
+        // They have been tried, and could not be read.
+        for fault in [author, second, cover, other] { _ = fault.value(at: 0) }
+
+        func isRefused(_ body: () throws -> Void) -> Bool {
+            code(body) == .protectedDataUnavailable
+        }
+        #expect(isRefused { try book.setValue(nil, forKey: "cover") })
+        #expect(isRefused { try book.setValue(spare, forKey: "cover") })
+        #expect(isRefused { try book.setValue(second, forKey: "author") })
+        #expect(isRefused { try spare.setValue(other, forKey: "book") })
+        #expect(!context.hasChanges && book.object("cover") === cover)
+        // What is left to a fault are the differences of a to-many relationship.
+        book["author"] = nil
+        #expect(book.hasChanges)
+        #expect(author.isFault)
+
+        try await domain.unlock(keyFile: folder.path("key"))
+        #expect(author["name"] as? String == "a")
+        #expect(author.objects("books") == [other])
+        book["cover"] = spare
+        #expect(cover.object("book") == nil && spare.object("book") === book)
+        book["author"] = second
+        try context.save()
+        #expect(second.objects("books") == [book])
+        try coordinator.close()
+    }
+
     @Test func aKeyFileOfItsOwnOpensAStore() async throws {
         var options = SQLiteStoreOptions()
         options.fileProtection = .complete

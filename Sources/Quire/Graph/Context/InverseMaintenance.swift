@@ -1,3 +1,5 @@
+internal import OrderedCollections
+
 /// Maintains inverses. Arguments have been checked.
 extension ManagedObjectContext {
     func setToOne(
@@ -43,6 +45,42 @@ extension ManagedObjectContext {
         }
         if let inverse { detach(object, from: other, inverse) }
         removeMember(other.objectID, from: object, relationship)
+    }
+
+    /// Moves members that are about to be removed, in this order, to the end of the contents: a removal from within them, and
+    /// its undo, shifts all that follow.
+    func moveToEnd(
+        _ leaving: OrderedSet<ManagedObjectID>, of object: ManagedObject,
+        _ relationship: ResolvedEntity.Relationship
+    ) {
+        if leaving.count < 2 { return }
+        let members = object.members(of: relationship)
+        reorder(object, relationship, members.subtracting(leaving).union(leaving.reversed()))
+    }
+
+    /// As ``moveToEnd(_:of:_:)``, of the objects that present the relationship's other members: adding them in this order
+    /// removes them there.
+    func prepareToMove(
+        _ objects: [ManagedObject], to object: ManagedObject,
+        _ relationship: ResolvedEntity.Relationship
+    ) {
+        guard let slot = layout.inverse(of: relationship)?.slot else { return }
+        var leaving: OrderedDictionary<ManagedObjectID, OrderedSet<ManagedObjectID>> = [:]
+        for other in objects {
+            guard let previous = other.reference(at: slot), previous != object.objectID else {
+                continue
+            }
+            leaving[previous, default: []].append(other.objectID)
+        }
+        for (id, leaving) in leaving {
+            let previous = self.object(with: id)
+            // The removals read ordered contents for undo; other contents that are a fault stay one.
+            if relationship.isOrdered && logsChanges { _ = previous.members(of: relationship) }
+            guard let toMany = relationship.toManyIndex,
+                let members = previous.toManyState(toMany).members
+            else { continue }
+            moveToEnd(leaving.filter(members.contains), of: previous, relationship)
+        }
     }
 
     /// Removes `object` from `other`'s relationship.

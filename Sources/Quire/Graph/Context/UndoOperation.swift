@@ -155,7 +155,7 @@ extension ManagedObjectContext {
         }
         object.announceChange(toMany: toMany)
         relationshipObservations?.note(object, toMany: toMany)
-        edits.toMany[toMany].reorder(order)
+        edits.toMany[toMany].reorder(order, ordered: relationship.isOrdered)
         if logsChanges { log(.order(object, toMany: toMany, present)) }
         track(object)
     }

@@ -47,8 +47,9 @@ extension ManagedObject {
         through relationship: ResolvedEntity.Relationship, at index: Int
     ) throws {
         let order = try orderForChange(of: relationship, at: [index])
+        let object = try objectToRemove(order[index], from: relationship)
         let context = requireContext()
-        context.removeFromMany(of: self, relationship, context.object(with: order[index]))
+        context.removeFromMany(of: self, relationship, object)
         context.deliverRelationshipChanges()
     }
 
@@ -60,12 +61,13 @@ extension ManagedObject {
         try check(object, for: relationship)
         let old = order[index]
         if old == object.objectID { return }
+        let removed = try objectToRemove(old, from: relationship)
         let context = requireContext()
         order.remove(object.objectID)
         let place = order.firstIndex(of: old) ?? order.count
         order.remove(old)
         order.insert(object.objectID, at: place)
-        context.removeFromMany(of: self, relationship, context.object(with: old))
+        context.removeFromMany(of: self, relationship, removed)
         context.addToMany(of: self, relationship, object)
         arrange(relationship, order)
     }
@@ -81,8 +83,8 @@ extension ManagedObject {
         guard (0...order.count).contains(target) else {
             throw outOfBounds(target, relationship, count: order.count + moved.count)
         }
-        for (offset, id) in moved.enumerated() { order.insert(id, at: target + offset) }
-        arrange(relationship, order)
+        let following = order[target...]
+        arrange(relationship, OrderedSet(order[..<target]).union(moved).union(following))
     }
 
     private final func arrange(

@@ -218,8 +218,6 @@ extension ManagedObject {
 
     final func editsForWriting() -> ObjectEdits {
         if let edits { return edits }
-        // A changed object is not a fault, even if its row could not be read; saving finds its version outdated.
-        if state.contains(.inaccessible) { state.insert(.realized) }
         let new = ObjectEdits(slotCount: resolvedEntity.storages.count)
         edits = new
         return new

@@ -56,8 +56,8 @@ struct ToManyState {
                 return false
             }
         }
-        if !removed.isEmpty && removed.remove(id) != nil {
-            if !shared.isEmpty && shared.remove(id) != nil { added.append(id) }
+        if removed.removeUnordered(id) {
+            if shared.removeUnordered(id) { added.append(id) }
             return true
         }
         return added.append(id).inserted
@@ -75,7 +75,7 @@ struct ToManyState {
         } else if removed.contains(id) {
             return nil
         }
-        if added.remove(id) == nil || (!shared.isEmpty && shared.remove(id) != nil) {
+        if added.remove(id) == nil || shared.removeUnordered(id) {
             removed.append(id)
         }
         return (index, ())
@@ -93,14 +93,15 @@ struct ToManyState {
             members?.append(id)
             committedOrder?.remove(id)
         }
-        shared.remove(id)
+        _ = shared.removeUnordered(id)
         added.append(id)
     }
 
-    /// Sets the contents of an ordered relationship to an arrangement of the same objects.
-    mutating func reorder(_ order: OrderedSet<ManagedObjectID>) {
-        rememberOrder()
+    /// Sets the contents to an arrangement of the same objects.
+    mutating func reorder(_ order: OrderedSet<ManagedObjectID>, ordered: Bool) {
+        if ordered { rememberOrder() }
         members = order
+        if !added.isEmpty { added = order.filter(added.contains) }
     }
 
     /// The differences that saved contents have too.
@@ -189,5 +190,17 @@ struct ToManyState {
         if members != nil, members?.contains(where: \.isTemporaryID) == true {
             members = members.map { OrderedSet($0.map(replacement)) }
         }
+    }
+}
+
+extension OrderedSet {
+    /// Removes an element, and moves the last one to its position. Returns whether it was an element.
+    ///
+    /// - Complexity: O(1).
+    fileprivate mutating func removeUnordered(_ element: Element) -> Bool {
+        guard let index = firstIndex(of: element) else { return false }
+        swapAt(index, count - 1)
+        removeLast()
+        return true
     }
 }
