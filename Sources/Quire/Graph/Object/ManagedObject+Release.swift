@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import QuireSystem
+internal import Synchronization
 
 /// The end of objects. The last reference to one may be given up on any thread: where an asynchronous function that has it has come
 /// to, or where a result is thrown away.
@@ -11,10 +12,10 @@ internal import QuireSystem
 extension ManagedObject {
     /// Takes the object out of its context's tables; for the deinit.
     final func leaveContext() {
-        guard let seen = contextReference else { return }
+        guard let seen = contextReference.load(ordering: .relaxed) else { return }
         let isContextThere = ReleaseLock.ofContext(at: seen).pointee.withLock { _ in
             // The context may have ended before.
-            guard let context = contextReference else { return false }
+            guard let context = contextReference.load(ordering: .relaxed) else { return false }
             if context.retainUnlessEnding() { return true }
             // It waits for the lock.
             context.takeUnretainedValue().identityMap.remove(objectID.bits, ObjectIdentifier(self))
@@ -84,7 +85,7 @@ extension ManagedObjectContext {
     /// Clears the objects' references to the context, for its deinit.
     func leaveObjects() {
         ReleaseLock.ofContext(at: .passUnretained(self)).pointee.withLock { _ in
-            identityMap.forEachEvenIfEnding { $0.contextReference = nil }
+            identityMap.forEachEvenIfEnding { $0.context = nil }
         }
     }
 

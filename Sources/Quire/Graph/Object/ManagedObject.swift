@@ -1,4 +1,5 @@
 internal import QuireStore
+internal import Synchronization
 
 /// An object of a context: its values by key and its relationships.
 ///
@@ -67,11 +68,11 @@ open class ManagedObject: EntityClass {
     public final var entity: EntityDescription { resolvedEntity.description }
     /// Not retained: the context clears it in its deinit, and outlives every other use of the object but its end, for which see
     /// ``leaveContext()``.
-    @exclusivity(unchecked) final var contextReference: Unmanaged<ManagedObjectContext>?
+    final let contextReference: Atomic<Unmanaged<ManagedObjectContext>?>
     @inline(__always)
     final var context: ManagedObjectContext? {
-        get { contextReference?.takeUnretainedValue() }
-        set { contextReference = newValue.map(Unmanaged.passUnretained) }
+        get { contextReference.load(ordering: .relaxed)?.takeUnretainedValue() }
+        set { contextReference.store(newValue.map(Unmanaged.passUnretained), ordering: .relaxed) }
     }
     /// The row of the values that `edits` lacks.
     @exclusivity(unchecked) final var chunk: RowChunk?
@@ -85,7 +86,7 @@ open class ManagedObject: EntityClass {
     public required init(_ initializer: ObjectInitializer) {
         objectID = initializer.objectID
         resolvedEntity = initializer.entity
-        contextReference = initializer.context.map(Unmanaged.passUnretained)
+        contextReference = Atomic(initializer.context.map(Unmanaged.passUnretained))
         state = initializer.state.union(initializer.context?.stateOfObjects ?? .unguarded)
         if resolvedEntity.hasDerivedSlots { state.insert(.derives) }
     }
