@@ -17,7 +17,8 @@ package import QuireSystem
 /// Repaired are: indexes; entity numbers, versions and greatest keys; dangling references, and contradicting sides of
 /// one-to-one relationships; orders; optional values that are unreadable, or whose files are missing; derived attributes;
 /// checksums over version hashes; the carried model. Nothing is guessed: which of several objects is to keep a unique value,
-/// only you can decide. A file that SQLite itself cannot read needs ``StoreRecovery``.
+/// only you can decide. The history of the store says which objects were changed. A file that SQLite itself cannot read needs
+/// ``StoreRecovery``.
 public enum StoreRepair {
     /// Options of a repair.
     public struct Options: Sendable {
@@ -231,6 +232,7 @@ private struct StoreRepairRun {
         }
         connection.trustSchema()
         try connection.execute("BEGIN IMMEDIATE")
+        let repaired = try RepairedObjects(schema, connection)
         var mending = RepairStatements(
             schema: schema, connection: connection,
             externalData: ExternalDataFolder(
@@ -244,6 +246,7 @@ private struct StoreRepairRun {
         if !mending.actions.isEmpty || derived.contains(where: { $0.kind == .derived }) {
             try mending.deriveAnew()
         }
+        try repaired.record(path: path)
         try mendSchema(schema, carriesModel: carriesModel, connection)
         try mendMetadata(schema, carriesModel: carriesModel, connection)
         try mendModel(schema, connection)

@@ -265,6 +265,42 @@ import Testing
         try store.close()
     }
 
+    /// Replicas, and whoever follows the history, learn what a repair has changed.
+    @Test func repairIsInTheHistory() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        var options = SQLiteStoreOptions()
+        options.tracksHistory = true
+        let store = try SQLiteStore.create(at: path, model: FixtureModels.library, options: options)
+        let coordinator = PersistentStoreCoordinator(store: store)
+        try QueueConfinedContext(coordinator: coordinator).performAndWait { context in
+            let tag = try context.insertObject(entityName: "Tag")
+            tag["name"] = "new"
+            for number in 1...3 {
+                let book = try context.insertObject(entityName: "Book")
+                book["title"] = "\(number)"
+                book["tags"] = [tag]
+            }
+            try context.save()
+        }
+        try coordinator.close()
+        try Damage.query(path, "UPDATE ZBOOK SET ZAUTHOR = 999 WHERE ZTITLE = '2'")
+        try Damage.query(path, "DELETE FROM ZBOOK WHERE ZTITLE = '3'")
+        #expect(try StoreRepair.repair(path).after.isWhole)
+        let mended = PersistentStoreCoordinator(
+            store: try SQLiteStore.open(at: path, options: options))
+        try QueueConfinedContext(coordinator: mended).performAndWait { context in
+            let transactions = try context.execute(.fetchHistory(after: nil)).transactions
+            #expect(transactions.count == 2)
+            let changes = try #require(transactions.last).changes
+            #expect(changes.map(\.kind) == [.update, .update])
+            #expect(changes.map(\.objectID.entityName).sorted() == ["Book", "Tag"])
+        }
+        try mended.close()
+        // Nothing more is to be mended, so nothing more is recorded.
+        #expect(try StoreRepair.repair(path).actions.isEmpty)
+    }
+
     @Test func unreadableModelIsWrittenAnew() throws {
         let stack = try TestStack()
         try stack.coordinator.close()

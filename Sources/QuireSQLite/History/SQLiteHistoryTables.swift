@@ -1,3 +1,4 @@
+internal import Foundation
 package import QuireModel
 internal import QuireSystem
 
@@ -81,7 +82,7 @@ struct SQLiteHistoryTables {
 
 extension SQLiteConnection {
     /// The names of a table's columns.
-    fileprivate func columnNames(of table: String) throws -> Set<String> {
+    package func columnNames(of table: String) throws -> Set<String> {
         try withStatement("SELECT name FROM pragma_table_info(?)") { statement in
             try statement.bind(table, at: 1)
             var names: Set<String> = []
@@ -97,6 +98,38 @@ extension SQLiteConnection {
         var tables = try SQLiteHistoryTables(self)
         try tables?.addTombstones(for: layout, self)
         return tables?.tombstoneCount
+    }
+
+    /// Records a transaction without an author that updates the objects of a table, whose columns are an entity's number in the
+    /// store and a primary key. Does nothing if there are none, or the store keeps no history.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat`, and errors of the statements.
+    package func recordUpdates(listedIn objects: String, path: String) throws {
+        guard try SQLiteHistoryTables(self) != nil,
+            let count = try integer("SELECT count(*) FROM \(objects)"), count > 0
+        else { return }
+        let transaction = try lastNumber(of: .transaction, path: path) + 1
+        let change = try lastNumber(of: .change, path: path)
+        try withStatement("INSERT INTO ATRANSACTION (Z_PK, Z_ENT, ZTIMESTAMP) VALUES (?, 16002, ?)")
+        {
+            try $0.bind(transaction, at: 1)
+            try $0.bind(Date().timeIntervalSinceReferenceDate, at: 2)
+            try $0.run()
+        }
+        try withStatement(
+            """
+            INSERT INTO ACHANGE (Z_PK, Z_ENT, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID) \
+            SELECT ?1 + row_number() OVER (ORDER BY entity, key), 16001, 1, entity, key, ?2 FROM \(objects)
+            """
+        ) {
+            try $0.bind(change, at: 1)
+            try $0.bind(transaction, at: 2)
+            try $0.run()
+        }
+        try recordGreatestPrimaryKey(
+            transaction, of: SQLiteHistoryTables.Entity.transaction.rawValue)
+        try recordGreatestPrimaryKey(
+            change + count, of: SQLiteHistoryTables.Entity.change.rawValue)
     }
 
     /// The greatest number used in a table of the history, for deleted rows too; 0 if there is none.
