@@ -23,13 +23,17 @@ public struct PersistentStoreDescription: Sendable {
     public var configuration: String?
     /// Whether the store is opened for reading only. It must exist then.
     public var isReadOnly = false
-    /// The busy timeout of a SQLite store for other processes' writes.
-    public var timeout = Duration.seconds(5)
+    /// The busy timeout of a SQLite store for other processes' writes; see ``SQLiteStoreOptions/busyTimeout``.
+    public var timeout: Duration {
+        get { sqliteOptions.busyTimeout }
+        set { sqliteOptions.busyTimeout = newValue }
+    }
     /// The class of protection that a new store in a file gets; see ``SQLiteStoreOptions/fileProtection``.
     public var fileProtection: FileProtection?
     /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain?
-    /// Options of a SQLite store. ``configuration``, ``isReadOnly`` and ``timeout`` override its own.
+    /// Options of a SQLite store. The store is opened for reading only if these say so or ``isReadOnly`` does, and a
+    /// ``configuration`` overrides theirs.
     public var sqliteOptions = SQLiteStoreOptions()
     /// Whether a SQLite store records saves and batch requests in its history; see ``SQLiteStoreOptions/tracksHistory``.
     public var tracksHistory: Bool {
@@ -93,9 +97,8 @@ public struct PersistentStoreDescription: Sendable {
     /// The options of a SQLite store, including those set here.
     var effectiveSQLiteOptions: SQLiteStoreOptions {
         var options = sqliteOptions
-        options.configuration = configuration
-        options.isReadOnly = isReadOnly
-        options.busyTimeout = timeout
+        options.configuration = configuration ?? options.configuration
+        options.isReadOnly = isReadOnly || options.isReadOnly
         if let fileProtection { options.fileProtection = fileProtection }
         if let protectionDomain { options.protectionDomain = protectionDomain }
         return options

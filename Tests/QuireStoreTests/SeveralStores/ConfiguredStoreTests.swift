@@ -26,6 +26,22 @@ import Testing
         try coordinator.close()
     }
 
+    /// A description's own properties do not take back what these say.
+    @Test func optionsOfASQLiteStoreHoldInADescription() throws {
+        var description = PersistentStoreDescription(path: path)
+        description.sqliteOptions.busyTimeout = .seconds(60)
+        description.sqliteOptions.isReadOnly = true
+        description.sqliteOptions.configuration = "User"
+        #expect(description.timeout == .seconds(60))
+        let coordinator = try PersistentStoreCoordinator(
+            managedObjectModel: SeveralStoresTests.model)
+        let store = try #require(try coordinator.addPersistentStore(description) as? SQLiteStore)
+        #expect(store.options.busyTimeout == .seconds(60))
+        #expect(store.isReadOnly)
+        #expect(store.configurationName == "User")
+        try coordinator.close()
+    }
+
     /// Checks that a store holds what was saved, by the model and not by its tables.
     private func expectWhole(_ store: any PersistentStore) throws {
         #expect(store.configurationName == "User")
