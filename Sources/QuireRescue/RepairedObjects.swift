@@ -1,8 +1,8 @@
 internal import QuireModel
 internal import QuireSQLite
 
-/// Notes the objects whose rows or members a repair changes, and records them in the store's history, so that replicas and
-/// whoever follows the history learn of them. Temporary triggers note them, whatever statement makes the change.
+/// Collects the objects whose rows or relationships a repair changes, and records them in the store's history for replicas and
+/// other readers of the history. Temporary triggers collect them, whichever statement makes the change.
 struct RepairedObjects {
     private static let table = "temp.quire_repaired"
     private let connection: SQLiteConnection

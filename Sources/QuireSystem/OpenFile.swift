@@ -87,7 +87,7 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// Opens a file by a descriptor of it whose close is deferred, see ``FileLockRegistry``; `nil` if there is none.
+    /// Reopens a file using one of its descriptors whose closing is deferred; `nil` if there is none. See ``FileLockRegistry``.
     static func waiting(
         _ purpose: Purpose, reportedAs path: String,
         _ file: () throws -> FileInformation.Identity?

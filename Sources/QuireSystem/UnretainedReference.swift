@@ -1,7 +1,7 @@
 public import CLinux
 
-/// For tables of objects that take themselves out when they end: another thread may have given up the last reference and not come
-/// to that yet. The object's memory must still be there.
+/// For tables of objects that remove themselves in their deinit: another thread may have released the last reference, and the
+/// deinit may not have removed the object yet. Its memory must still be allocated.
 extension Unmanaged {
     /// Retains the object, unless its deinit has begun, on whatever thread. Returns whether it was retained.
     @inlinable @inline(__always)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Quire
 
-/// What a program holds may end on any thread: locals of an asynchronous function end wherever it has come to.
+/// Objects may be released on any thread, because the locals of an asynchronous function end wherever it resumes.
 @Suite struct ReleaseOnOtherThreadsTests {
     /// Carries a last reference to another thread.
     private final class Carrier<Value>: @unchecked Sendable {

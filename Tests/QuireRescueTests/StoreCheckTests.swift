@@ -265,7 +265,7 @@ import Testing
         try store.close()
     }
 
-    /// Replicas, and whoever follows the history, learn what a repair has changed.
+    /// Replicas and other readers of the history see what a repair has changed.
     @Test func repairIsInTheHistory() throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")

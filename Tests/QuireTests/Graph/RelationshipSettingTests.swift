@@ -130,7 +130,7 @@ import Testing
                 == .objectIDs([members[1], members[4], members[6]].map(\.objectID)))
     }
 
-    /// What is done with the members, twice as many as stay.
+    /// A change of the members. Thinning keeps every second one.
     enum Change: CaseIterable, Sendable {
         case clearing, thinning, moving
     }

@@ -78,7 +78,7 @@ struct IdentityMap: ~Copyable {
         }
     }
 
-    /// Removes what is registered under the key.
+    /// Removes all entries for the key, including those of ending objects.
     mutating func remove(_ key: UInt64) {
         var index = home(of: key)
         while entries[index].object != nil {

@@ -85,7 +85,7 @@ struct StaleRowTracker: ~Copyable {
 }
 
 /// The holders of a context's rows, which are not retained. Holders of results end on any thread, as the last reference to them
-/// does: each waits in its deinit until nobody looks at its rows.
+/// does: their deinit waits while their rows are being examined.
 // Unchecked, because the addresses are only used under the lock.
 final class RowHolders: @unchecked Sendable {
     private let lock = Lock(())

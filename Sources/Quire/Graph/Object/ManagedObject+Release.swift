@@ -33,7 +33,7 @@ extension ManagedObject {
     }
 }
 
-/// What an object leaves behind that ended on another queue than its context's.
+/// The pending removal of an object that was released on a queue other than its context's.
 // Unchecked, because after its creation it is used on the context's queue only.
 private final class EndedObject: @unchecked Sendable {
     /// Keeps the object's memory.
@@ -100,8 +100,8 @@ extension ManagedObjectContext {
     }
 }
 
-/// References that may be the last ones, for the queue of their context to give up. Whoever makes it drops its own before it hands
-/// this over.
+/// References, possibly the last ones, to be released on their context's queue. The creator must drop its own references before it
+/// calls ``release()``.
 // Unchecked, because after its creation it is used on the queue only.
 final class LastReferences: @unchecked Sendable {
     private var values: [Any]
