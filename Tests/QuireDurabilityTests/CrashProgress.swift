@@ -7,6 +7,8 @@ struct CrashProgress {
     var isClosed = false
     /// What it said about failures.
     var failures: [String] = []
+    /// Whether a signal has ended it.
+    var wasEndedBySignal = false
     /// Whether a call was made to fail.
     var wasHindered = false
     /// What it found wrong.

@@ -98,6 +98,7 @@ struct CrashWriterProcess {
         }
         if ended.timedOut { throw Stuck(steps: steps, injection: injection) }
         var result = CrashProgress(ended.output, after: progress)
+        result.wasEndedBySignal = ended.status == nil
         if injection != nil, trace == nil {
             let calls = try String(contentsOfFile: log, encoding: .utf8)
             result.wasHindered = calls.contains("(INJECTED)")

@@ -13,10 +13,16 @@ import Testing
         at path: String, folder: String
     ) throws -> PersistentStoreCoordinator {
         let coordinator = try PersistentStoreCoordinator(managedObjectModel: SyncTests.model)
+        try addStore(at: path, folder: folder, to: coordinator)
+        return coordinator
+    }
+
+    private func addStore(
+        at path: String, folder: String, to coordinator: PersistentStoreCoordinator
+    ) throws {
         var description = PersistentStoreDescription(path: path)
         description.syncOptions = SyncOptions(contentName: "Library", folder: folder)
         try coordinator.addPersistentStore(description)
-        return coordinator
     }
 
     /// Waits until a context has authors with these names.
@@ -181,9 +187,11 @@ import Testing
     @Test(.timeLimit(.minutes(10))) func theProgramHearsWhetherTheFolderIsThere() async throws {
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")
-        let coordinator = try coordinator(at: folder.path("1.sqlite"), folder: shared)
-        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let coordinator = try PersistentStoreCoordinator(managedObjectModel: SyncTests.model)
+        // Before the first round, which begins as soon as the store is added.
         let said = availabilities(coordinator)
+        try addStore(at: folder.path("1.sqlite"), folder: shared, to: coordinator)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         func save() throws {
             try context.insertObject(entityName: "Author")["name"] = "Author"
             try context.save()
@@ -218,8 +226,9 @@ import Testing
         let folder = try TemporaryFolder()
         let shared = folder.path("shared")
         try FileSystem.makeFolder(shared)
-        let first = try coordinator(at: folder.path("1.sqlite"), folder: shared)
+        let first = try PersistentStoreCoordinator(managedObjectModel: SyncTests.model)
         let said = availabilities(first)
+        try addStore(at: folder.path("1.sqlite"), folder: shared, to: first)
         let context = ManagedObjectContext.mainQueue(coordinator: first)
         try context.insertObject(entityName: "Author")["name"] = "Author"
         try context.save()

@@ -137,8 +137,12 @@ public final class PackageWatch: Sendable {
                 }
                 return false
             }
-            // A package that is deleted while we subscribe has no path: that is examined.
-            if isCancelled || current == folder.presentPath { return }
+            if isCancelled { return }
+            // A package that was deleted before we subscribed keeps its last path, and no event follows: that is examined.
+            if current == folder.presentPath {
+                if case .same = location(current) { return }
+                break
+            }
         }
         record([])
     }

@@ -84,6 +84,20 @@ private struct Watched {
         watch.cancel()
     }
 
+    /// As between a look at the package and the subscriptions that follow it.
+    @Test func deletionBeforeItIsWatchedIsTold() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("Doc.quire")
+        try Watched.makePackage(path)
+        let opened = try OpenFile.open(path, for: .folder)
+        try FileSystem.removeTree(path)
+        let recorder = EventRecorder<PackageEvent>()
+        let watch = try PackageWatch(
+            path: path, folder: opened, queue: .global(), handler: recorder.record)
+        #expect(await recorder.next() == .deleted)
+        watch.cancel()
+    }
+
     @Test func replacementByExchangeIsTold() async throws {
         let watched = try Watched()
         let other = watched.folder.path("Other.quire")
