@@ -22,7 +22,9 @@ extension ManagedObject {
             return false
         }
         if !isContextThere { return }
-        let isCurrent = seen.takeUnretainedValue().queueMarker.isCurrentAtRelease
+        // The context is retained here, and retains its marker. Retaining that as well is slow, because there are weak references to
+        // it.
+        let isCurrent = seen._withUnsafeGuaranteedRef { $0.queueMarker.isCurrentAtRelease }
         if isCurrent {
             let context = seen.takeRetainedValue()
             context.forget(
