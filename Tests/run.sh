@@ -8,7 +8,7 @@ set -uo pipefail
 program=$1
 pattern=${2:-}
 # As in a debug build.
-export QUIRE_CONCURRENCY_DEBUG=1
+export QUIRE_CONCURRENCY_DEBUG=1 QUIRE_SYNC_DEBUG=1
 
 # Each target is in one of them: the last takes what the others do not name, so that none is forgotten.
 shards=(

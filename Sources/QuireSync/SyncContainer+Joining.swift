@@ -185,6 +185,7 @@ extension SyncContainer {
         let (replica, date) = (replica, clock())
         do {
             var result = SyncResult()
+            try await claimStore()
             try await checkContainer(&result)
             guard let (name, bytes) = try await onQueue({ try replica.lastSegment(at: date) }),
                 let file = SyncSegment.folder.entry(name.fileName)
@@ -206,6 +207,7 @@ extension SyncContainer {
     ///   leaves by ``removeSyncMetadata()``.
     public func retire(_ peer: SyncIdentifier) async throws {
         let (replica, date) = (replica, clock())
+        try await claimStore()
         try await onQueue { try replica.retire(peer, at: date) }
     }
 

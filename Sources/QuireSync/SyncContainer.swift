@@ -138,6 +138,7 @@ public actor SyncContainer {
         try await inTurn { container in
             var result = SyncResult()
             _ = try await container.round(&result)
+            if container.checksInvariants { try await container.requireInvariants() }
             return result
         }
     }
@@ -161,6 +162,7 @@ public actor SyncContainer {
 
     /// - Returns: The files in the folder that have been merged.
     func round(_ result: inout SyncResult) async throws -> [SyncSegmentName] {
+        try await claimStore()
         try await capture(&result)
         try await checkContainer(&result)
         // The store may have been protected since it joined.
@@ -175,6 +177,14 @@ public actor SyncContainer {
         return merged
     }
 
+    /// Makes sure that no other file has this replica's identifier, before anything is written with it.
+    func claimStore() async throws {
+        let replica = replica
+        if try await onQueue({ try replica.takeAnotherIdentifierIfCopied() }) {
+            reportAnotherIdentifier()
+        }
+    }
+
     func capture(_ result: inout SyncResult) async throws {
         let (replica, date) = (replica, clock())
         var isComplete = false
@@ -182,7 +192,7 @@ public actor SyncContainer {
             try Task.checkCancellation()
             let captured = try await onQueue { try replica.capture(at: date) }
             isComplete = captured.isComplete
-            didChange(SyncReplica.Merged(changes: captured.changes), &result)
+            didChange(captured.rows, &result)
         }
     }
 
@@ -274,26 +284,96 @@ public actor SyncContainer {
 
     /// Gives the object of a conflict the value that has lost. It is a new change, which all peers get; a deleted object comes back.
     ///
-    /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more.
+    /// A hidden object takes the place of the one that has its unique values, which is hidden then; or the object that it requires comes
+    /// back.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more; `invalidValue` if a hidden object can only be
+    ///   shown with other values.
     public func choose(_ conflict: SyncConflict) async throws {
-        let (replica, date) = (replica, clock())
-        let merged = try await onQueue { try replica.choose(conflict.number, at: date) }
-        var result = SyncResult()
-        didChange(merged, &result)
+        try await settle(conflict) { try $0.choose($1, at: $2) }
     }
 
-    /// Takes a conflict off this replica's list: the value that was kept stays.
+    /// Shows a hidden object with other values: another unique one, or another object that it requires.
+    ///
+    /// - Parameter values: The values, by the names of attributes and to-one relationships; objects by their identifiers in this store.
+    /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more; `unknownKey` or `invalidValue`, also if it is
+    ///   not one of a hidden object.
+    public func show(
+        _ conflict: SyncConflict, setting values: [String: AttributeValue]
+    ) async throws {
+        try await settle(conflict) { try $0.choose($1, setting: values, at: $2) }
+    }
+
+    /// Takes a conflict off this replica's list: the value that was kept stays. A hidden object is deleted, which all peers get.
     ///
     /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more.
     public func dismiss(_ conflict: SyncConflict) async throws {
-        let replica = replica
-        try await onQueue { try replica.dismiss(conflict.number) }
+        try await settle(conflict) { try $0.dismiss($1, at: $2) }
+    }
+
+    private func settle(
+        _ conflict: SyncConflict,
+        _ body: @escaping @Sendable (SyncReplica, Int64, Date) throws -> SyncReplica.Merged
+    ) async throws {
+        let (replica, date) = (replica, clock())
+        let merged = try await onQueue { try body(replica, conflict.number, date) }
+        var result = SyncResult()
+        didChange(merged, &result)
     }
 
     /// The progress of the replica; `nil` if the store is not one.
     public func status() async throws -> SyncStatus? {
         let replica = replica
         return try await onQueue { try replica.status() }
+    }
+
+    // MARK: - Checking
+
+    /// Compares all rows with the records of what has been merged, from which they follow: rows that differ, rows without a record,
+    /// one-to-one relationships with one end, values that are missing.
+    ///
+    /// What was saved since the last ``synchronize()`` is captured before; it is sent by the next one.
+    ///
+    /// - Returns: A sentence for each fault; none if all is well. ``repair()`` mends what it can.
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `readOnly`; errors of the store.
+    /// - Complexity: Reads all objects.
+    public func checkInvariants() async throws -> [String] {
+        try await inTurn { container in
+            try await container.claimStore()
+            let replica = container.replica
+            // What is saved meanwhile is captured, too.
+            while true {
+                let date = container.clock()
+                let captured = try await container.onQueue {
+                    try replica.merge([], blobs: [:], at: date)
+                }
+                var result = SyncResult()
+                container.didChange(captured, &result)
+                if let broken = try await container.onQueue({ try replica.brokenInvariants() }) {
+                    return broken
+                }
+            }
+        }
+    }
+
+    /// Whether each round ends with a check of the invariants: in debug builds, and with `QUIRE_SYNC_DEBUG=1`, as in tests.
+    var checksInvariants: Bool = {
+        #if DEBUG
+            return true
+        #else
+            return ProcessInfo.processInfo.environment["QUIRE_SYNC_DEBUG"] == "1"
+        #endif
+    }()
+
+    private func requireInvariants() async throws {
+        let replica = replica
+        guard let broken = try await onQueue({ try replica.brokenInvariants() }),
+            let first = broken.first
+        else { return }
+        throw QuireError(
+            .invalidState,
+            "“\(replica.store.storePath)” is not what its shared document says, which is a fault of Quire; please report it: \(first) (\(broken.count))",
+            subject: .init(file: replica.store.storePath))
     }
 
     /// The merged state as text, for tests.

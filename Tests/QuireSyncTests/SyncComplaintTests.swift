@@ -1025,21 +1025,6 @@ extension SyncSite {
     fileprivate func books() throws -> [ManagedObject] { try objects("Book") }
 }
 
-extension SyncSites {
-    /// All machines have the same rows and records.
-    fileprivate func expectSame(
-        _ comment: Comment? = nil, _ location: SourceLocation = #_sourceLocation
-    ) async throws {
-        let rows = try sites[0].rows()
-        let state = try await sites[0].sync.stateDescription()
-        for site in sites.dropFirst() {
-            #expect(try site.rows() == rows, comment, sourceLocation: location)
-            #expect(
-                try await site.sync.stateDescription() == state, comment, sourceLocation: location)
-        }
-    }
-}
-
 extension CarriedFolder {
     /// Puts other files in the place of all of a machine's.
     fileprivate func replace(on machine: Int, with files: [String: Data]) {

@@ -561,13 +561,4 @@ extension SyncSites {
     fileprivate func values(_ key: String) throws -> [AttributeValue] {
         try sites.map { try $0.value(key) }
     }
-
-    fileprivate func expectSame() async throws {
-        let rows = try sites[0].rows()
-        let state = try await sites[0].sync.stateDescription()
-        for site in sites.dropFirst() {
-            #expect(try site.rows() == rows)
-            #expect(try await site.sync.stateDescription() == state)
-        }
-    }
 }

@@ -3,6 +3,7 @@ import Quire
 import QuireProtection
 import QuireSQLite
 import QuireTestSupport
+import Testing
 
 @testable import QuireSync
 
@@ -316,6 +317,11 @@ final class SyncSite {
     }
 }
 
+extension SyncContainer {
+    /// Rounds do not end with a check: another program has changed rows behind the store's back.
+    func leaveRowsUnchecked() { checksInvariants = false }
+}
+
 /// Several machines with one shared document.
 @MainActor
 struct SyncSites {
@@ -367,6 +373,21 @@ struct SyncSites {
             }
             folder.carryAll(except: away)
             if sent == 0, round > 0 { return }
+        }
+    }
+
+    /// All machines have the same rows and records, and the rows that follow from these.
+    func expectSame(
+        _ comment: Comment? = nil, _ location: SourceLocation = #_sourceLocation
+    ) async throws {
+        let rows = try sites[0].rows()
+        let state = try await sites[0].sync.stateDescription()
+        for site in sites {
+            #expect(try site.rows() == rows, comment, sourceLocation: location)
+            #expect(
+                try await site.sync.stateDescription() == state, comment, sourceLocation: location)
+            #expect(
+                try await site.sync.checkInvariants() == [], comment, sourceLocation: location)
         }
     }
 

@@ -10,21 +10,35 @@ struct SyncStatusCommand: AsyncParsableCommand {
         discussion: """
             The document is only read, and the shared folder is not looked into.
 
+            With --check every object is compared with what has been merged, from which its values follow. What was saved since \
+            the last run is taken notice of for that, so the document is opened for writing. The exit code is 4 if something differs; \
+            quire sync repair mends what it can.
+
             EXAMPLES:
               quire sync status Library.quire
               quire sync status Library.quire --json
+              quire sync status Library.quire --check
             """)
 
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
+
+    @Flag(help: "Compare all objects with what has been merged.")
+    var check = false
 
     @OptionGroup var options: SyncOptions
 
     @MainActor
     func run() async throws {
         try options.unlock.unlock(path)
-        let (status, folder) = try await DocumentSession.use(path, .read, options) { document in
-            (try await document.syncStatus(), try await document.replica().transportDescription())
+        let access: DocumentSession.Access = check ? .write : .read
+        let (faults, status, folder) = try await DocumentSession.use(path, access, options) {
+            document in
+            let replica = try document.replica()
+            return (
+                check ? try await replica.checkInvariants() : [], try await document.syncStatus(),
+                try await replica.transportDescription()
+            )
         }
         let output = Output(json: options.json)
         if options.json {
@@ -38,6 +52,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
                     "conflicts": .integer(Int64(status.conflictCount)),
                     "missingFiles": .integer(Int64(status.missingFileCount)),
                     "peers": .array(status.peers.map(\.json)),
+                    "faults": check ? .array(faults.map { .string($0) }) : .null,
                 ]), levels: 2)
         } else {
             try output.print("Shared document \(status.container), replica \(status.peer).")
@@ -59,8 +74,16 @@ struct SyncStatusCommand: AsyncParsableCommand {
                 try output.print(
                     "\(Count.of(status.missingFileCount, "file")) of large values not there yet.")
             }
+            for fault in faults { try output.print(fault) }
+            if check, faults.isEmpty { try output.print("All objects are as merged.") }
         }
         try output.flush()
+        if !faults.isEmpty {
+            throw Failure(
+                sentence:
+                    "“\(path)” has \(Count.of(faults.count, "object")) that differ from what has been merged; try quire sync repair.",
+                status: .invalidData)
+        }
     }
 }
 
@@ -68,10 +91,13 @@ struct SyncStatusCommand: AsyncParsableCommand {
 struct SyncConflictsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "conflicts",
-        abstract: "Lists the values that have lost against others.",
+        abstract: "Lists the values that have lost against others, and hidden objects.",
         discussion: """
             Two replicas set a property without knowing of each other, or one of them deleted the object. All replicas keep the \
             same value; the other one is listed here, with the time at which it was set, until it is resolved on one of them.
+
+            An object is hidden if another one has its unique values, or what it requires is not there. It is listed with its \
+            values and what hides it, for as long as it is hidden.
 
             EXAMPLES:
               quire sync conflicts Library.quire
@@ -114,9 +140,13 @@ struct SyncResolveCommand: AsyncParsableCommand {
             deleted comes back. With --kept the value that it has stays, and the conflict is dropped from the list of this \
             replica.
 
+            A hidden object is shown by --lost: in the place of the one that has its unique values, or with the object that it \
+            requires. --kept deletes it, and --set shows it with another value.
+
             EXAMPLES:
               quire sync resolve Library.quire 1 --lost
               quire sync resolve Library.quire 2 3 --kept
+              quire sync resolve Library.quire 4 --set isbn=978-0141439587
             """)
 
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
@@ -131,10 +161,22 @@ struct SyncResolveCommand: AsyncParsableCommand {
     @Flag(help: "Leave the value that was kept.")
     var kept = false
 
+    @Option(
+        name: .customLong("set"),
+        help: ArgumentHelp(
+            "Show a hidden object with another value; may be repeated.", valueName: "KEY=VALUE"))
+    var words: [String] = []
+
     @OptionGroup var options: SyncOptions
 
     func validate() throws {
-        if lost == kept { throw ValidationError("Say either --lost or --kept.") }
+        guard [lost, kept, !words.isEmpty].count(where: { $0 }) == 1 else {
+            throw ValidationError("Say either --lost or --kept, or --set for a hidden object.")
+        }
+        for word in words { _ = try Assignment(word) }
+        if !words.isEmpty, numbers.count > 1 {
+            throw ValidationError("--set is for one hidden object; name one conflict.")
+        }
         if Set(numbers).count != numbers.count {
             throw ValidationError("A conflict is named twice.")
         }
@@ -158,7 +200,12 @@ struct SyncResolveCommand: AsyncParsableCommand {
                 return conflict
             }
             for conflict in chosen {
-                try await lost ? sync.choose(conflict) : sync.dismiss(conflict)
+                if words.isEmpty {
+                    try await lost ? sync.choose(conflict) : sync.dismiss(conflict)
+                } else {
+                    let values = try values(for: conflict, in: document)
+                    try await sync.show(conflict, setting: values)
+                }
             }
             document.didSaveApart()
             return chosen
@@ -167,19 +214,47 @@ struct SyncResolveCommand: AsyncParsableCommand {
             try output.print(
                 .object([
                     "resolved": .array(resolved.map { .integer($0.number) }),
-                    "with": .string(lost ? "lost" : "kept"),
+                    "with": .string(lost ? "lost" : kept ? "kept" : "set"),
                 ]), levels: 0)
         } else {
             for conflict in resolved {
-                let value = PrintedValue(lost ? conflict.lost : conflict.kept).text
-                let name = "\(conflict.objectName), \(conflict.propertyName)"
                 try output.print(
-                    lost
-                        ? "\(name): “\(value)” is back; the next run sends it."
-                        : conflict.kind == .deletion
-                            ? "\(name): it stays deleted." : "\(name): “\(value)” stays.")
+                    "\(conflict.objectName), \(conflict.propertyName): \(outcome(of: conflict))")
             }
         }
         try output.flush()
+    }
+
+    /// What has become of a conflict, as the end of a sentence.
+    private func outcome(of conflict: SyncConflict) -> String {
+        switch (conflict.kind, kept) {
+        case (.hidden, false): "it is shown; the next run sends that."
+        case (.hidden, true): "it is deleted; the next run sends that."
+        case (_, false): "“\(conflict.lostText)” is back; the next run sends it."
+        case (.deletion, true): "it stays deleted."
+        case (.value, true): "“\(conflict.keptText)” stays."
+        }
+    }
+
+    /// The values of `--set`.
+    @MainActor
+    private func values(
+        for conflict: SyncConflict, in document: DocumentSession
+    ) throws -> [String: AttributeValue] {
+        let entity = try document.layout.requireConcreteEntity(named: conflict.entityName)
+        var values: [String: AttributeValue] = [:]
+        for word in words {
+            switch try Assignment(word).resolved(for: entity, in: document) {
+            case .attribute(let key, let value): values[key] = value
+            case .toOne(let relationship, let object):
+                values[relationship.name] = object.map { .objectID($0.objectID) } ?? .null
+            case .toMany(let relationship, _):
+                throw QuireError(
+                    .invalidValue,
+                    "\(entity.name).\(relationship.name) is a to-many relationship; set it when the object is shown.",
+                    subject: .init(entity: entity.name, property: relationship.name))
+            }
+        }
+        return values
     }
 }

@@ -80,24 +80,52 @@ extension SyncPeerStatus {
 
 extension SyncConflict {
     /// The object's name.
-    var objectName: String { objectID?.shortDescription ?? "\(entityName) (deleted)" }
+    var objectName: String {
+        objectID?.shortDescription
+            ?? "\(entityName) (\(kind == .hidden ? "hidden" : "deleted"))"
+    }
 
     var json: JSONValue {
-        .object([
+        var members: [String: JSONValue] = [
             "number": .integer(number), "id": JSONValue(objectID?.uriRepresentation),
             "entity": .string(entityName), "property": .string(propertyName),
-            "kind": .string(kind.rawValue), "lost": PrintedValue(lost).json,
-            "kept": PrintedValue(kept).json, "date": PrintedDate.json(date),
-        ])
+            "kind": .string(kind.rawValue), "lost": Self.json(lost, lostByteCount),
+            "kept": Self.json(kept, keptByteCount), "date": PrintedDate.json(date),
+        ]
+        if kind == .hidden {
+            members["lost"] = .object(values.mapValues { PrintedValue($0).json })
+            members["kept"] = JSONValue(hiddenBy?.uriRepresentation)
+        }
+        return .object(members)
+    }
+
+    private static func json(_ value: AttributeValue, _ byteCount: Int64?) -> JSONValue {
+        byteCount.map { .object(["bytes": .integer($0)]) } ?? PrintedValue(value).json
+    }
+
+    /// What was lost: the value, or all values of a hidden object.
+    var lostText: String {
+        if kind != .hidden { return Self.text(lost, lostByteCount) }
+        return values.sorted { $0.key < $1.key }
+            .map { "\($0.key)=\(PrintedValue($0.value).text)" }.joined(separator: " ")
+    }
+
+    /// What was kept: the value, or the object that hides another one.
+    var keptText: String {
+        switch kind {
+        case .value: Self.text(kept, keptByteCount)
+        case .deletion: "(deleted)"
+        case .hidden: hiddenBy?.shortDescription ?? "(missing)"
+        }
+    }
+
+    private static func text(_ value: AttributeValue, _ byteCount: Int64?) -> String {
+        byteCount.map { "<\($0) bytes>" } ?? PrintedValue(value).text
     }
 
     /// The cells of a table's row.
     var cells: [String] {
-        let kept = kind == .deletion ? "(deleted)" : PrintedValue(kept).text
-        return [
-            String(number), objectName, propertyName, PrintedValue(lost).text, kept,
-            PrintedDate.text(date),
-        ]
+        [String(number), objectName, propertyName, lostText, keptText, PrintedDate.text(date)]
     }
 
     static let columns: [(name: String, alignment: TextTable.Alignment)] = [

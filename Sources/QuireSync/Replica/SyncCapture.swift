@@ -9,6 +9,14 @@ internal import QuireStore
 /// The store's history says which objects to look at; what has changed in them is the difference of their rows and their records.
 /// So a change is found whoever has saved it, if only it is in the history; and if the history has been purged, or another program
 /// has written without it, going through all rows finds it too.
+///
+/// Invariants
+/// - What a row is expected to have follows from the records as they were when rows were written last: changed records are kept beside
+///   the tables until all of a transaction's changes have been found.
+/// - A row stands for its own object and for those that are hidden because it has their unique values. Deleting it deletes them too; an
+///   object that has a row of its own is not one of these.
+/// - A change that was made here has the same consequences as one that comes from elsewhere: rows are computed anew from the records
+///   once everything is captured.
 final class SyncCapture {
     private let tables: SyncTables
     private let model: SyncModel
@@ -27,8 +35,14 @@ final class SyncCapture {
 
     /// The number of objects, and of bytes, after which a segment ends.
     private static let segmentSize = (objects: 2_000, bytes: 8 << 20)
-    /// The objects whose rows are to have other values than they have, as null of what is counted, which is 0.
-    private(set) var differing: Set<SyncIdentifier> = []
+    /// The objects whose records have changed, but for new ones: their rows, and those of objects that are connected with them, may
+    /// have to be other ones than they are.
+    private(set) var touched: Set<SyncIdentifier> = []
+    /// The objects that are new on all machines: as long as they share no unique value with another, their rows are right.
+    private var fresh: Set<SyncIdentifier> = []
+    /// The objects with changed records, until these are put into the tables, and their rows.
+    private var found: [SyncIdentifier: SyncTables.Object] = [:]
+    private var foundRows: [ManagedObjectID: SyncIdentifier] = [:]
     /// The number of objects that have got a new identifier.
     private var newCount: UInt64 = 0
 
@@ -66,7 +80,36 @@ final class SyncCapture {
         if old != nil { tables.settings.scan = .init(entity: "", key: 0) }
         if tables.settings.scan != nil { try scan() }
         try finishSegment()
+        try putFoundObjects()
         return (count, tables.settings.scan == nil)
+    }
+
+    private func putFoundObjects() throws {
+        for id in found.keys.sorted() { if let object = found[id] { try tables.put(object) } }
+        (found, foundRows) = ([:], [:])
+        for value in tables.changedUniqueValues {
+            let holders = try tables.objects(withUniqueValue: value)
+            if holders.count == 1, fresh.contains(holders[0]) {
+                tables.changedUniqueValues.remove(value)
+            }
+        }
+    }
+
+    /// The present state of an object, with the changes that have been found.
+    private func object(_ id: SyncIdentifier) throws -> SyncTables.Object? {
+        try found[id] ?? tables.object(id)
+    }
+
+    /// The object that a row stands for.
+    private func object(at objectID: ManagedObjectID) throws -> SyncTables.Object? {
+        if let id = foundRows[objectID] { return found[id] }
+        guard let object = try tables.object(at: objectID) else { return nil }
+        return found[object.record.id] ?? object
+    }
+
+    private func keep(_ object: SyncTables.Object) {
+        found[object.record.id] = object
+        if let objectID = object.objectID { foundRows[objectID] = object.record.id }
     }
 
     /// Ends a segment with the changes found so far.
@@ -105,6 +148,10 @@ final class SyncCapture {
         let token = PersistentHistoryToken(
             transactionNumbers: [store.identity.uuid: tables.settings.captured])
         let transactions = try store.execute(.fetchHistory(after: token)).transactions
+        // For readers of the history position 0 is where it begins, for a replica it is the first transaction there ever was.
+        if tables.settings.captured == 0, transactions.first?.number != 1 {
+            throw QuireError.historyTokenExpired(0, path: store.storePath)
+        }
         // An object's changes are as old as its last one: what was found is its present row.
         var last: [ManagedObjectID: Int] = [:]
         for (index, transaction) in transactions.enumerated() {
@@ -159,11 +206,11 @@ final class SyncCapture {
             try finishSegment()
         }
         guard let row else {
-            if let object = try tables.object(at: objectID) { try captureDeletion(object) }
+            if let object = try object(at: objectID) { try captureDeletion(object) }
             return
         }
         guard let entity = model[row.entity] else { return }
-        let known = try tables.object(at: objectID)
+        let known = try object(at: objectID)
         formerTime = known == nil ? try tables.formerIdentifier(of: objectID)?.time : nil
         defer { formerTime = nil }
         try captureChanges(of: known ?? insert(row, entity), row, entity)
@@ -174,15 +221,19 @@ final class SyncCapture {
         var deleted = [object.record.id]
         for value in SyncUniqueness.values(of: object.record, in: model) {
             for other in try tables.objects(withUniqueValue: value)
-            where try values.visibility.survivor(of: other) == object.record.id {
+            where try tables.object(other)?.objectID == nil
+                && values.visibility.survivor(of: other) == object.record.id
+            {
                 deleted.append(other)
             }
         }
-        for id in Set(deleted) {
-            guard var object = try tables.object(id), object.record.isAlive else { continue }
-            set(.existence, .integer(object.record.existenceCount + 1), of: &object.record)
+        for id in Set(deleted).sorted() {
+            guard var object = try self.object(id) else { continue }
+            if object.record.isAlive {
+                set(.existence, .integer(object.record.existenceCount + 1), of: &object.record)
+            }
             object.objectID = nil
-            try tables.put(object)
+            keep(object)
         }
     }
 
@@ -202,11 +253,12 @@ final class SyncCapture {
             try entity.identifier(of: entries, in: tables.settings.container, model)
             ?? tables.formerIdentifier(of: row.objectID)?.id ?? newIdentifier()
         // A second object of one identity in the store is another object.
-        if let taken = try tables.object(id), taken.objectID != nil || !taken.record.canComeBack {
+        if let taken = try object(id), taken.objectID != nil || !taken.record.canComeBack {
             id = newIdentifier()
         }
         // One that others have, or that was deleted.
-        let old = try tables.object(id)?.record
+        let old = try object(id)?.record
+        if old == nil, id.isRandom { fresh.insert(id) }
         var object = SyncTables.Object(
             record: old ?? SyncRecord(id: id, entity: entity.name), objectID: row.objectID)
         if !object.record.isAlive {
@@ -221,7 +273,7 @@ final class SyncCapture {
                 set(key, value, of: &object.record)
             }
         }
-        try tables.put(object)
+        keep(object)
         return object
     }
 
@@ -248,7 +300,8 @@ final class SyncCapture {
             for (key, value) in new { set(key, value, of: &object.record) }
             guard slot.attribute?.type.isNumber ?? false else { continue }
             let captured = try values.value(of: slot, object.record, entity)
-            if try !captured.isSame(as: current) { differing.insert(object.record.id) }
+            // As null of what is counted, which is 0.
+            if try !captured.isSame(as: current) { touched.insert(object.record.id) }
         }
         for relationship in entity.memberships
         where isShown(relationship.renamingIdentifier, object.record, entity) {
@@ -260,19 +313,30 @@ final class SyncCapture {
             }
             let removed = expected.subtracting(current)
             if removed.isEmpty { continue }
-            // Also members that these stand for.
-            for (key, entry) in object.record.entries where entry.value == .boolean(true) {
-                guard case .member(name, let id) = key,
-                    try removed.contains(values.visibility.survivor(of: id))
-                else { continue }
-                set(key, .boolean(false), of: &object.record)
+            try remove(removed, from: name, of: &object.record)
+            for id in try values.visibility.duplicates(of: object.record.id) {
+                guard var hidden = try self.object(id) else { continue }
+                try remove(removed, from: name, of: &hidden.record)
+                keep(hidden)
             }
         }
         for relationship in entity.orders
         where isShown(relationship.renamingIdentifier, object.record, entity) {
             try captureOrder(of: relationship, row, &object.record)
         }
-        if changed[object.record.id] != nil { try tables.put(object) }
+        if changed[object.record.id] != nil { keep(object) }
+    }
+
+    /// Removes members from a relationship of a record, and those that they stand for.
+    private func remove(
+        _ members: Set<SyncIdentifier>, from name: String, of record: inout SyncRecord
+    ) throws {
+        for (key, entry) in record.orderedEntries where entry.value == .boolean(true) {
+            guard case .member(name, let id) = key,
+                try members.contains(values.visibility.survivor(of: id))
+            else { continue }
+            set(key, .boolean(false), of: &record)
+        }
     }
 
     /// Whether a row shows what its record has of a property: after an update of the program not until all rows have been written
@@ -300,7 +364,7 @@ final class SyncCapture {
 
     /// The identifier of a row's object. One that has not been captured yet is inserted; its changes follow when it is its turn.
     private func identifier(of objectID: ManagedObjectID) throws -> SyncIdentifier? {
-        if let known = try tables.object(at: objectID) { return known.record.id }
+        if let known = try object(at: objectID) { return known.record.id }
         guard let row = try store.row(for: objectID), let entity = model[row.entity] else {
             return nil
         }
@@ -368,9 +432,10 @@ final class SyncCapture {
         let version = currentVersion()
         // Only if the clock is at its end: then the other value stays, as it does on all replicas.
         if formerTime == nil, key != .existence, let own = record[key], own.version > version {
-            differing.insert(record.id)
+            touched.insert(record.id)
             return
         }
+        if !fresh.contains(record.id) { touched.insert(record.id) }
         record.set(key, value, version)
         if changed[record.id] == nil {
             changed[record.id] = SyncRecord(id: record.id, entity: record.entity)

@@ -25,6 +25,8 @@ final class SyncMaterialization {
     private var insertions: [ManagedObjectID: ObjectChange] = [:]
     private var members: [ManagedObjectID: [Int: Members]] = [:]
     private var deleted: Set<ManagedObjectID> = []
+    /// The number of objects that have been hidden.
+    private(set) var hiddenCount = 0
 
     /// The objects that come into a relationship and go out of it.
     private struct Members {
@@ -47,12 +49,21 @@ final class SyncMaterialization {
         let affected = try affectedObjects(by: touched)
         for abandoned in tables.abandonedRows { try deleteRow(abandoned.row) }
         var shown: [SyncIdentifier] = []
+        let listed = try tables.listedHiddenObjects()
         for id in affected.sorted() {
             guard let object = try tables.object(id) else { continue }
             if try values.visibility.isVisible(id) {
                 shown.append(id)
             } else if let objectID = object.objectID {
                 try hide(object, objectID)
+            }
+            let isHidden = try values.visibility.obstacle(of: id) != nil
+            if isHidden == listed.contains(id) { continue }
+            if isHidden {
+                try tables.listHidden(object.record)
+                hiddenCount += 1
+            } else {
+                try tables.removeHidden(id)
             }
         }
         try identify(shown)
@@ -66,8 +77,10 @@ final class SyncMaterialization {
     private func affectedObjects(by touched: Set<SyncIdentifier>) throws -> Set<SyncIdentifier> {
         var affected: Set<SyncIdentifier> = []
         var pending = Array(touched)
+        // One that has lost a value, or its place, may have hidden others by another value, and so on.
         for value in tables.changedUniqueValues {
-            for id in try tables.objects(withUniqueValue: value) {
+            guard let holder = try tables.objects(withUniqueValue: value).first else { continue }
+            for id in try values.visibility.competitors(of: holder) {
                 pending.append(id)
                 pending += try tables.referrers(of: id)
             }
@@ -84,12 +97,14 @@ final class SyncMaterialization {
                         continue
                     }
                     pending.append(partner)
-                    pending += try tables.referrers(of: partner)
+                    pending += try values.claimants(of: partner)
                 }
             }
         }
         while let id = pending.popLast() {
             guard affected.insert(id).inserted, let object = try tables.object(id) else { continue }
+            // It has what a hidden object was linked with.
+            pending.append(try values.visibility.survivor(of: id))
             let isVisible = try values.visibility.isVisible(id)
             if isVisible != (object.objectID != nil) { pending += try tables.referrers(of: id) }
             guard let entity = model.entity(named: object.record.entity) else { continue }
@@ -116,7 +131,7 @@ final class SyncMaterialization {
             }
             for partner in partners {
                 pending.append(partner)
-                pending += try tables.referrers(of: partner)
+                pending += try values.claimants(of: partner)
             }
         }
     }

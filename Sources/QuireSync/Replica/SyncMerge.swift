@@ -261,7 +261,7 @@ extension SyncTables {
         }
     }
 
-    private static func bytes(of key: SyncKey) -> Data {
+    static func bytes(of key: SyncKey) -> Data {
         let id = SyncIdentifier(high: 0, low: 0)
         let version = SyncVersion(time: 0, peer: id, sequence: 0)
         let record = SyncRecord(

@@ -82,6 +82,9 @@ final class SyncModel: Sendable {
             for (number, constraint) in entity.entity.uniquenessConstraints.enumerated() {
                 names["\(entity.name):\(number)"] = constraint.properties.joined(separator: ",")
             }
+            if !entity.identity.isEmpty {
+                names["\(entity.name):identity"] = entity.identity.joined(separator: ",")
+            }
         }
         return names
     }
@@ -257,19 +260,20 @@ extension SyncModel.Entity {
 
 /// Uniqueness constraints among records.
 enum SyncUniqueness {
-    /// The unique values of a record: one for each constraint all of whose properties have a value; none if it is deleted.
+    /// The unique values of a record: one for each constraint, and for the identity, all of whose properties have a value; none if it
+    /// is deleted.
     ///
     /// A text is compared by its bytes, as in an index of SQLite. A reference is compared as it is, without resolving duplicates.
     static func values(of record: SyncRecord, in model: SyncModel) -> Set<Data> {
         guard record.isAlive, let entity = model.entity(named: record.entity),
-            !entity.entity.uniquenessConstraints.isEmpty
+            !entity.entity.uniquenessConstraints.isEmpty || !entity.identity.isEmpty
         else { return [] }
         var found: Set<Data> = []
-        for (number, constraint) in entity.entity.uniquenessConstraints.enumerated() {
+        func add(_ properties: [String], _ scope: String, _ number: Int) {
             var writer = SyncByteWriter()
-            writer.text(model.layout.entity(number: constraint.ownerNumber).renamingIdentifier)
+            writer.text(scope)
             writer.unsigned(UInt64(number))
-            let isWhole = constraint.properties.allSatisfy { property in
+            let isWhole = properties.allSatisfy { property in
                 guard let name = entity.name(ofProperty: property),
                     let value = record[.property(name)]?.value, value != .null
                 else { return false }
@@ -278,6 +282,31 @@ enum SyncUniqueness {
             }
             if isWhole { found.insert(Data(SHA256.hash(data: writer.bytes).prefix(16))) }
         }
+        for (number, constraint) in entity.entity.uniquenessConstraints.enumerated() {
+            let owner = model.layout.entity(number: constraint.ownerNumber)
+            add(constraint.properties, owner.renamingIdentifier, number)
+        }
+        // Objects that were inserted with one identity before either was known to the other machine have two identifiers.
+        if !entity.identity.isEmpty {
+            add(entity.identity, "identity:" + model.rootName(of: entity.entity), 0)
+        }
         return found
+    }
+
+    /// The names of unique properties whose values two records share: of the first constraint, or of the identity.
+    static func sharedProperties(
+        of record: SyncRecord, _ other: SyncRecord?, in model: SyncModel
+    ) -> [String] {
+        guard let entity = model.entity(named: record.entity) else { return [] }
+        let candidates = entity.entity.uniquenessConstraints.map(\.properties) + [entity.identity]
+        return candidates.first { properties in
+            !properties.isEmpty
+                && properties.allSatisfy { property in
+                    guard let name = entity.name(ofProperty: property),
+                        let value = record[.property(name)]?.value, value != .null
+                    else { return false }
+                    return other?[.property(name)]?.value == value
+                }
+        } ?? []
     }
 }

@@ -9,13 +9,14 @@ extension SyncReplica {
     func conflicts() throws -> [SyncConflict] {
         try reading([]) { tables in
             return try tables.conflicts().compactMap { found in
+                if found.key == .existence { return try hiddenConflict(found, tables) }
                 let object = try tables.object(found.id)
                 var lost = object?.record ?? SyncRecord(id: found.id, entity: found.entity)
                 lost.set(found.key, found.lost.value, found.lost.version)
                 let name = object?.record.entity ?? found.entity
                 let entity = model.entity(named: name)
                 let property = found.key.propertyName ?? ""
-                return SyncConflict(
+                var conflict = SyncConflict(
                     number: found.number, objectID: object?.objectID,
                     entityName: entity?.entity.name ?? name,
                     propertyName: entity?.propertyName(for: property) ?? property,
@@ -24,6 +25,11 @@ extension SyncReplica {
                     kept: try object.map { try described(found.key, of: $0.record, tables) }
                         ?? .null,
                     date: SyncClock.date(of: found.lost.version.time))
+                if case .blob(let blob) = found.lost.value { conflict.lostByteCount = blob.size }
+                if case .blob(let blob)? = object?.record[found.key]?.value {
+                    conflict.keptByteCount = blob.size
+                }
+                return conflict
             }
         }
     }
@@ -47,11 +53,31 @@ extension SyncReplica {
 
     /// Gives the object of a conflict the value that has lost, as a new change; one that is deleted comes back.
     ///
+    /// - Parameter values: Other values for a hidden object; `nil` to show it as it is.
     /// - Throws: `QuireError` with code `notFound` if there is no such conflict any more.
-    func choose(_ number: Int64, at date: Date) throws -> Merged {
+    func choose(
+        _ number: Int64, setting values: [String: AttributeValue]? = nil, at date: Date
+    ) throws -> Merged {
         try mergingAfterCapture(blobs: [:], at: date) { tables, merge in
             guard let conflict = try tables.conflicts().first(where: { $0.number == number })
             else { throw noConflict(number) }
+            if conflict.key == .existence {
+                let changes: [SyncRecord]
+                if let values {
+                    changes = [try change(of: conflict.id, to: values, tables, at: date)]
+                } else {
+                    changes = try showHidden(conflict.id, tables, at: date)
+                }
+                try apply(changes, tables, merge)
+                merge.touch([conflict.id])
+                return 0
+            }
+            guard values == nil else {
+                throw QuireError(
+                    .invalidValue,
+                    "Conflict \(number) is not one of a hidden object; choose its value, or dismiss it.",
+                    subject: .init(file: store.storePath, value: String(number)))
+            }
             guard var object = try tables.object(conflict.id), object.record.canComeBack else {
                 throw QuireError(
                     .notFound,
@@ -79,14 +105,32 @@ extension SyncReplica {
         }
     }
 
-    /// Takes a conflict off the list: the value that was kept stays.
-    func dismiss(_ number: Int64) throws {
-        try transact { tables in
-            guard try tables.conflicts().contains(where: { $0.number == number }) else {
-                throw noConflict(number)
-            }
+    /// Takes a conflict off the list: the value that was kept stays. A hidden object is deleted.
+    func dismiss(_ number: Int64, at date: Date) throws -> Merged {
+        try mergingAfterCapture(blobs: [:], at: date) { tables, merge in
+            guard let conflict = try tables.conflicts().first(where: { $0.number == number })
+            else { throw noConflict(number) }
             try tables.removeConflict(number)
+            if conflict.key == .existence, let record = try tables.object(conflict.id)?.record,
+                record.isAlive
+            {
+                try apply([existence(of: record, plus: 1, tables, at: date)], tables, merge)
+            }
+            return 0
         }
+    }
+
+    /// Makes changes of records that nobody has saved.
+    private func apply(
+        _ changes: [SyncRecord], _ tables: SyncTables, _ merge: SyncMerge
+    ) throws {
+        for change in changes {
+            guard var object = try tables.object(change.id) else { continue }
+            object.record.merge(change)
+            try tables.put(object)
+            merge.touch([change.id])
+        }
+        if !changes.isEmpty { try tables.addToOutbox(changes) }
     }
 
     private func noConflict(_ number: Int64) -> QuireError {

@@ -35,14 +35,14 @@ extension SyncReplica {
             }
             let rows = try tables.identifiers(after: nil, through: nil)
                 .compactMap { try tables.object($0) }.filter { $0.objectID != nil }
-            var merged = tables.settings.known
-            merged.formUnion(tables.settings.seen)
+            var known = tables.settings.known
+            known.formUnion(tables.settings.seen)
             let conflicts = try tables.conflicts().map(\.number)
             try tables.removeState()
             let merge = SyncMerge(tables, date: date)
             try self.merge(files, tables, merge)
-            merged.formUnion(tables.settings.known)
-            guard discardsMissing || tables.settings.seen.contains(merged) else {
+            known.formUnion(tables.settings.known)
+            guard discardsMissing || tables.settings.seen.contains(known) else {
                 throw invalidState(
                     "is not made anew, because files that have been merged before are not in the folder; try again when they have arrived, or repair the folder"
                 )
@@ -54,9 +54,10 @@ extension SyncReplica {
                 try tables.removeConflict(conflict.number)
             }
             let ids = Set(try tables.identifiers(after: nil, through: nil))
-            let changes = try writeRows(of: ids, tables)
+            var merged = Merged(count: files.count)
+            try writeRows(of: ids, tables, &merged)
             for id in gone { try tables.forget(id) }
-            return Merged(changes: changes, count: files.count)
+            return merged
         }
     }
 

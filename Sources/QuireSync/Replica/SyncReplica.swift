@@ -195,14 +195,22 @@ final class SyncReplica: Sendable {
     /// Captures a part of what has been changed locally.
     ///
     /// - Returns: Whether nothing is left, and the objects whose rows are other ones because a policy does not accept their values.
-    func capture(at date: Date) throws -> (isComplete: Bool, changes: ObjectIDChanges) {
-        if try isUpToDate() { return (true, ObjectIDChanges()) }
+    func capture(at date: Date) throws -> (isComplete: Bool, rows: Merged) {
+        if try isUpToDate() { return (true, Merged()) }
         return try transact { tables in
             let capture = try SyncCapture(tables, date: date)
             let isComplete = try capture.run().isComplete
-            // Rows that have not been gone through yet may be connected with them.
-            if !isComplete || capture.differing.isEmpty { return (isComplete, ObjectIDChanges()) }
-            return (true, try writeRows(of: capture.differing, tables))
+            let isConsequential =
+                !capture.touched.isEmpty || !tables.changedUniqueValues.isEmpty
+            if !isComplete {
+                // Rows that have not been gone through yet may be connected with these.
+                if isConsequential { tables.settings.hasStaleRows = true }
+                return (false, Merged())
+            }
+            if !isConsequential, !tables.settings.hasStaleRows { return (true, Merged()) }
+            var rows = Merged()
+            try writeRows(of: capture.touched, tables, &rows)
+            return (true, rows)
         }
     }
 
@@ -332,19 +340,20 @@ final class SyncReplica: Sendable {
         blobs: [Data: Data], at date: Date, seen others: [SyncVector] = [],
         _ body: (SyncTables, SyncMerge) throws -> Int
     ) throws -> Merged {
-        var captured = ObjectIDChanges()
+        var captured = Merged()
         do {
             var isComplete = false
             while !isComplete {
-                let (isLast, changes) = try capture(at: date)
-                captured.append(changes)
+                let (isLast, rows) = try capture(at: date)
+                captured.changes.append(rows.changes)
+                captured.conflictCount += rows.conflictCount
                 isComplete = isLast
             }
             return try transact { tables in
-                var merged = Merged(changes: captured)
+                var merged = captured
                 // What was saved since.
                 let capture = try SyncCapture(tables, date: date)
-                _ = try capture.run()
+                while try !capture.run().isComplete {}
                 for other in others where try tables.becomeAnotherPeerIfNeeded(seenBy: other) {
                     merged.hasAnotherIdentifier = true
                 }
@@ -356,15 +365,15 @@ final class SyncReplica: Sendable {
                 }
                 merged.count = try body(tables, merge)
                 try merge.finish()
-                merged.conflictCount = merge.conflictCount
-                let ids = merge.touched.union(capture.differing)
-                merged.changes.append(try writeRows(of: ids, tables, blobs))
+                merged.conflictCount += merge.conflictCount
+                try writeRows(
+                    of: merge.touched.union(capture.touched), tables, &merged, blobs: blobs)
                 for id in merge.forgotten { try tables.forget(id) }
                 return merged
             }
         } catch {
             // The rows that capturing has written are committed.
-            unreported.withLock { [captured] in $0.append(captured) }
+            unreported.withLock { [captured] in $0.append(captured.changes) }
             throw error
         }
     }
@@ -377,13 +386,21 @@ final class SyncReplica: Sendable {
         }
     }
 
+    /// Writes the rows that follow from records.
     func writeRows(
-        of ids: Set<SyncIdentifier>, _ tables: SyncTables, _ blobs: [Data: Data] = [:]
-    ) throws -> ObjectIDChanges {
-        let changes = try SyncMaterialization(tables, blobs: blobs).run(ids)
+        of ids: Set<SyncIdentifier>, _ tables: SyncTables, _ merged: inout Merged,
+        blobs: [Data: Data] = [:]
+    ) throws {
+        var ids = ids
+        if tables.settings.hasStaleRows {
+            ids = Set(try tables.identifiers(after: nil, through: nil))
+            tables.settings.hasStaleRows = false
+        }
+        let materialization = SyncMaterialization(tables, blobs: blobs)
+        merged.changes.append(try materialization.run(ids))
+        merged.conflictCount += materialization.hiddenCount
         // Its own save is no change of this replica.
         tables.settings.captured = try store.lastHistoryTransactionNumber() ?? 0
-        return changes
     }
 
     /// Whether rows were written with another model than the store's.

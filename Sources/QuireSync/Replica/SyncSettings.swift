@@ -25,6 +25,8 @@ struct SyncSettings: Equatable, Sendable {
     var acknowledged: Date?
     /// Where going through all rows has got to: the number of an entity, and a primary key; `nil` if it is not under way.
     var scan: Scan?
+    /// Whether rows must be compared with records at the end of the scan, because records have changed in its course.
+    var hasStaleRows = false
 
     struct Candidate: Equatable, Sendable {
         /// The segments that all active peers had merged.
@@ -45,7 +47,10 @@ struct SyncSettings: Equatable, Sendable {
     }
 
     func write(to connection: SQLiteConnection) throws {
-        try connection.execute("DELETE FROM QUIRE_SYNC WHERE Z_KEY = 'compare'")
+        try connection.execute("DELETE FROM QUIRE_SYNC WHERE Z_KEY IN ('compare', 'stale')")
+        if hasStaleRows {
+            try connection.execute("INSERT INTO QUIRE_SYNC VALUES ('stale', 1)")
+        }
         var writer = SyncByteWriter()
         writer.byte(1)
         writer.identifier(container)
@@ -115,6 +120,8 @@ struct SyncSettings: Equatable, Sendable {
         if try reader.byte() == 1 {
             settings.scan = Scan(entity: try reader.text(), key: try reader.signed())
         }
+        settings.hasStaleRows =
+            try connection.integer("SELECT 1 FROM QUIRE_SYNC WHERE Z_KEY = 'stale'") != nil
         // The rows have been replaced by those of an earlier version.
         if try connection.integer("SELECT 1 FROM QUIRE_SYNC WHERE Z_KEY = 'compare'") != nil {
             settings.scan = Scan(entity: "", key: 0)

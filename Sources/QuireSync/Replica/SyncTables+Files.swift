@@ -204,8 +204,14 @@ extension SyncTables {
                 try $0.run()
             }
         }
-        // Others know it as it was when it sent its last one.
-        try remove(peer: settings.peer)
+        if let old = try peer(settings.peer), !unsent.isEmpty {
+            // Others know it as it was when it sent its last one, and so does the replica that has this identifier now.
+            try remove(peer: old.id)
+            try note(
+                SyncPeer(
+                    id: old.id, sequence: old.sequence - Int64(unsent.count), time: old.time,
+                    seen: SyncVector(), forgotten: SyncVector(), isRetired: old.isRetired))
+        }
         settings.peer = SyncIdentifier()
         settings.sequence = 0
         settings.acknowledged = nil

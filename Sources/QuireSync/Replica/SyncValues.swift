@@ -98,6 +98,14 @@ final class SyncValues {
         guard case .reference(let id)? = record[.property(relationship.renamingIdentifier)]?.value,
             let target = try destination(id, of: relationship)
         else { return nil }
+        if let inverse, inverse.isSame(as: relationship) {
+            // Both ends are merged; they belong together if each refers to the other.
+            guard
+                case .reference(let back)? = try tables.object(target)?.record[
+                    .property(relationship.renamingIdentifier)]?.value
+            else { return nil }
+            return try visibility.survivor(of: back) == record.id ? target : nil
+        }
         // Of several objects that refer to one by a one-to-one relationship, one has it.
         if let inverse, !inverse.isToMany {
             return try holder(of: target, relationship) == record.id ? target : nil
@@ -116,16 +124,18 @@ final class SyncValues {
         return row
     }
 
+    /// The objects that refer to an object, or to one that it stands for.
+    func claimants(of target: SyncIdentifier) throws -> [SyncIdentifier] {
+        try tables.referrers(of: target)
+            + visibility.duplicates(of: target).flatMap { try tables.referrers(of: $0) }
+    }
+
     /// The object that has a one-to-one relationship to a target: of those that refer to it, the one that was made to last.
     private func holder(
         of target: SyncIdentifier, _ relationship: ResolvedEntity.Relationship
     ) throws -> SyncIdentifier? {
-        var candidates = try tables.referrers(of: target)
-        for duplicate in try visibility.duplicates(of: target) {
-            candidates += try tables.referrers(of: duplicate)
-        }
         var best: (version: SyncVersion, id: SyncIdentifier)?
-        for id in candidates {
+        for id in try claimants(of: target) {
             guard try visibility.isVisible(id), let record = try tables.object(id)?.record,
                 let entity = model.resolvedEntity(named: record.entity),
                 entity.relationships.indices.contains(relationship.index),
@@ -140,13 +150,15 @@ final class SyncValues {
         return best?.id
     }
 
-    /// The members of a relationship whose members are entries.
+    /// The members of a relationship whose members are entries, those of objects that the object stands for included.
     func members(
         of relationship: ResolvedEntity.Relationship, _ record: SyncRecord
     ) throws -> Set<SyncIdentifier> {
         var found: Set<SyncIdentifier> = []
         let name = relationship.renamingIdentifier
-        for (key, entry) in record.entries {
+        let hidden = try visibility.duplicates(of: record.id)
+            .compactMap { try tables.object($0)?.record }
+        for (key, entry) in ([record] + hidden).flatMap(\.entries) {
             guard case .member(name, let id) = key, entry.value == .boolean(true),
                 let row = try destination(id, of: relationship)
             else { continue }
@@ -179,6 +191,13 @@ final class SyncValues {
         } else {
             nil
         }
+    }
+}
+
+extension ResolvedEntity.Relationship {
+    /// Whether two relationships are one, of an entity or of those that inherit it.
+    fileprivate func isSame(as other: ResolvedEntity.Relationship) -> Bool {
+        ownerNumber == other.ownerNumber && name == other.name
     }
 }
 

@@ -60,6 +60,37 @@ final class SyncVisibility {
         return targets
     }
 
+    /// What keeps an object from having a row.
+    enum Obstacle {
+        /// Another object has the values of unique properties.
+        case uniqueValue(properties: [String], of: SyncIdentifier)
+        /// A property has no value that the model allows.
+        case value(property: String)
+        /// An object that it requires has no row; `nil` if none is known.
+        case object(property: String, SyncIdentifier?)
+    }
+
+    /// What keeps an object that exists from having a row; `nil` if it has one, or its entity is not in the model.
+    func obstacle(of id: SyncIdentifier) throws -> Obstacle? {
+        guard let record = try tables.object(id)?.record, record.isAlive,
+            let entity = model.entity(named: record.entity), try !isVisible(id)
+        else { return nil }
+        let survivor = try survivor(of: id)
+        if survivor != id {
+            let owned = try tables.object(survivor)?.record
+            return .uniqueValue(
+                properties: SyncUniqueness.sharedProperties(of: record, owned, in: model),
+                of: survivor)
+        }
+        for slot in entity.requiredSlots {
+            guard case .reference(let target)? = record[.property(entity.name(of: slot))]?.value
+            else { return .object(property: slot.name, nil) }
+            let row = try self.survivor(of: target)
+            if try !isVisible(row) { return .object(property: slot.name, row) }
+        }
+        return .object(property: entity.requiredSlots.first?.name ?? "", nil)
+    }
+
     /// The object that stands for an object: itself, or the one that has its unique values.
     func survivor(of id: SyncIdentifier) throws -> SyncIdentifier {
         if let known = survivors[id] { return known }
@@ -83,6 +114,11 @@ final class SyncVisibility {
     /// The objects that an object stands for, because it has their unique values.
     func duplicates(of id: SyncIdentifier) throws -> [SyncIdentifier] {
         try group(of: id).map(\.id).filter { try $0 != id && survivor(of: $0) == id }
+    }
+
+    /// The objects that share unique values with an object, or with one of these; itself among them.
+    func competitors(of id: SyncIdentifier) throws -> [SyncIdentifier] {
+        try group(of: id).map(\.id)
     }
 
     /// An existing object with unique values.

@@ -1,0 +1,69 @@
+internal import Crypto
+internal import Foundation
+internal import Quire
+internal import QuireSQLite
+internal import QuireSystem
+
+/// Copies of a store: a replica's identifier is for one file on one machine.
+///
+/// Files in the shared folder are named by replica and number, and vectors count on two of them never having one name. So a replica keeps
+/// with its identifier which file it is; a copy of it, and a backup that takes its place, are others, and take another identifier
+/// before they write anything.
+extension SyncReplica {
+    /// Takes another identifier if the store is another file than the one that has the replica's, or is on another machine.
+    ///
+    /// - Returns: Whether it has.
+    func takeAnotherIdentifierIfCopied() throws -> Bool {
+        guard let present = try StoreFileIdentity.digest(of: store.storePath) else { return false }
+        let known = try reading(present) { try $0.storeFile() }
+        if known == present { return false }
+        return try transact { tables in
+            // Replicas of earlier versions have not kept it.
+            let isCopy = known != nil
+            if isCopy { try tables.becomeAnotherPeer() }
+            try tables.setStoreFile(present)
+            return isCopy
+        }
+    }
+}
+
+extension SyncTables {
+    fileprivate func storeFile() throws -> Data? {
+        try connection.withStatement("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'file'") {
+            try $0.step() ? $0.data(0) : nil
+        }
+    }
+
+    fileprivate func setStoreFile(_ digest: Data) throws {
+        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('file', ?)") {
+            try $0.bind(digest, at: 1)
+            try $0.run()
+        }
+    }
+}
+
+/// What tells a store from its copies.
+private enum StoreFileIdentity {
+    /// A digest of the machine and the file's number; `nil` if there is no file.
+    ///
+    /// The number of the device is left out, because the same disk may have another one after a restart; the machine's identifier is
+    /// not to be found in a document, so it is digested.
+    static func digest(of path: String) throws -> Data? {
+        guard let found = try FileSystem.information(at: path) else { return nil }
+        var hash = SHA256()
+        hash.update(data: Data("Quire replica\n\(machine)\n\(found.inode)".utf8))
+        return Data(hash.finalize().prefix(16))
+    }
+
+    /// As machine-id(5) says; the host's name where there is none, as in many containers.
+    private static let machine: String = {
+        let name = ProcessInfo.processInfo.hostName
+        do {
+            let text = String(
+                decoding: try FileSystem.contents(of: "/etc/machine-id", limit: 64), as: UTF8.self)
+            return text.isEmpty ? name : text
+        } catch {
+            return name
+        }
+    }()
+}

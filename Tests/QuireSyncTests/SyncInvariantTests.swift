@@ -1,0 +1,398 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@testable import QuireSync
+
+/// Rows are a function of all records, whoever has made a change and in whatever order rounds come; and every row has a record.
+@MainActor @Suite struct SyncInvariantTests {
+    private static let model = ManagedObjectModel {
+        Entity("Item") {
+            Attribute("sku", .string)
+            Attribute("code", .string)
+            Attribute("name", .string)
+            ToMany("labels", "Label", inverse: "items")
+            ToMany("parts", "Part", inverse: "item")
+            Unique("sku")
+            Unique("code")
+        }
+        Entity("Label") {
+            Attribute("name", .string)
+            ToMany("items", "Item", inverse: "labels")
+            Unique("name")
+        }
+        Entity("Part") {
+            Attribute("name", .string)
+            ToOne("item", "Item", inverse: "parts").required()
+        }
+        Entity("Category") {
+            Attribute("code", .string)
+            Attribute("name", .string)
+        }.userInfo(["syncIdentity": .string("code")])
+        Entity("Picture") { Attribute("data", .binary).externalStorage() }
+        Entity("Person") {
+            Attribute("name", .string)
+            ToOne("spouse", "Person", inverse: "spouse")
+        }
+    }
+
+    private func sites(_ count: Int, segmentsBeforeSnapshot: [Int] = [64]) async throws -> SyncSites
+    {
+        let sites = try SyncSites(
+            count, model: Self.model, segmentsBeforeSnapshot: segmentsBeforeSnapshot)
+        try await sites.begin()
+        return sites
+    }
+
+    private func names(_ entity: String = "Item", on site: SyncSite) throws -> [String] {
+        site.context.refreshAllObjects()
+        return try site.objects(entity).compactMap { $0["name", as: String.self] }.sorted()
+    }
+
+    private func object(_ name: String, as entity: String = "Item", on site: SyncSite) throws
+        -> ManagedObject
+    {
+        site.context.refreshAllObjects()
+        return try #require(
+            try site.objects(entity).first { $0["name", as: String.self] == name })
+    }
+
+    @discardableResult
+    private func insert(
+        _ values: [String: String], as entity: String = "Item", in item: ManagedObject? = nil,
+        on site: SyncSite
+    ) throws -> ManagedObject {
+        let object = try site.context.insertObject(entityName: entity)
+        for (key, value) in values { object[key] = value }
+        if let item { object["item"] = item }
+        try site.context.save()
+        return object
+    }
+
+    // MARK: - Unique values
+
+    enum GivingUp: CaseIterable { case another, null, batch, toAThird, deletion }
+
+    @Test(arguments: GivingUp.allCases)
+    func whatAUniqueValueHidAppearsEverywhereWhenItIsGivenUp(how: GivingUp) async throws {
+        let sites = try await sites(3)
+        let site = sites.sites[0]
+        try insert(["sku": "same", "name": "first"], on: site)
+        try insert(["sku": "same", "name": "second"], on: sites.sites[1])
+        try await sites.exchange()
+        for site in sites.sites { #expect(try names(on: site) == ["first"]) }
+
+        let first = try object("first", on: site)
+        var expected = ["first", "second"]
+        switch how {
+        case .another: first["sku"] = "other"
+        case .null: first["sku"] = nil
+        case .batch:
+            try site.context.execute(
+                BatchUpdateRequest(
+                    entityName: "Item", propertiesToUpdate: ["sku": "other"]))
+        case .toAThird:
+            first["sku"] = "other"
+            // The one that was hidden is older.
+            try insert(["sku": "same", "name": "third"], on: site)
+        case .deletion:
+            // The row stood for both.
+            site.context.delete(first)
+            expected = []
+        }
+        try site.context.save()
+        try await sites.exchange()
+        for site in sites.sites { #expect(try names(on: site) == expected) }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    @Test func whatHidAnotherByASecondValueIsHiddenInTurn() async throws {
+        let sites = try await sites(3)
+        try insert(["sku": "1", "name": "oldest"], on: sites.sites[0])
+        try insert(["sku": "1", "code": "a", "name": "middle"], on: sites.sites[1])
+        try insert(["code": "a", "name": "youngest"], on: sites.sites[2])
+        try await sites.exchange()
+        for site in sites.sites { #expect(try names(on: site) == ["oldest", "youngest"]) }
+        // The middle one appears, and takes its other value from the youngest.
+        try object("oldest", on: sites.sites[0])["sku"] = "2"
+        try sites.sites[0].context.save()
+        try await sites.exchange()
+        for site in sites.sites { #expect(try names(on: site) == ["middle", "oldest"]) }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    @Test func whatAHiddenObjectWasLinkedWithIsLinkedWithTheOneThatIsShown() async throws {
+        let sites = try await sites(2)
+        for (index, name) in ["first", "second"].enumerated() {
+            let site = sites.sites[index]
+            let item = try insert(["sku": "same", "name": name], on: site)
+            try insert(["name": "of \(name)"], as: "Part", in: item, on: site)
+            let label = try insert(["name": "shared"], as: "Label", on: site)
+            let own = try insert(["name": "own of \(name)"], as: "Label", on: site)
+            try item.mutableSetValue(forKey: "labels").add(label)
+            try item.mutableSetValue(forKey: "labels").add(own)
+            try site.context.save()
+        }
+        try await sites.exchange()
+        for site in sites.sites {
+            let item = try object("first", on: site)
+            let labels = item["labels", as: Set<ManagedObject>.self]
+            #expect(
+                labels.compactMap { $0["name", as: String.self] }.sorted()
+                    == ["own of first", "own of second", "shared"])
+            #expect(item["parts", as: Set<ManagedObject>.self].count == 2)
+        }
+        // What the hidden one brought can be taken away.
+        let site = sites.sites[0]
+        let item = try object("first", on: site)
+        try item.mutableSetValue(forKey: "labels").remove(
+            object("own of second", as: "Label", on: site))
+        try site.context.save()
+        try await sites.exchange()
+        for site in sites.sites {
+            let labels = try object("first", on: site)[
+                "labels", as: Set<ManagedObject>.self]
+            #expect(
+                labels.compactMap { $0["name", as: String.self] }.sorted()
+                    == ["own of first", "shared"])
+        }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    // MARK: - Hidden objects
+
+    enum Settling: CaseIterable { case shown, renamed, dropped }
+
+    @Test(arguments: Settling.allCases, [0, 1])
+    func aHiddenObjectIsListedUntilItIsSettled(how: Settling, machine: Int) async throws {
+        let sites = try await sites(2)
+        for (index, name) in ["first", "second"].enumerated() {
+            try insert(["sku": "same", "name": name], on: sites.sites[index])
+        }
+        try await sites.exchange()
+        for site in sites.sites {
+            let conflict = try #require(try await site.sync.conflicts().first)
+            #expect(conflict.kind == .hidden)
+            #expect((conflict.entityName, conflict.propertyName) == ("Item", "sku"))
+            #expect(try conflict.hiddenBy == object("first", on: site).objectID)
+            #expect(conflict.values == ["sku": .string("same"), "name": .string("second")])
+        }
+
+        let site = sites.sites[machine]
+        let conflict = try #require(try await site.sync.conflicts().first)
+        let expected: (shown: [String], hidden: [AttributeValue?])
+        switch how {
+        case .shown:
+            try await site.sync.choose(conflict)
+            expected = (["second"], [.string("first")])
+        case .renamed:
+            await #expect(throws: QuireError.self) {
+                try await site.sync.show(conflict, setting: ["price": .integer(1)])
+            }
+            try await site.sync.show(conflict, setting: ["sku": .string("other")])
+            expected = (["first", "second"], [])
+        case .dropped:
+            try await site.sync.dismiss(conflict)
+            expected = (["first"], [])
+        }
+        #expect(try names(on: site) == expected.shown)
+        try await sites.exchange()
+        for site in sites.sites {
+            #expect(try names(on: site) == expected.shown)
+            #expect(
+                try await site.sync.conflicts().map { $0.values["name"] } == expected.hidden)
+        }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    @Test func anObjectThatIsHiddenForWhatItRequiresIsListedAndBringsItBack() async throws {
+        let sites = try await sites(2)
+        let (site, other) = (sites.sites[0], sites.sites[1])
+        let item = try insert(["name": "item"], on: site)
+        try await sites.exchange()
+        site.context.delete(item)
+        try site.context.save()
+        try insert(["name": "part"], as: "Part", in: object("item", on: other), on: other)
+        try await sites.exchange()
+        for site in sites.sites {
+            #expect(try names("Part", on: site) == [])
+            let conflict = try #require(
+                try await site.sync.conflicts().first { $0.kind == .hidden })
+            #expect((conflict.entityName, conflict.propertyName) == ("Part", "item"))
+            #expect(conflict.hiddenBy == nil)
+            #expect(conflict.values == ["name": .string("part")])
+        }
+        let conflicts = try await site.sync.conflicts()
+        try await site.sync.choose(#require(conflicts.first { $0.kind == .hidden }))
+        try await sites.exchange()
+        for site in sites.sites {
+            #expect(try names(on: site) == ["item"])
+            let part = try object("part", as: "Part", on: site)
+            let item = try #require(part["item", as: ManagedObject.self])
+            #expect(item["name", as: String.self] == "item")
+            #expect(try await site.sync.conflicts().allSatisfy { $0.kind != .hidden })
+        }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    @Test func objectsWithOneIdentityAreOneAlsoIfOneWasNotSavedYet() async throws {
+        let sites = try await sites(2)
+        try insert(["code": "x", "name": "first"], as: "Category", on: sites.sites[0])
+        let category = try sites.sites[1].context.insertObject(entityName: "Category")
+        (category["code"], category["name"]) = ("x", "second")
+        try await sites.exchange()
+        try sites.sites[1].context.save()
+        try await sites.exchange()
+        for site in sites.sites { #expect(try names("Category", on: site) == ["first"]) }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    @Test func conflictsOfLargeValuesSayHowLargeTheyAre() async throws {
+        let sites = try await sites(2)
+        let picture = try insert([:], as: "Picture", on: sites.sites[0])
+        try await sites.exchange()
+        picture["data"] = Data(repeating: 1, count: 200_001)
+        try sites.sites[0].context.save()
+        let other = try #require(try sites.sites[1].objects("Picture").first)
+        other["data"] = Data(repeating: 2, count: 200_002)
+        try sites.sites[1].context.save()
+        try await sites.exchange()
+        let conflicts =
+            try await sites.sites[0].sync.conflicts()
+            + sites.sites[1].sync.conflicts()
+        #expect(!conflicts.isEmpty)
+        #expect(conflicts.allSatisfy { $0.lostByteCount == 200_001 && $0.keptByteCount == 200_002 })
+        try sites.close()
+    }
+
+    // MARK: - Replaced objects
+
+    /// The history may say what has been changed, or all rows have to be gone through.
+    @Test(arguments: [false, true], [false, true])
+    func anObjectThatReplacesAnotherIsSent(isRenamed: Bool, scans: Bool) async throws {
+        let sites = try await sites(2)
+        let (site, other) = (sites.sites[0], sites.sites[1])
+        let old = try insert(["sku": "x", "name": "old"], on: site)
+        try await sites.exchange()
+
+        if isRenamed {
+            old["sku"] = "t"
+            try site.context.save()
+            try insert(["sku": "x", "name": "new"], on: site)
+        }
+        site.context.delete(old)
+        try site.context.save()
+        if !isRenamed { try insert(["sku": "x", "name": "new"], on: site) }
+        if scans { try await site.sync.repair() }
+        try await sites.exchange()
+        for site in sites.sites { #expect(try names(on: site) == ["new"]) }
+
+        // Nor is it in the way of others.
+        try insert(["sku": "y", "name": "another"], on: other)
+        try object("new", on: other)["sku"] = "z"
+        try other.context.save()
+        try insert(["sku": "x", "name": "newest"], on: other)
+        try await sites.exchange()
+        for site in sites.sites { #expect(try names(on: site) == ["another", "new", "newest"]) }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    // MARK: - History
+
+    @Test func whatWasSavedInADocumentThatWasEmptyIsSentAfterAPurge() async throws {
+        let sites = try await sites(2)
+        let site = sites.sites[0]
+        try insert(["sku": "1", "name": "first"], on: site)
+        let last = try #require(try site.store.lastHistoryTransactionNumber())
+        try site.context.execute(
+            .deleteHistory(
+                before: PersistentHistoryToken(
+                    transactionNumbers: [site.store.identity.uuid: last + 1])))
+        try insert(["sku": "2", "name": "second"], on: site)
+        try await sites.exchange()
+        #expect(try names(on: sites.sites[1]) == ["first", "second"])
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    // MARK: - One-to-one relationships
+
+    @Test func aRelationshipToAnotherOfTheSameKindHasTwoEnds() async throws {
+        let sites = try await sites(3)
+        for name in ["a", "b"] { try insert(["name": name], as: "Person", on: sites.sites[0]) }
+        try await sites.exchange()
+        func marry(_ one: String, _ other: String, on site: SyncSite) throws {
+            let partner = try object(other, as: "Person", on: site)
+            try object(one, as: "Person", on: site)["spouse"] = partner
+            try site.context.save()
+        }
+        try marry("b", "a", on: sites.sites[0])
+        try marry("b", "b", on: sites.sites[1])
+        try marry("a", "a", on: sites.sites[2])
+        for site in sites.sites { try await site.sync.synchronize() }
+        try marry("b", "a", on: sites.sites[1])
+        try await sites.exchange()
+        try await sites.expectSame()
+
+        for name in ["a", "b"] {
+            let site = sites.sites[0]
+            site.context.delete(try object(name, as: "Person", on: site))
+            try site.context.save()
+            try await sites.exchange()
+            try await sites.expectSame()
+        }
+        for site in sites.sites { #expect(try names("Person", on: site) == []) }
+        try sites.close()
+    }
+
+    // MARK: - Copies
+
+    @Test(arguments: [1, 4, 64])
+    func copiesOfAReplicaThatAreBothEditedLoseNothing(segmentsBeforeSnapshot: Int) async throws {
+        var sites = try await sites(2, segmentsBeforeSnapshot: [segmentsBeforeSnapshot])
+        try insert(["sku": "0", "name": "common"], on: sites.sites[1])
+        try await sites.exchange()
+        try sites.clone(sites.sites[1])
+        sites.folder.carryAll()
+        var expected: Set<String> = ["common"]
+        for (machine, count) in [(1, 30), (2, 5)] {
+            for number in 0..<count {
+                let name = "\(machine)-\(number)"
+                try insert(["sku": name, "name": name], on: sites.sites[machine])
+                try await sites.sites[machine].sync.synchronize()
+                expected.insert(name)
+            }
+        }
+        try await sites.exchange()
+        for site in sites.sites { #expect(try Set(names(on: site)) == expected) }
+        var peers: Set<SyncIdentifier> = []
+        for site in sites.sites {
+            if let peer = try await site.sync.status()?.peer { peers.insert(peer) }
+        }
+        #expect(peers.count == 3)
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    @Test func aStoreThatIsOpenedAgainStaysTheSameReplica() async throws {
+        let sites = try await sites(2)
+        let site = sites.sites[0]
+        let peer = try await site.sync.status()?.peer
+        for number in 0..<3 {
+            try insert(["sku": "\(number)", "name": "\(number)"], on: site)
+            try await sites.exchange()
+            try site.reopen()
+        }
+        try await sites.exchange()
+        #expect(try await site.sync.status()?.peer == peer)
+        try sites.close()
+    }
+}
