@@ -241,3 +241,84 @@ package final class SQLiteBindingArena {
         return UnsafeRawBufferPointer(room)
     }
 }
+
+// MARK: - Whole statements
+
+/// A value for a parameter of a statement.
+package protocol SQLiteParameter {
+    func bind(to statement: SQLiteStatement, at index: Int32) throws
+}
+
+extension Int64: SQLiteParameter {
+    package func bind(to statement: SQLiteStatement, at index: Int32) throws {
+        try statement.bind(self, at: index)
+    }
+}
+
+extension Double: SQLiteParameter {
+    package func bind(to statement: SQLiteStatement, at index: Int32) throws {
+        try statement.bind(self, at: index)
+    }
+}
+
+extension String: SQLiteParameter {
+    package func bind(to statement: SQLiteStatement, at index: Int32) throws {
+        try statement.bind(self, at: index)
+    }
+}
+
+extension Data: SQLiteParameter {
+    package func bind(to statement: SQLiteStatement, at index: Int32) throws {
+        try statement.bind(self, at: index)
+    }
+}
+
+extension Optional: SQLiteParameter where Wrapped: SQLiteParameter {
+    package func bind(to statement: SQLiteStatement, at index: Int32) throws {
+        if let self {
+            try self.bind(to: statement, at: index)
+        } else {
+            try statement.bindNull(at: index)
+        }
+    }
+}
+
+extension SQLiteConnection {
+    /// Runs a statement with values for its parameters, which has no rows.
+    package func run(_ sql: String, _ values: any SQLiteParameter...) throws {
+        try withStatement(sql) { statement in
+            try statement.bind(values)
+            try statement.run()
+        }
+    }
+
+    /// What a closure makes of each row of a statement with values for its parameters.
+    package func rows<Row>(
+        _ sql: String, _ values: any SQLiteParameter..., read: (SQLiteStatement) throws -> Row
+    ) throws -> [Row] {
+        try withStatement(sql) { statement in
+            try statement.bind(values)
+            var rows: [Row] = []
+            while try statement.step() { rows.append(try read(statement)) }
+            return rows
+        }
+    }
+
+    /// What a closure makes of the first row of a statement with values for its parameters; `nil` if there is none.
+    package func row<Row>(
+        _ sql: String, _ values: any SQLiteParameter..., read: (SQLiteStatement) throws -> Row?
+    ) throws -> Row? {
+        try withStatement(sql) { statement in
+            try statement.bind(values)
+            return try statement.step() ? try read(statement) : nil
+        }
+    }
+}
+
+extension SQLiteStatement {
+    fileprivate func bind(_ values: [any SQLiteParameter]) throws {
+        for (offset, value) in values.enumerated() {
+            try value.bind(to: self, at: Int32(offset + 1))
+        }
+    }
+}

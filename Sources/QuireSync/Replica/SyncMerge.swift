@@ -202,17 +202,11 @@ extension SyncTables {
     func addConflict(
         of record: SyncRecord, _ key: SyncKey, _ lost: SyncEntry, at date: Date
     ) throws {
-        try connection.withStatement(
-            "INSERT OR IGNORE INTO QUIRE_SYNC_CONFLICT (Z_ID, Z_KEY, Z_LOST, Z_TIME) VALUES (?, ?, ?, ?)"
-        ) {
-            try $0.bind(record.id.bytes, at: 1)
-            try $0.bind(Self.bytes(of: key), at: 2)
-            let block = SyncRecord(
-                id: record.id, entity: record.entity, entries: [key: lost])
-            try $0.bind(Data(SyncRecordBlock.encode([block])), at: 3)
-            try $0.bind(date.timeIntervalSinceReferenceDate, at: 4)
-            try $0.run()
-        }
+        let block = SyncRecord(id: record.id, entity: record.entity, entries: [key: lost])
+        try connection.run(
+            "INSERT OR IGNORE INTO QUIRE_SYNC_CONFLICT (Z_ID, Z_KEY, Z_LOST, Z_TIME) VALUES (?, ?, ?, ?)",
+            record.id.bytes, Self.bytes(of: key), Data(SyncRecordBlock.encode([block])),
+            date.timeIntervalSinceReferenceDate)
     }
 
     /// Removes the conflicts of a value that a later one settles. A file that is read again may bring the lost value itself.
@@ -229,10 +223,7 @@ extension SyncTables {
     }
 
     func removeConflict(_ number: Int64) throws {
-        try connection.withStatement("DELETE FROM QUIRE_SYNC_CONFLICT WHERE Z_NUMBER = ?") {
-            try $0.bind(number, at: 1)
-            try $0.run()
-        }
+        try connection.run("DELETE FROM QUIRE_SYNC_CONFLICT WHERE Z_NUMBER = ?", number)
     }
 
     /// The conflicts, in the order in which they were found.

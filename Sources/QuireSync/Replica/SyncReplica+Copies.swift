@@ -29,16 +29,11 @@ extension SyncReplica {
 
 extension SyncTables {
     fileprivate func storeFile() throws -> Data? {
-        try connection.withStatement("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'file'") {
-            try $0.step() ? $0.data(0) : nil
-        }
+        try connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'file'") { $0.data(0) }
     }
 
     fileprivate func setStoreFile(_ digest: Data) throws {
-        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('file', ?)") {
-            try $0.bind(digest, at: 1)
-            try $0.run()
-        }
+        try connection.run("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('file', ?)", digest)
     }
 }
 

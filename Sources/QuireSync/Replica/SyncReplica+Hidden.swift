@@ -12,13 +12,10 @@ extension SyncTables {
 
     /// The hidden objects that are listed.
     func listedHiddenObjects() throws -> Set<SyncIdentifier> {
-        try connection.withStatement("SELECT Z_ID FROM QUIRE_SYNC_CONFLICT WHERE Z_KEY = ?") {
-            row in
-            try row.bind(Self.key, at: 1)
-            var found: Set<SyncIdentifier> = []
-            while try row.step() { found.insert(SyncIdentifier(bytes: row.data(0))) }
-            return found
-        }
+        Set(
+            try connection.rows("SELECT Z_ID FROM QUIRE_SYNC_CONFLICT WHERE Z_KEY = ?", Self.key) {
+                SyncIdentifier(bytes: $0.data(0))
+            })
     }
 
     /// Lists a hidden object.
@@ -30,7 +27,8 @@ extension SyncTables {
 
     /// Takes an object off the list that is hidden no longer.
     func removeHidden(_ id: SyncIdentifier) throws {
-        try pair("DELETE FROM QUIRE_SYNC_CONFLICT WHERE Z_KEY = ? AND Z_ID = ?", Self.key, id)
+        try connection.run(
+            "DELETE FROM QUIRE_SYNC_CONFLICT WHERE Z_KEY = ? AND Z_ID = ?", Self.key, id.bytes)
     }
 }
 

@@ -132,10 +132,8 @@ final class SyncReplica: Sendable {
 
     /// Keeps the key of the shared document, in the transaction that makes the store a replica.
     func writeKey(_ key: SecretMemory, to connection: SQLiteConnection) throws {
-        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('key', ?)") {
-            try $0.bind(key.withUnsafeBytes { Data($0) }, at: 1)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('key', ?)", key.withUnsafeBytes { Data($0) })
     }
 
     // MARK: - Transport
@@ -152,12 +150,8 @@ final class SyncReplica: Sendable {
     func setTransportDescription(_ text: String) throws {
         if try transportDescription() == text { return }
         try transact { tables in
-            try tables.connection.withStatement(
-                "INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('transport', ?)"
-            ) {
-                try $0.bind(Data(text.utf8), at: 1)
-                try $0.run()
-            }
+            try tables.connection.run(
+                "INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('transport', ?)", Data(text.utf8))
         }
     }
 
@@ -247,12 +241,8 @@ final class SyncReplica: Sendable {
     /// Records that the transport has a segment.
     func didSend(_ name: SyncSegmentName) throws {
         try transact { tables in
-            try tables.connection.withStatement(
-                "DELETE FROM QUIRE_SYNC_OUTBOX WHERE Z_NUMBER = ?"
-            ) {
-                try $0.bind(name.sequence, at: 1)
-                try $0.run()
-            }
+            try tables.connection.run(
+                "DELETE FROM QUIRE_SYNC_OUTBOX WHERE Z_NUMBER = ?", name.sequence)
         }
     }
 

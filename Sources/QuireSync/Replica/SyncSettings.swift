@@ -76,15 +76,11 @@ struct SyncSettings: Equatable, Sendable {
             writer.text(scan.entity)
             writer.signed(scan.key)
         }
-        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('settings', ?)") {
-            try $0.bind(Data(writer.bytes), at: 1)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('settings', ?)", Data(writer.bytes))
         // For what keeps identifiers without reading the settings; see `FormerIdentifiers`.
-        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('clock', ?)") {
-            try $0.bind(Int64(clamping: clock.last), at: 1)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('clock', ?)", Int64(clamping: clock.last))
     }
 
     /// Reads the settings of a store; `nil` if it is not synchronized.

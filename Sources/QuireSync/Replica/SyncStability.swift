@@ -76,13 +76,8 @@ extension SyncTables {
     // MARK: - Peers
 
     func peers() throws -> [SyncPeer] {
-        try connection.withStatement(
-            "SELECT Z_PEER, Z_CONTENT FROM QUIRE_SYNC_PEER ORDER BY Z_PEER"
-        ) {
-            row in
-            var found: [SyncPeer] = []
-            while try row.step() { found.append(try peer(row.data(1))) }
-            return found
+        try connection.rows("SELECT Z_PEER, Z_CONTENT FROM QUIRE_SYNC_PEER ORDER BY Z_PEER") {
+            try peer($0.data(1))
         }
     }
 
@@ -94,9 +89,8 @@ extension SyncTables {
     }
 
     func peer(_ id: SyncIdentifier) throws -> SyncPeer? {
-        try connection.withStatement("SELECT Z_CONTENT FROM QUIRE_SYNC_PEER WHERE Z_PEER = ?") {
-            try $0.bind(id.bytes, at: 1)
-            return try $0.step() ? try peer($0.data(0)) : nil
+        try connection.row("SELECT Z_CONTENT FROM QUIRE_SYNC_PEER WHERE Z_PEER = ?", id.bytes) {
+            try peer($0.data(0))
         }
     }
 
@@ -113,11 +107,9 @@ extension SyncTables {
         if new == old { return }
         var writer = SyncByteWriter()
         new.encode(to: &writer)
-        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC_PEER VALUES (?, ?, NULL)") {
-            try $0.bind(peer.id.bytes, at: 1)
-            try $0.bind(Data(writer.bytes), at: 2)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT OR REPLACE INTO QUIRE_SYNC_PEER VALUES (?, ?, NULL)", peer.id.bytes,
+            Data(writer.bytes))
     }
 
     func noteRetired(_ ids: some Sequence<SyncIdentifier>) throws {
@@ -130,10 +122,7 @@ extension SyncTables {
     }
 
     func remove(peer id: SyncIdentifier) throws {
-        try connection.withStatement("DELETE FROM QUIRE_SYNC_PEER WHERE Z_PEER = ?") {
-            try $0.bind(id.bytes, at: 1)
-            try $0.run()
-        }
+        try connection.run("DELETE FROM QUIRE_SYNC_PEER WHERE Z_PEER = ?", id.bytes)
     }
 
     func peerStatuses() throws -> [SyncPeerStatus] {
@@ -197,20 +186,12 @@ extension SyncTables {
     private func activePeers(at date: Date) throws -> [SyncPeer] {
         let now = date.timeIntervalSinceReferenceDate
         // New, or from a time when the clock was ahead.
-        try connection.withStatement(
-            "UPDATE QUIRE_SYNC_PEER SET Z_DATE = ?1 WHERE Z_DATE IS NULL OR Z_DATE > ?1"
-        ) {
-            try $0.bind(now, at: 1)
-            try $0.run()
-        }
-        let silent = try connection.withStatement(
-            "SELECT Z_PEER FROM QUIRE_SYNC_PEER WHERE Z_DATE <= ?"
-        ) { row in
-            try row.bind(now - SyncStability.silence, at: 1)
-            var found: Set<SyncIdentifier> = []
-            while try row.step() { found.insert(SyncIdentifier(bytes: row.data(0))) }
-            return found
-        }
+        try connection.run(
+            "UPDATE QUIRE_SYNC_PEER SET Z_DATE = ?1 WHERE Z_DATE IS NULL OR Z_DATE > ?1", now)
+        let silent = Set(
+            try connection.rows(
+                "SELECT Z_PEER FROM QUIRE_SYNC_PEER WHERE Z_DATE <= ?", now - SyncStability.silence
+            ) { SyncIdentifier(bytes: $0.data(0)) })
         return try peers().filter {
             $0.id == settings.peer || !$0.isRetired && !silent.contains($0.id)
         }
@@ -228,10 +209,8 @@ extension SyncTables {
     /// Forgets deletions in some segments.
     private func forgetRecords(of segments: SyncVector, at date: Date) throws {
         settings.forgotten.formUnion(segments)
-        let ids = try connection.withStatement("SELECT Z_ID FROM QUIRE_SYNC_DELETED") { row in
-            var found: [SyncIdentifier] = []
-            while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
-            return found
+        let ids = try connection.rows("SELECT Z_ID FROM QUIRE_SYNC_DELETED") {
+            SyncIdentifier(bytes: $0.data(0))
         }
         let listed = Set(try conflicts().map(\.id))
         for id in ids {
@@ -275,14 +254,9 @@ extension SyncTables {
     private func removeForgottenSegments() throws {
         for (peer, set) in settings.forgotten.ranges where peer != settings.peer {
             for range in set.ranges {
-                try connection.withStatement(
-                    "DELETE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER >= ? AND Z_NUMBER < ?"
-                ) {
-                    try $0.bind(peer.bytes, at: 1)
-                    try $0.bind(range.lowerBound, at: 2)
-                    try $0.bind(range.upperBound, at: 3)
-                    try $0.run()
-                }
+                try connection.run(
+                    "DELETE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER >= ? AND Z_NUMBER < ?",
+                    peer.bytes, range.lowerBound, range.upperBound)
             }
         }
     }

@@ -8,20 +8,18 @@ extension SyncTables {
 
     /// Records that an object's row lacks a value because its file has not arrived, or that it has arrived.
     func setMissing(_ blob: SyncBlob, of id: SyncIdentifier, _ isMissing: Bool) throws {
-        try pair(
+        try connection.run(
             isMissing
                 ? "INSERT OR IGNORE INTO QUIRE_SYNC_MISSING VALUES (?, ?)"
-                : "DELETE FROM QUIRE_SYNC_MISSING WHERE Z_DIGEST = ? AND Z_ID = ?", blob.digest, id)
+                : "DELETE FROM QUIRE_SYNC_MISSING WHERE Z_DIGEST = ? AND Z_ID = ?", blob.digest,
+            id.bytes)
     }
 
     func isMissing(_ blob: SyncBlob, of id: SyncIdentifier) throws -> Bool {
-        try connection.withStatement(
-            "SELECT 1 FROM QUIRE_SYNC_MISSING WHERE Z_DIGEST = ? AND Z_ID = ?"
-        ) {
-            try $0.bind(blob.digest, at: 1)
-            try $0.bind(id.bytes, at: 2)
-            return try $0.step()
-        }
+        try connection.row(
+            "SELECT 1 FROM QUIRE_SYNC_MISSING WHERE Z_DIGEST = ? AND Z_ID = ?", blob.digest,
+            id.bytes
+        ) { _ in true } ?? false
     }
 
     /// The objects that wait for files, by the files' digests.
@@ -42,14 +40,10 @@ extension SyncTables {
 
     /// Whether a segment of the same peer and number has been merged that is another file.
     func hasOtherSegment(than name: SyncSegmentName) throws -> Bool {
-        try connection.withStatement(
-            "SELECT 1 FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST != ?"
-        ) {
-            try $0.bind(name.peer.bytes, at: 1)
-            try $0.bind(name.sequence, at: 2)
-            try $0.bind(name.digest, at: 3)
-            return try $0.step()
-        }
+        try connection.row(
+            "SELECT 1 FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST != ?",
+            name.peer.bytes, name.sequence, name.digest
+        ) { _ in true } ?? false
     }
 
     /// Records a segment as merged.
@@ -58,16 +52,9 @@ extension SyncTables {
     func note(_ segment: SyncSegment, _ name: SyncSegmentName, size: Int) throws {
         var seen = SyncByteWriter()
         segment.seen.encode(to: &seen)
-        try connection.withStatement(
-            "INSERT OR REPLACE INTO QUIRE_SYNC_SEGMENT VALUES (?, ?, ?, ?, ?)"
-        ) {
-            try $0.bind(name.peer.bytes, at: 1)
-            try $0.bind(name.sequence, at: 2)
-            try $0.bind(name.digest, at: 3)
-            try $0.bind(Data(seen.bytes), at: 4)
-            try $0.bind(Int64(size), at: 5)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT OR REPLACE INTO QUIRE_SYNC_SEGMENT VALUES (?, ?, ?, ?, ?)", name.peer.bytes,
+            name.sequence, name.digest, Data(seen.bytes), Int64(size))
         settings.seen.insert(name.peer, name.sequence)
         settings.known.formUnion(segment.seen)
         settings.clock.observe(segment.time)
@@ -81,31 +68,21 @@ extension SyncTables {
     }
 
     func noteSnapshotFile(_ name: SyncSegmentName, size: Int) throws {
-        try connection.withStatement("INSERT OR IGNORE INTO QUIRE_SYNC_SNAPSHOT VALUES (?, ?)") {
-            try $0.bind(name.fileName, at: 1)
-            try $0.bind(Int64(size), at: 2)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT OR IGNORE INTO QUIRE_SYNC_SNAPSHOT VALUES (?, ?)", name.fileName, Int64(size))
     }
 
     /// The size of a segment or a file of a snapshot in bytes; `nil` if it has been neither merged nor written.
     func size(of name: SyncSegmentName) throws -> Int64? {
         if name.part == nil {
-            return try connection.withStatement(
-                "SELECT Z_SIZE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST = ?"
-            ) {
-                try $0.bind(name.peer.bytes, at: 1)
-                try $0.bind(name.sequence, at: 2)
-                try $0.bind(name.digest, at: 3)
-                return try $0.step() ? $0.integer(0) : nil
-            }
+            return try connection.row(
+                "SELECT Z_SIZE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST = ?",
+                name.peer.bytes, name.sequence, name.digest
+            ) { $0.integer(0) }
         }
-        return try connection.withStatement(
-            "SELECT Z_SIZE FROM QUIRE_SYNC_SNAPSHOT WHERE Z_NAME = ?"
-        ) {
-            try $0.bind(name.fileName, at: 1)
-            return try $0.step() ? $0.integer(0) : nil
-        }
+        return try connection.row(
+            "SELECT Z_SIZE FROM QUIRE_SYNC_SNAPSHOT WHERE Z_NAME = ?", name.fileName
+        ) { $0.integer(0) }
     }
 
     /// The blobs in the folder that no object has, and since when.
@@ -121,15 +98,12 @@ extension SyncTables {
 
     /// - Parameter date: `nil` if an object has the blob, or it is not in the folder.
     func setUnused(_ digest: Data, since date: Date?) throws {
-        try connection.withStatement(
-            date == nil
-                ? "DELETE FROM QUIRE_SYNC_BLOB WHERE Z_DIGEST = ?"
-                : "INSERT OR REPLACE INTO QUIRE_SYNC_BLOB VALUES (?, ?)"
-        ) {
-            try $0.bind(digest, at: 1)
-            if let date { try $0.bind(date.timeIntervalSinceReferenceDate, at: 2) }
-            try $0.run()
+        guard let date else {
+            return try connection.run("DELETE FROM QUIRE_SYNC_BLOB WHERE Z_DIGEST = ?", digest)
         }
+        try connection.run(
+            "INSERT OR REPLACE INTO QUIRE_SYNC_BLOB VALUES (?, ?)", digest,
+            date.timeIntervalSinceReferenceDate)
     }
 
     /// The segments that the author of a version had merged; empty if its segment is not known.
@@ -160,11 +134,7 @@ extension SyncTables {
             time: settings.clock.last, model: model.digest, seen: settings.seen,
             forgotten: settings.forgotten, retired: retired, records: records)
         let bytes = segment.encoded()
-        try connection.withStatement("INSERT INTO QUIRE_SYNC_OUTBOX VALUES (?, ?)") {
-            try $0.bind(sequence, at: 1)
-            try $0.bind(Data(bytes), at: 2)
-            try $0.run()
-        }
+        try connection.run("INSERT INTO QUIRE_SYNC_OUTBOX VALUES (?, ?)", sequence, Data(bytes))
         let name = SyncSegmentName(peer: settings.peer, sequence: sequence, encoded: bytes)
         try note(segment, name, size: bytes.count)
         settings.sequence = sequence
@@ -173,13 +143,9 @@ extension SyncTables {
 
     /// The segments that have not been handed over, by number.
     func outbox() throws -> [SyncSegment] {
-        let contents = try connection.withStatement(
+        let contents = try connection.rows(
             "SELECT Z_NUMBER, Z_CONTENT FROM QUIRE_SYNC_OUTBOX ORDER BY Z_NUMBER"
-        ) { row in
-            var found: [(Int64, [UInt8])] = []
-            while try row.step() { found.append((row.integer(0), Array(row.data(1)))) }
-            return found
-        }
+        ) { ($0.integer(0), Array($0.data(1))) }
         return try contents.map { number, bytes in
             try SyncSegment(
                 bytes, name: SyncSegmentName(peer: settings.peer, sequence: number, encoded: bytes))
@@ -196,13 +162,9 @@ extension SyncTables {
         for segment in unsent {
             settings.seen.remove(segment.peer, segment.sequence)
             settings.known.remove(segment.peer, segment.sequence)
-            try connection.withStatement(
-                "DELETE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ?"
-            ) {
-                try $0.bind(segment.peer.bytes, at: 1)
-                try $0.bind(segment.sequence, at: 2)
-                try $0.run()
-            }
+            try connection.run(
+                "DELETE FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ?",
+                segment.peer.bytes, segment.sequence)
         }
         if let old = try peer(settings.peer), !unsent.isEmpty {
             // Others know it as it was when it sent its last one, and so does the replica that has this identifier now.

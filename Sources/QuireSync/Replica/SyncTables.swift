@@ -100,14 +100,10 @@ final class SyncTables {
         self.hasFormer = hasFormer
         guard hasFormer else { return nil }
         let root = model.rootName(of: store.layout.entity(number: objectID.entityNumber))
-        return try connection.withStatement(
-            "SELECT Z_ID, Z_TIME FROM \(FormerIdentifiers.table) WHERE Z_ROW = ? AND Z_ROOT = ?"
-        ) { row in
-            try row.bind(objectID.primaryKey, at: 1)
-            try row.bind(root, at: 2)
-            guard try row.step() else { return nil }
-            return (SyncIdentifier(bytes: row.data(0)), UInt64(max(row.integer(1), 0)))
-        }
+        return try connection.row(
+            "SELECT Z_ID, Z_TIME FROM \(FormerIdentifiers.table) WHERE Z_ROW = ? AND Z_ROOT = ?",
+            objectID.primaryKey, root
+        ) { (SyncIdentifier(bytes: $0.data(0)), UInt64(max($0.integer(1), 0))) }
     }
 
     /// Forgets the identifiers of before, when all objects have theirs again.
@@ -120,13 +116,9 @@ final class SyncTables {
 
     func object(_ id: SyncIdentifier) throws -> Object? {
         if let known = objects[id] { return known }
-        let found = try connection.withStatement(
-            "SELECT Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ID = ?"
-        ) { row -> Object? in
-            try row.bind(id.bytes, at: 1)
-            guard try row.step() else { return nil }
-            return try object(key: row.isNull(0) ? nil : row.integer(0), row.data(1))
-        }
+        let found = try connection.row(
+            "SELECT Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ID = ?", id.bytes
+        ) { try object(key: $0.isNull(0) ? nil : $0.integer(0), $0.data(1)) }
         if let found { remember(found) }
         return found
     }
@@ -151,14 +143,10 @@ final class SyncTables {
     func object(at objectID: ManagedObjectID) throws -> Object? {
         if let id = identifiers[objectID] { return try object(id) }
         let root = model.rootName(of: store.layout.entity(number: objectID.entityNumber))
-        let found = try connection.withStatement(
-            "SELECT Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW = ? AND Z_ROOT = ?"
-        ) { row -> Object? in
-            try row.bind(objectID.primaryKey, at: 1)
-            try row.bind(root, at: 2)
-            guard try row.step() else { return nil }
-            return try object(key: objectID.primaryKey, row.data(0))
-        }
+        let found = try connection.row(
+            "SELECT Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW = ? AND Z_ROOT = ?",
+            objectID.primaryKey, root
+        ) { try object(key: objectID.primaryKey, $0.data(0)) }
         if let found {
             if let known = objects[found.record.id] { return known }
             remember(found)
@@ -210,16 +198,11 @@ final class SyncTables {
     func identifiers(
         after first: SyncIdentifier?, through last: SyncIdentifier?
     ) throws -> [SyncIdentifier] {
-        try connection.withStatement(
-            "SELECT Z_ID FROM QUIRE_SYNC_OBJECT WHERE Z_ID > ? AND Z_ID <= ? ORDER BY Z_ID"
-        ) { row in
-            try row.bind(first?.bytes ?? Data(), at: 1)
-            // Identifiers have 16 bytes, so this is greater than all.
-            try row.bind(last?.bytes ?? Data(repeating: 255, count: 17), at: 2)
-            var found: [SyncIdentifier] = []
-            while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
-            return found
-        }
+        // Identifiers have 16 bytes, so these are less and greater than all.
+        try connection.rows(
+            "SELECT Z_ID FROM QUIRE_SYNC_OBJECT WHERE Z_ID > ? AND Z_ID <= ? ORDER BY Z_ID",
+            first?.bytes ?? Data(), last?.bytes ?? Data(repeating: 255, count: 17)
+        ) { SyncIdentifier(bytes: $0.data(0)) }
     }
 
     /// Writes an object, its references and its unique values.
@@ -230,30 +213,17 @@ final class SyncTables {
             identifiers[objectID] = nil
         }
         let entity = model.resolvedEntity(named: object.record.entity)
-        try connection.withStatement(
-            "INSERT OR REPLACE INTO QUIRE_SYNC_OBJECT VALUES (?, ?, ?, ?)"
-        ) {
-            try $0.bind(id.bytes, at: 1)
-            try $0.bind(entity.map(model.rootName) ?? object.record.entity, at: 2)
-            if let objectID = object.objectID {
-                try $0.bind(objectID.primaryKey, at: 3)
-            } else {
-                try $0.bindNull(at: 3)
-            }
-            try $0.bind(Data(SyncRecordBlock.encode([object.record])), at: 4)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT OR REPLACE INTO QUIRE_SYNC_OBJECT VALUES (?, ?, ?, ?)", id.bytes,
+            entity.map(model.rootName) ?? object.record.entity, object.objectID?.primaryKey,
+            Data(SyncRecordBlock.encode([object.record])))
         remember(object)
         let isForgettable = object.record.isForgettable
         if isForgettable != old?.record.isForgettable ?? false {
-            try connection.withStatement(
+            try connection.run(
                 isForgettable
                     ? "INSERT OR IGNORE INTO QUIRE_SYNC_DELETED VALUES (?)"
-                    : "DELETE FROM QUIRE_SYNC_DELETED WHERE Z_ID = ?"
-            ) {
-                try $0.bind(id.bytes, at: 1)
-                try $0.run()
-            }
+                    : "DELETE FROM QUIRE_SYNC_DELETED WHERE Z_ID = ?", id.bytes)
         }
         try replace(
             old?.record.references ?? [], by: object.record.references, of: id,
@@ -278,10 +248,7 @@ final class SyncTables {
             try setUnused(blob.digest, since: date)
         }
         for table in ["QUIRE_SYNC_OBJECT", "QUIRE_SYNC_DELETED"] {
-            try connection.withStatement("DELETE FROM \(table) WHERE Z_ID = ?") {
-                try $0.bind(id.bytes, at: 1)
-                try $0.run()
-            }
+            try connection.run("DELETE FROM \(table) WHERE Z_ID = ?", id.bytes)
         }
         objects[id] = nil
     }
@@ -299,42 +266,29 @@ final class SyncTables {
     ) throws {
         if old == new { return }
         for value in old.subtracting(new) {
-            try pair(
+            try connection.run(
                 "DELETE FROM \(table) WHERE \(valueColumn) = ? AND \(idColumn) = ?", bytes(value),
-                id)
+                id.bytes)
         }
         for value in new.subtracting(old) {
-            try pair(
+            try connection.run(
                 "INSERT OR IGNORE INTO \(table) (\(valueColumn), \(idColumn)) VALUES (?, ?)",
-                bytes(value), id)
-        }
-    }
-
-    func pair(_ sql: String, _ first: Data, _ id: SyncIdentifier) throws {
-        try connection.withStatement(sql) {
-            try $0.bind(first, at: 1)
-            try $0.bind(id.bytes, at: 2)
-            try $0.run()
-        }
-    }
-
-    private func identifiers(_ sql: String, _ value: Data) throws -> [SyncIdentifier] {
-        try connection.withStatement(sql) { row in
-            try row.bind(value, at: 1)
-            var found: [SyncIdentifier] = []
-            while try row.step() { found.append(SyncIdentifier(bytes: row.data(0))) }
-            return found
+                bytes(value), id.bytes)
         }
     }
 
     /// The objects that refer to one.
     func referrers(of id: SyncIdentifier) throws -> [SyncIdentifier] {
-        try identifiers("SELECT Z_SOURCE FROM QUIRE_SYNC_REFERENCE WHERE Z_TARGET = ?", id.bytes)
+        try connection.rows(
+            "SELECT Z_SOURCE FROM QUIRE_SYNC_REFERENCE WHERE Z_TARGET = ?", id.bytes
+        ) { SyncIdentifier(bytes: $0.data(0)) }
     }
 
     /// The existing objects with a unique value.
     func objects(withUniqueValue value: Data) throws -> [SyncIdentifier] {
-        try identifiers("SELECT Z_ID FROM QUIRE_SYNC_UNIQUE WHERE Z_VALUE = ?", value)
+        try connection.rows("SELECT Z_ID FROM QUIRE_SYNC_UNIQUE WHERE Z_VALUE = ?", value) {
+            SyncIdentifier(bytes: $0.data(0))
+        }
     }
 
     // MARK: - The model
@@ -388,20 +342,15 @@ final class SyncTables {
 
     private func setNames(forKey key: String) throws {
         let lines = model.names.map { "\($0.key)\t\($0.value)" }.sorted()
-        try connection.withStatement("INSERT OR REPLACE INTO QUIRE_SYNC VALUES (?, ?)") {
-            try $0.bind(key, at: 1)
-            try $0.bind(lines.joined(separator: "\n"), at: 2)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT OR REPLACE INTO QUIRE_SYNC VALUES (?, ?)", key, lines.joined(separator: "\n"))
     }
 
     // MARK: - Settings
 
     /// The bytes of the key of the shared document; `nil` if its files are not encrypted.
     func documentKey() throws -> Data? {
-        try connection.withStatement("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'key'") {
-            try $0.step() ? $0.data(0) : nil
-        }
+        try connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'key'") { $0.data(0) }
     }
 
     /// Writes the settings, as the last step of a transaction.
