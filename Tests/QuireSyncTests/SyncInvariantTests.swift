@@ -241,6 +241,28 @@ import Testing
         try sites.close()
     }
 
+    @Test func undoBringsBackWhatHiddenObjectsRequire() async throws {
+        let sites = try await sites(2)
+        let (site, other) = (sites.sites[0], sites.sites[1])
+        site.context.undoManager = UndoManager()
+        let item = try insert(["name": "item"], on: site)
+        try await sites.exchange()
+        site.context.delete(item)
+        try site.context.save()
+        try insert(["name": "part"], as: "Part", in: object("item", on: other), on: other)
+        try await sites.exchange()
+        site.context.undo()
+        try site.context.save()
+        try await sites.exchange()
+        for site in sites.sites {
+            #expect(try names(on: site) == ["item"])
+            #expect(try names("Part", on: site) == ["part"])
+            #expect(try await site.sync.conflicts().allSatisfy { $0.kind != .hidden })
+        }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
     @Test func objectsWithOneIdentityAreOneAlsoIfOneWasNotSavedYet() async throws {
         let sites = try await sites(2)
         try insert(["code": "x", "name": "first"], as: "Category", on: sites.sites[0])

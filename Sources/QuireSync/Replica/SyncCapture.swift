@@ -251,6 +251,7 @@ final class SyncCapture {
         }
         var id =
             try entity.identifier(of: entries, in: tables.settings.container, model)
+            ?? tables.deletedObject(formerlyAt: row.objectID)?.record.id
             ?? tables.formerIdentifier(of: row.objectID)?.id ?? newIdentifier()
         // A second object of one identity in the store is another object.
         if let taken = try object(id), taken.objectID != nil || !taken.record.canComeBack {

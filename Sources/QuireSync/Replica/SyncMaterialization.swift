@@ -85,8 +85,9 @@ final class SyncMaterialization {
                 pending += try tables.referrers(of: id)
             }
         }
-        if !tables.changedUniqueValues.isEmpty {
-            for id in touched { pending += try tables.referrers(of: id) }
+        for id in touched
+        where !tables.changedUniqueValues.isEmpty || tables.changedExistences.contains(id) {
+            pending += try tables.referrers(of: id)
         }
         for (id, objectID) in tables.abandonedRows {
             pending.append(id)

@@ -8,7 +8,7 @@ internal import QuireSQLite
 /// | table | a row for |
 /// |---|---|
 /// | `QUIRE_SYNC` | each setting of the replica |
-/// | `QUIRE_SYNC_OBJECT` | each object that is, or was: its record, and the key of its row, if it has one |
+/// | `QUIRE_SYNC_OBJECT` | each object that is, or was: its record, and the key of its row, if it has one; of a deleted object, that of its last row, less than 0 |
 /// | `QUIRE_SYNC_REFERENCE` | each reference from one object to another |
 /// | `QUIRE_SYNC_UNIQUE` | each unique value of an object that exists |
 /// | `QUIRE_SYNC_SEGMENT` | each segment that has been merged or written |
@@ -27,6 +27,13 @@ final class SyncTables {
         var record: SyncRecord
         /// The row's identifier; `nil` if the store has none.
         var objectID: ManagedObjectID?
+        /// The primary key of the row that a deleted object had: undo may bring it back, with that key.
+        fileprivate var formerKey: Int64?
+
+        init(record: SyncRecord, objectID: ManagedObjectID? = nil) {
+            self.record = record
+            self.objectID = objectID
+        }
     }
 
     let store: SQLiteStore
@@ -128,7 +135,21 @@ final class SyncTables {
         guard let record = try SyncRecordBlock.decode(&reader).first else {
             throw reader.damage("an object has no record")
         }
-        return Object(record: record, objectID: key.flatMap { objectID(of: record, key: $0) })
+        var object = Object(
+            record: record, objectID: key.flatMap { objectID(of: record, key: $0) })
+        if let key, key < 0, key != .min { object.formerKey = -key }
+        return object
+    }
+
+    /// The deleted object that had a row which is there again.
+    func deletedObject(formerlyAt objectID: ManagedObjectID) throws -> Object? {
+        let root = model.rootName(of: store.layout.entity(number: objectID.entityNumber))
+        let found = try connection.row(
+            "SELECT Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW = ? AND Z_ROOT = ?",
+            -objectID.primaryKey, root
+        ) { try object(key: $0.integer(0), $0.data(1)) }
+        guard let found, !found.record.isAlive, found.record.canComeBack else { return nil }
+        return found
     }
 
     /// The identifier of a row. The entity of the record may be one that the model does not have any more.
@@ -213,9 +234,13 @@ final class SyncTables {
             identifiers[objectID] = nil
         }
         let entity = model.resolvedEntity(named: object.record.entity)
+        var object = object
+        object.formerKey =
+            object.record.isAlive ? nil : old?.objectID?.primaryKey ?? old?.formerKey
         try connection.run(
             "INSERT OR REPLACE INTO QUIRE_SYNC_OBJECT VALUES (?, ?, ?, ?)", id.bytes,
-            entity.map(model.rootName) ?? object.record.entity, object.objectID?.primaryKey,
+            entity.map(model.rootName) ?? object.record.entity,
+            object.objectID?.primaryKey ?? object.formerKey.map { -$0 },
             Data(SyncRecordBlock.encode([object.record])))
         remember(object)
         let isForgettable = object.record.isForgettable
@@ -233,6 +258,7 @@ final class SyncTables {
         try replace(
             oldValues, by: values, of: id, in: "QUIRE_SYNC_UNIQUE", "Z_VALUE", "Z_ID", \.self)
         changedUniqueValues.formUnion(values.symmetricDifference(oldValues))
+        if object.record.isAlive != old?.record.isAlive ?? false { changedExistences.insert(id) }
     }
 
     /// Removes the record of a deleted object, which has no row.
@@ -258,6 +284,10 @@ final class SyncTables {
 
     /// The unique values that objects have got or lost in this transaction.
     var changedUniqueValues: Set<Data> = []
+
+    /// The objects that have been inserted, deleted or brought back in this transaction. What was changed here has its row already, or
+    /// has lost it.
+    private(set) var changedExistences: Set<SyncIdentifier> = []
 
     /// Writes the difference of two sets of values that belong to an object.
     private func replace<Value: Hashable>(
