@@ -180,6 +180,36 @@ import Testing
         try expectSame("a/L.quire", "b/L.quire", in: shell)
     }
 
+    @Test func aHiddenObjectIsListedAndShownWithAnotherValue() throws {
+        let shell = try CommandShell()
+        _ = try shell.output(
+            """
+            mkdir a b; quire new a/L.quire --template Notes
+            quire sync init a/L.quire shared; quire sync join shared b/L.quire
+            quire insert a/L.quire Tag name=x; quire insert b/L.quire Tag name=x
+            for i in 1 2; do quire sync run a/L.quire; quire sync run b/L.quire; done
+            """)
+        #expect(
+            normal(try shell.output("quire sync conflicts b/L.quire")) == [
+                "number  object        property  lost    kept    set",
+                "     1  Tag (hidden)  name      name=x  Tag/p3  TIME",
+            ])
+        #expect(
+            try shell.run("quire sync resolve b/L.quire 1 --set color=red").output.contains(
+                "Tag has no property “color”"))
+        #expect(
+            try shell.output("quire sync resolve b/L.quire 1 --set name=y")
+                == "Tag (hidden), name: it is shown; the next run sends that.\n")
+        _ = try shell.output("quire sync run b/L.quire; quire sync run a/L.quire")
+        for path in ["a/L.quire", "b/L.quire"] {
+            #expect(try shell.output("quire sync conflicts \(path)") == "No conflicts.\n")
+            #expect(
+                try shell.output("quire sync status \(path) --check | tail -1")
+                    == "All objects are as merged.\n")
+            #expect(try shell.output("quire fetch \(path) Tag --count") == "3\n")
+        }
+    }
+
     @Test func aChangeOfADeletedObjectIsListedAndLeft() throws {
         let shell = try makeShell()
         _ = try shell.output(
@@ -439,6 +469,8 @@ import Testing
             ("conflicts R.sqlite", 1, "is not synchronized"),
             ("resolve a/L.quire 1", 2, "either --lost or --kept"),
             ("resolve a/L.quire 1 --lost --kept", 2, "either --lost or --kept"),
+            ("resolve a/L.quire 1 --kept --set a=b", 2, "either --lost or --kept"),
+            ("resolve a/L.quire 1 2 --set a=b", 2, "one hidden object"),
             ("resolve a/L.quire 1 1 --lost", 2, "named twice"),
             ("resolve a/L.quire first --lost", 2, "first"),
             ("resolve a/L.quire 7 --lost", 3, "no conflict 7"),
