@@ -377,11 +377,19 @@ import Testing
 
     // MARK: - Copies
 
-    @Test(arguments: [1, 4, 64])
-    func copiesOfAReplicaThatAreBothEditedLoseNothing(segmentsBeforeSnapshot: Int) async throws {
-        var sites = try await sites(2, segmentsBeforeSnapshot: [segmentsBeforeSnapshot])
-        try insert(["sku": "0", "name": "common"], on: sites.sites[1])
-        try await sites.exchange()
+    /// Also of one that has joined only.
+    @Test(arguments: [1, 4, 64], [false, true])
+    func copiesOfAReplicaThatAreBothEditedLoseNothing(
+        segmentsBeforeSnapshot: Int, hasSent: Bool
+    ) async throws {
+        var sites = try SyncSites(
+            2, model: Self.model, segmentsBeforeSnapshot: [segmentsBeforeSnapshot])
+        try await sites.sites[0].sync.create(named: "Library")
+        try insert(["sku": "0", "name": "common"], on: sites.sites[0])
+        try await sites.sites[0].sync.synchronize()
+        sites.folder.carryAll()
+        try await sites.sites[1].sync.join()
+        if hasSent { try await sites.exchange() }
         try sites.clone(sites.sites[1])
         sites.folder.carryAll()
         var expected: Set<String> = ["common"]

@@ -15,24 +15,26 @@ extension SyncReplica {
     /// - Returns: Whether it has.
     func takeAnotherIdentifierIfCopied() throws -> Bool {
         guard let present = try StoreFileIdentity.digest(of: store.storePath) else { return false }
-        let known = try reading(present) { try $0.storeFile() }
+        let known = try reading(present) { tables in
+            try tables.connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'file'") {
+                $0.data(0)
+            }
+        }
         if known == present { return false }
         return try transact { tables in
             // Replicas of earlier versions have not kept it.
             let isCopy = known != nil
             if isCopy { try tables.becomeAnotherPeer() }
-            try tables.setStoreFile(present)
+            try tables.noteStoreFile()
             return isCopy
         }
     }
 }
 
 extension SyncTables {
-    fileprivate func storeFile() throws -> Data? {
-        try connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'file'") { $0.data(0) }
-    }
-
-    fileprivate func setStoreFile(_ digest: Data) throws {
+    /// Keeps which file the replica's identifier is for.
+    func noteStoreFile() throws {
+        guard let digest = try StoreFileIdentity.digest(of: store.storePath) else { return }
         try connection.run("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('file', ?)", digest)
     }
 }

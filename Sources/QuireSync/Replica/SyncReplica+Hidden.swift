@@ -50,7 +50,7 @@ extension SyncReplica {
         case .uniqueValue(let properties, let owner):
             conflict.propertyName = properties.joined(separator: ",")
             conflict.hiddenBy = try tables.object(owner)?.objectID
-        case .value(let property), .object(let property, _): conflict.propertyName = property
+        case .object(let property, _): conflict.propertyName = property
         }
         for slot in entity.slots {
             guard case .value(let value) = try values.value(of: slot, record, entity),
@@ -67,16 +67,14 @@ extension SyncReplica {
         -> [SyncRecord]
     {
         let visibility = SyncVisibility(tables, model)
-        var next = id
-        for _ in 0..<SyncFileName.maximumPartCount {
+        var (next, seen) = (id, Set<SyncIdentifier>())
+        while seen.insert(next).inserted {
             switch try visibility.obstacle(of: next) {
             case nil: return []
             case .uniqueValue(_, let owner):
                 // As if it had been deleted and inserted now: the other one is older.
                 guard let record = try tables.object(owner)?.record else { return [] }
                 return [try existence(of: record, plus: 2, tables, at: date)]
-            case .value(let property):
-                throw cannotShow(id, "its “\(property)” has no value that the model allows", tables)
             case .object(let property, let required):
                 guard let required, let record = try tables.object(required)?.record,
                     record.canComeBack
@@ -114,14 +112,18 @@ extension SyncReplica {
 
     /// A change that gives a hidden object values.
     ///
-    /// - Throws: `QuireError` with code `unknownKey` or `invalidValue`.
+    /// - Throws: `QuireError` with code `unknownKey` or `invalidValue`; `notFound` if the object is not there any more.
     func change(
         of id: SyncIdentifier, to newValues: [String: AttributeValue], _ tables: SyncTables,
         at date: Date
     ) throws -> SyncRecord {
         guard let record = try tables.object(id)?.record,
             let entity = model.entity(named: record.entity)
-        else { return SyncRecord(id: id, entity: "") }
+        else {
+            throw QuireError(
+                .notFound, "“\(store.storePath)” has no object \(id) any more.",
+                subject: .init(file: store.storePath, value: id.description))
+        }
         var change = SyncRecord(id: id, entity: record.entity)
         let version = tables.nextVersion(at: date)
         for (name, value) in newValues.sorted(by: { $0.key < $1.key }) {

@@ -63,7 +63,9 @@ final class SyncReplica: Sendable {
                 settings.captured = try store.lastHistoryTransactionNumber() ?? 0
                 try settings.write(to: connection)
                 if let key { try writeKey(key, to: connection) }
-                try SyncTables(store, connection, model, settings).noteModel()
+                let tables = SyncTables(store, connection, model, settings)
+                try tables.noteModel()
+                try tables.noteStoreFile()
             }
         }
     }

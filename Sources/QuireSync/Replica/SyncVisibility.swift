@@ -64,8 +64,6 @@ final class SyncVisibility {
     enum Obstacle {
         /// Another object has the values of unique properties.
         case uniqueValue(properties: [String], of: SyncIdentifier)
-        /// A property has no value that the model allows.
-        case value(property: String)
         /// An object that it requires has no row; `nil` if none is known.
         case object(property: String, SyncIdentifier?)
     }
