@@ -79,7 +79,10 @@ extension ManagedDocument {
     /// Shows the package or store that others have put into place; if it is not a state of the document, the document is
     /// closed.
     func adoptReplacedPackage() {
-        Task { [weak self] in
+        // A replacement may be reported several times: the first is carried out, and the others find that it has been.
+        let earlier = adoption
+        adoption = Task { [weak self] in
+            await earlier?.value
             guard let self else { return }
             do {
                 // A save may have found it out before, and have shown it.

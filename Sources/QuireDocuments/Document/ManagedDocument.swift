@@ -107,6 +107,8 @@ open class ManagedDocument {
     /// Whether the document is being closed, and does not care about its package any more.
     var isClosing = false
     var packageWatch: PackageWatch?
+    /// Shows what others have put into the package's place; see ``adoptReplacedPackage()``.
+    var adoption: Task<Void, Never>?
 
     /// Creates a document for a package, which need not exist yet. Nothing is read before it is opened.
     public required init(fileURL: URL) {

@@ -175,6 +175,26 @@ import Testing
             try await ManagedDocument.titles(at: path) == ["and more", "from elsewhere", "saved"])
     }
 
+    @Test func aReplacementThatIsReportedTwiceDisablesEditingOnce() async throws {
+        let document = try await make()
+        document.stopWatching()
+        var count = 0
+        document.stateChangeHandler = { change in
+            if change.current.contains(.editingDisabled),
+                !change.previous.contains(.editingDisabled)
+            {
+                count += 1
+            }
+        }
+        try await replace { try $0.addNote("from elsewhere") }
+        document.adoptReplacedPackage()
+        document.adoptReplacedPackage()
+        await document.adoption?.value
+        #expect(try document.titles() == ["from elsewhere", "saved"])
+        #expect(count == 1)
+        try await document.close()
+    }
+
     @Test(.timeLimit(.minutes(1)))
     func theDeletionOfAPackageThatWasExchangedForAnotherClosesNothing() async throws {
         let document = try await make()
