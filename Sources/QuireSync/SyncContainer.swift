@@ -295,7 +295,9 @@ public actor SyncContainer {
 
     /// Shows a hidden object with other values: another unique one, or another object that it requires.
     ///
-    /// - Parameter values: The values, by the names of attributes and to-one relationships; objects by their identifiers in this store.
+    /// - Parameters:
+    ///   - conflict: One of a hidden object.
+    ///   - values: The values, by the names of attributes and to-one relationships; objects by their identifiers in this store.
     /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more; `unknownKey` or `invalidValue`, also if it is
     ///   not one of a hidden object.
     public func show(
