@@ -292,7 +292,7 @@ extension SQLiteConnection {
         }
     }
 
-    /// What a closure makes of each row of a statement with values for its parameters.
+    /// Reads each row of a statement with values for its parameters.
     package func rows<Row>(
         _ sql: String, _ values: any SQLiteParameter..., read: (SQLiteStatement) throws -> Row
     ) throws -> [Row] {
@@ -304,7 +304,7 @@ extension SQLiteConnection {
         }
     }
 
-    /// What a closure makes of the first row of a statement with values for its parameters; `nil` if there is none.
+    /// Reads the first row of a statement with values for its parameters; `nil` if there is none.
     package func row<Row>(
         _ sql: String, _ values: any SQLiteParameter..., read: (SQLiteStatement) throws -> Row?
     ) throws -> Row? {

@@ -18,8 +18,8 @@ struct SyncCommand: ParsableCommand {
 
             Objects are synchronized, with their large values; a document's additional content and its versions are not. What \
             is sent is encrypted only if the shared document was made with quire sync init --encrypt. A protected document is \
-            synchronized through an encrypted folder only, unless --in-clear is given each time. A copy of a replica is no \
-            replica of its own: join with a new document instead.
+            synchronized through an encrypted folder only, unless --in-clear is given each time. A copy of a replica becomes \
+            a replica of its own when it is synchronized.
 
             EXAMPLES:
               quire sync init Library.quire ~/Sync/Library

@@ -225,7 +225,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
         try output.flush()
     }
 
-    /// What has become of a conflict, as the end of a sentence.
+    /// The outcome for a conflict, as the end of a sentence.
     private func outcome(of conflict: SyncConflict) -> String {
         switch (conflict.kind, kept) {
         case (.hidden, false): "it is shown; the next run sends that."

@@ -103,14 +103,14 @@ extension SyncConflict {
         byteCount.map { .object(["bytes": .integer($0)]) } ?? PrintedValue(value).json
     }
 
-    /// What was lost: the value, or all values of a hidden object.
+    /// The value that was lost, or all values of a hidden object.
     var lostText: String {
         if kind != .hidden { return Self.text(lost, lostByteCount) }
         return values.sorted { $0.key < $1.key }
             .map { "\($0.key)=\(PrintedValue($0.value).text)" }.joined(separator: " ")
     }
 
-    /// What was kept: the value, or the object that hides another one.
+    /// The value that was kept, or the object that hides this one.
     var keptText: String {
         switch kind {
         case .value: Self.text(kept, keptByteCount)

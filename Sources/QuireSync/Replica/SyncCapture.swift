@@ -301,7 +301,7 @@ final class SyncCapture {
             for (key, value) in new { set(key, value, of: &object.record) }
             guard slot.attribute?.type.isNumber ?? false else { continue }
             let captured = try values.value(of: slot, object.record, entity)
-            // As null of what is counted, which is 0.
+            // A counter that was set to null counts as 0.
             if try !captured.isSame(as: current) { touched.insert(object.record.id) }
         }
         for relationship in entity.memberships

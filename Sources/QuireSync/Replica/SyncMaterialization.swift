@@ -77,7 +77,7 @@ final class SyncMaterialization {
     private func affectedObjects(by touched: Set<SyncIdentifier>) throws -> Set<SyncIdentifier> {
         var affected: Set<SyncIdentifier> = []
         var pending = Array(touched)
-        // One that has lost a value, or its place, may have hidden others by another value, and so on.
+        // An object that is hidden or shown because of one value hides or shows others by its other values, and so on.
         for value in tables.changedUniqueValues {
             guard let holder = try tables.objects(withUniqueValue: value).first else { continue }
             for id in try values.visibility.competitors(of: holder) {

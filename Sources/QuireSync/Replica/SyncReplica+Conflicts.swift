@@ -120,7 +120,7 @@ extension SyncReplica {
         }
     }
 
-    /// Makes changes of records that nobody has saved.
+    /// Applies changes that do not come from a save, and makes them a segment.
     private func apply(
         _ changes: [SyncRecord], _ tables: SyncTables, _ merge: SyncMerge
     ) throws {

@@ -10,7 +10,7 @@ internal import QuireSystem
 /// with its identifier which file it is; a copy of it, and a backup that takes its place, are others, and take another identifier
 /// before they write anything.
 extension SyncReplica {
-    /// Takes another identifier if the store is another file than the one that has the replica's, or is on another machine.
+    /// Takes another identifier if the store is not the file that the present one is for, or has come to another machine.
     ///
     /// - Returns: Whether it has.
     func takeAnotherIdentifierIfCopied() throws -> Bool {
@@ -39,7 +39,7 @@ extension SyncTables {
     }
 }
 
-/// What tells a store from its copies.
+/// The identity of a store's file, which its copies do not have.
 private enum StoreFileIdentity {
     /// A digest of the machine and the file's number; `nil` if there is no file.
     ///
@@ -52,7 +52,7 @@ private enum StoreFileIdentity {
         return Data(hash.finalize().prefix(16))
     }
 
-    /// As machine-id(5) says; the host's name where there is none, as in many containers.
+    /// The identifier of machine-id(5); the host's name where there is none, as in many containers.
     private static let machine: String = {
         let name = ProcessInfo.processInfo.hostName
         do {

@@ -4,7 +4,8 @@ internal import QuireModel
 internal import QuireSQLite
 internal import QuireStore
 
-/// What holds whenever nothing is waiting to be captured: rows are a function of all records, and every row has a record.
+/// The invariant of a replica, whenever nothing is waiting to be captured: rows are a function of all records, and every row has a
+/// record.
 extension SyncReplica {
     /// Compares rows with records, and both with what the tables say of them.
     ///
@@ -19,7 +20,7 @@ extension SyncReplica {
     }
 }
 
-/// A comparison of all rows and records, in one reading transaction.
+/// Compares all rows and records, in one transaction.
 private final class SyncInvariants {
     private let tables: SyncTables
     private let values: SyncValues

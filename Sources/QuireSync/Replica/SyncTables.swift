@@ -148,7 +148,10 @@ final class SyncTables {
             "SELECT Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW = ? AND Z_ROOT = ?",
             -objectID.primaryKey, root
         ) { try object(key: $0.integer(0), $0.data(1)) }
-        guard let found, !found.record.isAlive, found.record.canComeBack else { return nil }
+        // After a restore a key may be another object's.
+        guard let found, !found.record.isAlive, found.record.canComeBack,
+            model.resolvedEntity(named: found.record.entity)?.number == objectID.entityNumber
+        else { return nil }
         return found
     }
 
