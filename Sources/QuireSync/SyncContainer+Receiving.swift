@@ -28,6 +28,13 @@ extension SyncContainer {
             throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
         }
         let snapshots = try await receiveSnapshots(of: container, &result)
+        if listed.isEmpty, snapshots.isEmpty, try await onQueue({ try replica.hasFiles() }) {
+            note(
+                QuireError(
+                    .notFound,
+                    "The shared folder has no files of the document any more, although there were some: it has not arrived whole, or was emptied. “quire sync repair” writes them anew.",
+                    subject: .init(file: folder.path)), folder, &result)
+        }
         var batch: [SyncReplica.ReceivedSegment] = []
         var batchSize = 0
         var blobs: [Data: Data] = [:]

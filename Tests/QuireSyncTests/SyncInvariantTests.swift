@@ -412,6 +412,25 @@ import Testing
         try sites.close()
     }
 
+    /// As on a disk that two machines have in turn: the file of each has the content of the other.
+    @Test func aStoreThatGoesToAndFroHasOneIdentifierForEachPlace() async throws {
+        let sites = try await sites(2)
+        let site = sites.sites[0]
+        let (first, second) = (site.path, site.path + ".other")
+        var peers: [SyncIdentifier] = []
+        for number in 0..<6 {
+            try insert(["sku": "\(number)", "name": "\(number)"], on: site)
+            try await sites.exchange()
+            if let peer = try await site.sync.status()?.peer { peers.append(peer) }
+            try site.exchangeFiles(first, second)
+        }
+        #expect(Set(peers).count == 2)
+        #expect(peers == [0, 1, 0, 1, 0, 1].map { peers[$0] })
+        #expect(try names(on: sites.sites[1]) == (0..<6).map(String.init))
+        try await sites.expectSame()
+        try sites.close()
+    }
+
     @Test func aStoreThatIsOpenedAgainStaysTheSameReplica() async throws {
         let sites = try await sites(2)
         let site = sites.sites[0]

@@ -297,6 +297,9 @@ import Testing
             #expect(ownState == state, comment)
             let ownRows = try site.rows()
             #expect(difference(rows, ownRows).isEmpty, comment)
+            let reference = SyncReferenceModel(
+                try site.records(), SyncModel(try site.store.layout))
+            #expect(try difference(reference.rows(), site.comparableRows()).isEmpty, comment)
             // Nothing in the rows that is not in the records.
             try site.store.scanAgain()
             let files = simulation.sites.folder.files(on: site.machine)

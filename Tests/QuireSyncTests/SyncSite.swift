@@ -263,6 +263,25 @@ final class SyncSite {
             path, machine, folder, model, time, clockOffset, resolvers)
     }
 
+    /// Writes the closed store's content into another file, gives that the store's name, and opens it. The files stay what they are.
+    func exchangeFiles(_ path: String, _ other: String) throws {
+        try context.persistentStoreCoordinator.close()
+        let content = try Data(contentsOf: URL(fileURLWithPath: path))
+        if !FileManager.default.fileExists(atPath: other) {
+            FileManager.default.createFile(atPath: other, contents: nil)
+        }
+        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: other))
+        try file.truncate(atOffset: 0)
+        try file.write(contentsOf: content)
+        try file.close()
+        let middle = path + ".middle"
+        try FileManager.default.moveItem(atPath: path, toPath: middle)
+        try FileManager.default.moveItem(atPath: other, toPath: path)
+        try FileManager.default.moveItem(atPath: middle, toPath: other)
+        (context, sync) = try Self.open(
+            path, machine, folder, model, time, clockOffset, resolvers)
+    }
+
     var store: SQLiteStore {
         get throws {
             guard

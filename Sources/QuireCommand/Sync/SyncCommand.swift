@@ -335,6 +335,6 @@ extension DocumentSession {
 extension SyncResult {
     /// Says on standard error which files could not be merged, and why.
     func reportProblems() {
-        for problem in problems { Output.report(problem.sentence) }
+        for sentence in problems.sentences { Output.report(sentence) }
     }
 }

@@ -59,6 +59,30 @@ extension SyncProblem {
     }
 }
 
+extension [SyncProblem] {
+    /// The number of problems of one kind that are told one by one.
+    private static var most: Int { 3 }
+
+    /// The problems as sentences: of many of one kind in one folder there is one, which names the first.
+    var sentences: [String] {
+        var kinds: [[String]: [SyncProblem]] = [:]
+        var order: [[String]] = []
+        for problem in self {
+            let folder = problem.fileName.split(separator: "/").first.map(String.init) ?? ""
+            let kind = [folder, problem.error.code.rawValue]
+            if kinds[kind] == nil { order.append(kind) }
+            kinds[kind, default: []].append(problem)
+        }
+        return order.flatMap { kind in
+            let problems = kinds[kind] ?? []
+            if problems.count <= Self.most { return problems.map(\.sentence) }
+            return [
+                "\(problems.count) files in “\(kind[0])” were not merged; of the first: \(problems[0].sentence)"
+            ]
+        }
+    }
+}
+
 extension SyncPeerStatus {
     var json: JSONValue {
         .object([

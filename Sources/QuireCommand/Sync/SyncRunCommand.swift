@@ -192,7 +192,7 @@ private final class SyncWatch {
     private func print(_ result: SyncResult) throws {
         let new = result.problems.filter { !damaged.contains($0.fileName) }
         damaged = Set(result.problems.map(\.fileName))
-        for problem in new { Output.report(problem.sentence) }
+        for sentence in new.sentences { Output.report(sentence) }
         if result.isEmpty, new.isEmpty { return }
         if options.json {
             var members = result.members

@@ -25,6 +25,8 @@ final class SyncModel: Sendable {
         let slots: [ResolvedEntity.Slot]
         /// The to-one relationships that follow from the other side's.
         let mirroredSlots: [ResolvedEntity.Slot]
+        /// The attributes without a value of which an object is not valid.
+        let requiredAttributes: [ResolvedEntity.Slot]
         /// The to-one relationships without which an object is not valid.
         let requiredSlots: [ResolvedEntity.Slot]
         /// The to-many relationships whose members are entries.
@@ -182,6 +184,11 @@ final class SyncModel: Sendable {
         return Entity(
             entity: entity, slotNames: layout.renamingIdentifiers(ofSlotsOf: entity), slots: slots,
             mirroredSlots: mirrored,
+            // An element of a composite may be missing with the composite.
+            requiredAttributes: slots.filter { slot in
+                guard let attribute = slot.attribute, !slot.name.contains(".") else { return false }
+                return !attribute.isOptional && attribute.defaultValue.isNull
+            },
             requiredSlots: slots.filter {
                 $0.relationshipIndex.map { !entity.relationships[$0].description.isOptional }
                     ?? false

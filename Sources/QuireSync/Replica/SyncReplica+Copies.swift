@@ -6,37 +6,65 @@ internal import QuireSystem
 
 /// Copies of a store: a replica's identifier is for one file on one machine.
 ///
-/// Files in the shared folder are named by replica and number, and vectors count on two of them never having one name. So a replica keeps
-/// with its identifier which file it is; a copy of it, and a backup that takes its place, are others, and take another identifier
-/// before they write anything.
+/// Files in the shared folder are named by replica and number, and vectors count on two of them never having one name. So a store has an
+/// identifier, with the number of its last segment, for each file on each machine that it has been; a copy of it, and a backup that
+/// takes its place, are others, and take another identifier before they write anything. A store on a disk that is carried between
+/// machines has one for each of these.
 extension SyncReplica {
-    /// Takes another identifier if the store is not the file that the present one is for, or has come to another machine.
+    /// Takes another identifier if the store is another file than when it was synchronized last, or is on another machine: the one
+    /// that it had there, or a new one.
     ///
     /// - Returns: Whether it has.
     func takeAnotherIdentifierIfCopied() throws -> Bool {
         guard let present = try StoreFileIdentity.digest(of: store.storePath) else { return false }
-        let known = try reading(present) { tables in
-            try tables.connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'file'") {
-                $0.data(0)
-            }
-        }
+        let known = try reading(present) { try $0.storeFile() }
         if known == present { return false }
         return try transact { tables in
             // Replicas of earlier versions have not kept it.
-            let isCopy = known != nil
-            if isCopy { try tables.becomeAnotherPeer() }
+            if let known {
+                let earlier = try tables.identifier(ofFile: present)
+                try tables.keepIdentifier(ofFile: known)
+                try tables.becomeAnotherPeer(earlier)
+            }
             try tables.noteStoreFile()
-            return isCopy
+            return known != nil
         }
     }
 }
 
 extension SyncTables {
+    /// The file that the replica's identifier is for; `nil` if it was not kept.
+    fileprivate func storeFile() throws -> Data? {
+        try connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'file'") { $0.data(0) }
+    }
+
     /// Keeps which file the replica's identifier is for.
     func noteStoreFile() throws {
         guard let digest = try StoreFileIdentity.digest(of: store.storePath) else { return }
         try connection.run("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('file', ?)", digest)
     }
+
+    /// The identifier that the store has as another file, and the number of the last segment that was written there.
+    fileprivate func identifier(
+        ofFile digest: Data
+    ) throws -> (peer: SyncIdentifier, sequence: Int64)? {
+        try connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = ?", Self.key(of: digest)) {
+            var reader = SyncByteReader(Array($0.data(0))[...], file: store.storePath)
+            return (try reader.identifier(), Int64(try reader.unsigned() & 0x1FFF_FFFF_FFFF_FFFF))
+        }
+    }
+
+    /// Keeps the identifier that the store has as another file, with the number of the last segment that was sent.
+    fileprivate func keepIdentifier(ofFile digest: Data) throws {
+        var writer = SyncByteWriter()
+        writer.identifier(settings.peer)
+        writer.unsigned(UInt64(settings.sequence - Int64(try outbox().count)))
+        try connection.run(
+            "INSERT OR REPLACE INTO QUIRE_SYNC VALUES (?, ?)", Self.key(of: digest),
+            Data(writer.bytes))
+    }
+
+    private static func key(of digest: Data) -> String { "file \(digest.hexadecimal)" }
 }
 
 /// The identity of a store's file, which its copies do not have.

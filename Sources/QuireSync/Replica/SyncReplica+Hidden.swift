@@ -50,7 +50,7 @@ extension SyncReplica {
         case .uniqueValue(let properties, let owner):
             conflict.propertyName = properties.joined(separator: ",")
             conflict.hiddenBy = try tables.object(owner)?.objectID
-        case .object(let property, _): conflict.propertyName = property
+        case .value(let property), .object(let property, _): conflict.propertyName = property
         }
         for slot in entity.slots {
             guard case .value(let value) = try values.value(of: slot, record, entity),
@@ -75,6 +75,8 @@ extension SyncReplica {
                 // As if it had been deleted and inserted now: the other one is older.
                 guard let record = try tables.object(owner)?.record else { return [] }
                 return [try existence(of: record, plus: 2, tables, at: date)]
+            case .value(let property):
+                throw cannotShow(id, "its “\(property)” has no value that the model allows", tables)
             case .object(let property, let required):
                 guard let required, let record = try tables.object(required)?.record,
                     record.canComeBack

@@ -285,6 +285,14 @@ final class SyncReplica: Sendable {
 
     // MARK: - Merging
 
+    /// Whether the folder must have files: some have been sent, or merged.
+    func hasFiles() throws -> Bool {
+        try reading(false) { tables in
+            let unsent = try tables.outbox().count
+            return tables.settings.seen.count > unsent
+        }
+    }
+
     /// The files that have been neither merged nor written, of some.
     func unknown(_ names: [SyncSegmentName]) throws -> [SyncSegmentName] {
         try reading([]) { tables in try names.filter { try !tables.has($0) } }

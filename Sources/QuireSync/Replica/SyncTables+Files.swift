@@ -156,7 +156,9 @@ extension SyncTables {
     /// restored.
     ///
     /// Changes that have not been handed over become changes of the new peer; those that have stay the old one's.
-    func becomeAnotherPeer() throws {
+    ///
+    /// - Parameter other: The peer, with the number of its last segment; `nil` for a new one.
+    func becomeAnotherPeer(_ other: (peer: SyncIdentifier, sequence: Int64)? = nil) throws {
         let unsent = try outbox()
         try connection.execute("DELETE FROM QUIRE_SYNC_OUTBOX")
         for segment in unsent {
@@ -174,8 +176,8 @@ extension SyncTables {
                     id: old.id, sequence: old.sequence - Int64(unsent.count), time: old.time,
                     seen: SyncVector(), forgotten: SyncVector(), isRetired: old.isRetired))
         }
-        settings.peer = SyncIdentifier()
-        settings.sequence = 0
+        settings.peer = other?.peer ?? SyncIdentifier()
+        settings.sequence = other?.sequence ?? 0
         settings.acknowledged = nil
         for segment in unsent {
             var records: [SyncRecord] = []

@@ -43,6 +43,7 @@ final class SyncVisibility {
         guard let object = try tables.object(id), object.record.isAlive,
             let entity = model.entity(named: object.record.entity), try survivor(of: id) == id
         else { return nil }
+        if missingAttribute(of: object.record, entity) != nil { return nil }
         var targets: [SyncIdentifier] = []
         for slot in entity.requiredSlots {
             guard case .reference(let id)? = object.record[.property(entity.name(of: slot))]?.value,
@@ -60,8 +61,32 @@ final class SyncVisibility {
         return targets
     }
 
+    /// An attribute without a value of which an object is not valid, and that has none that the model allows.
+    private func missingAttribute(
+        of record: SyncRecord, _ entity: SyncModel.Entity
+    ) -> ResolvedEntity.Slot? {
+        entity.requiredAttributes.first { slot in
+            let name = entity.name(of: slot)
+            if let counter = SyncCounter(slot, named: name, of: record), counter.isCounted {
+                return false
+            }
+            switch record[.property(name)]?.value {
+            case .blob?: return false
+            case let value?:
+                do {
+                    return try slot.coerce(value.attributeValue ?? .null, in: entity.entity).isNull
+                } catch {
+                    return true
+                }
+            case nil: return true
+            }
+        }
+    }
+
     /// What keeps an object from having a row.
     enum Obstacle {
+        /// A property has no value that the model allows.
+        case value(property: String)
         /// Another object has the values of unique properties.
         case uniqueValue(properties: [String], of: SyncIdentifier)
         /// An object that it requires has no row; `nil` if none is known.
@@ -80,6 +105,7 @@ final class SyncVisibility {
                 properties: SyncUniqueness.sharedProperties(of: record, owned, in: model),
                 of: survivor)
         }
+        if let slot = missingAttribute(of: record, entity) { return .value(property: slot.name) }
         for slot in entity.requiredSlots {
             guard case .reference(let target)? = record[.property(entity.name(of: slot))]?.value
             else { return .object(property: slot.name, nil) }
