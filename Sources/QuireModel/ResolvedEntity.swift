@@ -253,6 +253,11 @@ extension ResolvedEntity.Slot {
         guard let expression = attribute?.derivationExpression else { return false }
         return (try? AttributeDerivation(expression))?.form == .now
     }
+
+    /// Whether the value is a number that machines count together, by the policy of synchronization in the model.
+    package var isCounter: Bool {
+        attribute?.userInfo[AttributeDescription.syncPolicyKey] == .string("counter")
+    }
 }
 
 // MARK: - Relationships
@@ -432,4 +437,9 @@ package struct ModelDerivations: Sendable {
     package func derivation(of slot: Int, in entity: ResolvedEntity) -> ResolvedEntity.Derivation? {
         self[entity].first { $0.slot == slot }
     }
+}
+
+extension AttributeDescription {
+    /// The key of the user info whose value names the attribute's policy of synchronization.
+    package static var syncPolicyKey: String { "syncPolicy" }
 }

@@ -12,6 +12,8 @@ public final class ResolvedModel: Sendable {
     package let derivations: ModelDerivations
     /// Whether the model has relationships without an inverse.
     package let hasRelationshipsWithoutInverse: Bool
+    /// Whether the model has numbers that machines count together; see ``ResolvedEntity/Slot/isCounter``.
+    package let hasCounters: Bool
     private let numbers: [String: Int]
     /// Entity numbers by bound class; 0 for a class of several entities.
     private let classNumbers: [ObjectIdentifier: Int]
@@ -105,6 +107,7 @@ public final class ResolvedModel: Sendable {
             $0.relationships.contains { $0.inverseIndex == nil }
         }
         hasSubclasses = entities.contains { $0.objectClass != nil }
+        hasCounters = entities.contains { $0.slots.contains(where: \.isCounter) }
         classNumbers = Dictionary(
             entities.compactMap { entity in
                 entity.description.objectClass.map { (ObjectIdentifier($0), entity.number) }

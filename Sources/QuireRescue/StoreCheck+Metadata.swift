@@ -83,6 +83,11 @@ extension StoreCheck {
         }
     }
 
+    /// Checks that what other machines have sent is there.
+    mutating func checkSynchronization() throws {
+        if let missing = try connection.missingSynchronizedValues() { add(.externalData, missing) }
+    }
+
     /// Checks derived attributes against their sources. Times of saves have no source that is still stored.
     mutating func checkDerived() throws {
         for entity in schema.keptEntities {

@@ -70,6 +70,7 @@ public struct StoreCheck {
         try checkMetadata()
         try checkModel()
         try checkDerived()
+        try checkSynchronization()
     }
 
     // MARK: - Reporting

@@ -35,6 +35,21 @@ extension SQLiteConnection {
     }
 }
 
+// MARK: - Missing values
+
+extension SQLiteConnection {
+    /// Says how many large values have not arrived from the machines where they were set, in whose place rows have null; `nil` if all
+    /// are there.
+    package func missingSynchronizedValues() throws -> String? {
+        guard try hasTable("QUIRE_SYNC_MISSING"),
+            let count = try integer("SELECT count(*) FROM QUIRE_SYNC_MISSING"), count > 0
+        else { return nil }
+        let subject = count == 1 ? "1 large value has" : "\(count) large values have"
+        return
+            "\(subject) not arrived from other machines; “quire sync run” fetches what is in the shared folder."
+    }
+}
+
 // MARK: - Identifiers
 
 /// The table of the identifiers that a store's objects had in a shared document, so that they have them again if the store, or a copy

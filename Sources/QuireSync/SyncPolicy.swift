@@ -31,15 +31,12 @@ public enum SyncPolicy: String, Sendable, Hashable, CaseIterable {
     /// The differences that changes make are added up, and there is no conflict. For numbers.
     ///
     /// What the first value of a new object exceeds the default value by is a difference, too. Null counts as 0 and stays null until
-    /// somebody counts. The sum of integers and decimals is exact; one that is out of the attribute's range is shown as its limit,
+    /// somebody counts. Undo takes back what was added, not what others have added since, if the policy is declared in the model. The sum of integers and decimals is exact; one that is out of the attribute's range is shown as its limit,
     /// and is not lost. Floating-point numbers are rounded.
     case counter
     /// Changes of different lines are merged. If two change the same lines, or insert at the same place, it is a conflict, as under
     /// ``lastWriter``, and so it is for texts of more than 256 KiB or with more than 1,000 changed lines.
     case text
-
-    /// The key of an attribute's user info.
-    static let userInfoKey = "syncPolicy"
 }
 
 /// Decides about two values of an attribute that were set without knowledge of each other, like a ``SyncPolicy`` of one's own.
@@ -138,7 +135,9 @@ struct SyncPolicies: Sendable {
     private static func policy(
         in attribute: AttributeDescription, _ name: String, _ entity: ResolvedEntity
     ) throws -> SyncPolicy {
-        guard let value = attribute.userInfo[SyncPolicy.userInfoKey] else { return .lastWriter }
+        guard let value = attribute.userInfo[AttributeDescription.syncPolicyKey] else {
+            return .lastWriter
+        }
         guard case .string(let text) = value, let policy = SyncPolicy(rawValue: text) else {
             let names = SyncPolicy.allCases.map(\.rawValue).joined(separator: ", ")
             throw invalid(
@@ -149,7 +148,9 @@ struct SyncPolicies: Sendable {
 
     private static func checkComposites(of entity: ResolvedEntity) throws {
         for attribute in entity.description.attributes
-        where attribute.type == .composite && attribute.userInfo[SyncPolicy.userInfoKey] != nil {
+        where attribute.type == .composite
+            && attribute.userInfo[AttributeDescription.syncPolicyKey] != nil
+        {
             throw invalid(
                 entity, attribute.name,
                 "is a composite, which has no policy of synchronization; declare those of its elements"

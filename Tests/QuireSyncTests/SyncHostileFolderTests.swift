@@ -57,7 +57,7 @@ import Testing
     }
 
     nonisolated private static func policy(_ policy: SyncPolicy) -> [String: PropertyListValue] {
-        [SyncPolicy.userInfoKey: .string(policy.rawValue)]
+        [AttributeDescription.syncPolicyKey: .string(policy.rawValue)]
     }
 
     nonisolated private static let names =

@@ -431,6 +431,35 @@ import Testing
         try sites.close()
     }
 
+    /// As by `cp backup document`. The other machine has put a snapshot in the place of what was sent since.
+    ///
+    /// - Parameter hasFolder: Whether the shared folder's copy is set back, too, as with a whole machine.
+    @Test(arguments: [false, true])
+    func aReplicaWhoseContentIsSetBackLosesNothing(hasFolder: Bool) async throws {
+        let sites = try await sites(2, segmentsBeforeSnapshot: [64, 1])
+        let (site, other) = (sites.sites[0], sites.sites[1])
+        try insert(["sku": "0", "name": "before"], on: site)
+        try await sites.exchange()
+        let backup = sites.temporary.path("backup")
+        try site.copy(to: backup)
+        let files = sites.folder.files(on: site.machine)
+        try insert(["sku": "1", "name": "lost"], on: site)
+        try await sites.exchange()
+        try insert(["sku": "2", "name": "other"], on: other)
+        try await sites.exchange()
+
+        try site.restore(backup, inPlace: true)
+        if hasFolder { sites.folder.setFiles(files, on: site.machine) }
+        try insert(["sku": "3", "name": "new"], on: site)
+        try await site.sync.synchronize()
+        try await sites.exchange()
+        for site in sites.sites {
+            #expect(try names(on: site) == ["before", "lost", "new", "other"])
+        }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
     @Test func aStoreThatIsOpenedAgainStaysTheSameReplica() async throws {
         let sites = try await sites(2)
         let site = sites.sites[0]

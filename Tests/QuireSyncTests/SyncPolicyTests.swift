@@ -14,7 +14,7 @@ import Testing
     /// A model with policies, or the same without.
     static func model(_ policies: Bool = true) -> ManagedObjectModel {
         func policy(_ policy: SyncPolicy) -> [String: PropertyListValue] {
-            policies ? [SyncPolicy.userInfoKey: .string(policy.rawValue)] : [:]
+            policies ? [AttributeDescription.syncPolicyKey: .string(policy.rawValue)] : [:]
         }
         return ManagedObjectModel {
             Entity("Book") {
@@ -205,6 +205,30 @@ import Testing
         try await sites.exchange()
         try await sites.expectSame()
         #expect(try sites.sites[1].objects("Day").map { $0["visits", as: Int.self] } == [1])
+        try sites.close()
+    }
+
+    @Test func undoTakesBackWhatWasCountedHereOnly() async throws {
+        let sites = try await sites(2, ["copies": 5])
+        let (first, second) = (sites.sites[0], sites.sites[1])
+        first.context.undoManager = UndoManager()
+        let book = try first.book
+        book["copies"] = 6
+        try first.context.save()
+        try second.book["copies"] = 15
+        try second.context.save()
+        try await sites.exchange()
+        #expect(try sites.values("copies") == [.integer(16), .integer(16)])
+        for (step, expected) in [(first.context.undo, 15), (first.context.redo, 16)] {
+            step()
+            try first.context.save()
+            try await sites.exchange()
+            #expect(
+                try sites.values("copies") == [
+                    .integer(Int64(expected)), .integer(Int64(expected)),
+                ])
+        }
+        try await sites.expectSame()
         try sites.close()
     }
 

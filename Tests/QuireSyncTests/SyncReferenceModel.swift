@@ -3,6 +3,7 @@ import Quire
 import QuireModel
 import QuireSQLite
 import QuireStore
+import Testing
 
 @testable import QuireSync
 
@@ -113,8 +114,20 @@ struct SyncReferenceModel {
     private func value(
         of slot: ResolvedEntity.Slot, _ record: SyncRecord, _ entity: SyncModel.Entity
     ) -> String {
-        let value = record[.property(entity.name(of: slot))]?.value
+        let name = entity.name(of: slot)
+        let value = record[.property(name)]?.value
         if case .blob(let blob)? = value { return "\(blob.size) bytes" }
+        let counts = record.entries.compactMap { key, entry -> Int64? in
+            guard case .counter(name, _) = key, case .integer(let count) = entry.value else {
+                return nil
+            }
+            return count
+        }
+        if !counts.isEmpty {
+            var sum = counts.reduce(0, +)
+            if case .integer(let first)? = value { sum += first }
+            return "\(AttributeValue.integer(sum))"
+        }
         return "\(value?.attributeValue ?? slot.attribute?.defaultValue ?? .null)"
     }
 
@@ -179,9 +192,27 @@ struct SyncReferenceModel {
     }
 }
 
+extension String {
+    /// The lines that another text lacks, or has beside these.
+    func difference(to other: String) -> [String] {
+        let (left, right) = (Set(split(separator: "\n")), Set(other.split(separator: "\n")))
+        return left.subtracting(right).map { "- \($0)" } + right.subtracting(left).map { "+ \($0)" }
+    }
+}
+
 extension SyncSite {
+    /// The rows are those that ``SyncReferenceModel`` gives for the replica's records.
+    func expectRowsOfReference(
+        _ comment: Comment? = nil, _ location: SourceLocation = #_sourceLocation
+    ) throws {
+        let reference = SyncReferenceModel(try records(), SyncModel(try store.layout))
+        #expect(
+            try reference.rows().difference(to: comparableRows()).isEmpty, comment,
+            sourceLocation: location)
+    }
+
     /// All records of the replica.
-    func records() throws -> [SyncRecord] {
+    private func records() throws -> [SyncRecord] {
         let store = try store
         return try store.read { connection in
             guard let settings = try SyncSettings.read(from: connection, path: store.storePath)
@@ -193,7 +224,7 @@ extension SyncSite {
     }
 
     /// The rows as ``SyncReferenceModel/rows()`` has them.
-    func comparableRows() throws -> String {
+    private func comparableRows() throws -> String {
         let store = try store
         let model = SyncModel(store.layout)
         return try store.read { connection in

@@ -40,6 +40,11 @@ final class CarriedFolder: Sendable {
 
     func files(on machine: Int) -> [String: Data] { state.withLock { $0.files[machine] } }
 
+    /// Sets a machine's folder back to what it was.
+    func setFiles(_ files: [String: Data], on machine: Int) {
+        state.withLock { $0.files[machine] = files }
+    }
+
     func addMachine() -> Int {
         state.withLock {
             $0.files.append([:])
@@ -254,26 +259,36 @@ final class SyncSite {
             path, machine, folder, model, time, clockOffset, resolvers)
     }
 
-    /// Puts an earlier copy in the store's place.
-    func restore(_ copy: String) throws {
+    /// Puts an earlier copy in the store's place, or its content into the file, which stays the same one then.
+    func restore(_ copy: String, inPlace: Bool = false) throws {
         try context.persistentStoreCoordinator.close()
-        try FileManager.default.removeItem(atPath: path)
-        try FileManager.default.moveItem(atPath: copy, toPath: path)
+        if inPlace {
+            try Self.write(contentOf: copy, into: path)
+            try FileManager.default.removeItem(atPath: copy)
+        } else {
+            try FileManager.default.removeItem(atPath: path)
+            try FileManager.default.moveItem(atPath: copy, toPath: path)
+        }
         (context, sync) = try Self.open(
             path, machine, folder, model, time, clockOffset, resolvers)
+    }
+
+    private static func write(contentOf source: String, into path: String) throws {
+        let content = try Data(contentsOf: URL(fileURLWithPath: source))
+        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+        try file.truncate(atOffset: 0)
+        try file.write(contentsOf: content)
+        try file.close()
     }
 
     /// Writes the closed store's content into another file, gives that the store's name, and opens it. The files stay what they are.
     func exchangeFiles(_ path: String, _ other: String) throws {
         try context.persistentStoreCoordinator.close()
-        let content = try Data(contentsOf: URL(fileURLWithPath: path))
-        if !FileManager.default.fileExists(atPath: other) {
-            FileManager.default.createFile(atPath: other, contents: nil)
+        if FileManager.default.fileExists(atPath: other) {
+            try Self.write(contentOf: path, into: other)
+        } else {
+            try FileManager.default.copyItem(atPath: path, toPath: other)
         }
-        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: other))
-        try file.truncate(atOffset: 0)
-        try file.write(contentsOf: content)
-        try file.close()
         let middle = path + ".middle"
         try FileManager.default.moveItem(atPath: path, toPath: middle)
         try FileManager.default.moveItem(atPath: other, toPath: path)
@@ -319,6 +334,7 @@ final class SyncSite {
                         switch try row.value(at: slot.index) {
                         case .objectID(let id): line += try " \(slot.name)=→\(name(id))"
                         case .binary(let data): line += " \(slot.name)=\(data.count) bytes"
+                        case .external(let data): line += " \(slot.name)=\(data.size) bytes"
                         case let value: line += " \(slot.name)=\(value)"
                         }
                     }

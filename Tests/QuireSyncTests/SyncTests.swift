@@ -33,6 +33,8 @@ import Testing
                 Attribute("title", .string)
                 Attribute("price", .decimal)
                 Attribute("cover", .binary).externalStorage()
+                Attribute("reads", .integer32).userInfo(["syncPolicy": "counter"])
+                Attribute("notes", .string).userInfo(["syncPolicy": "text"])
                 if isNew { Attribute("pages", .integer32) }
                 ToOne("author", "Author", inverse: "books")
                 if isNew {
@@ -46,11 +48,14 @@ import Testing
                 Attribute("title", .string)
                 ToOne("book", "Book", inverse: "chapters").required()
             }
-            Entity("Tag") {
+            Entity("Named") {
                 Attribute("name", .string)
-                ToMany("books", "Book", inverse: isNew ? "labels" : "tags")
                 Unique("name")
+            }.abstract()
+            Entity("Tag", inherits: "Named") {
+                ToMany("books", "Book", inverse: isNew ? "labels" : "tags")
             }
+            Entity("Place", inherits: "Named") {}
             if isNew {
                 Entity("Award") {
                     Attribute("name", .string)

@@ -9,7 +9,7 @@ struct CheckVerb: DocumentVerb {
     static let abstract =
         "Checks that a document is whole: tables, file, values, references, orders, files, books."
     static let discussion = """
-        Exit code 0 if nothing is wrong, 4 if something is damaged or lost. What is checked is the document as \
+        Exit code 0 if nothing is wrong, 4 if something is damaged or lost, or has not arrived from another machine. What is checked is the document as \
         it was last saved: its tables against its model first. A line that begins with Note is about something \
         unusual that does no harm, such as what Core Data leaves in its own stores; it does not change the exit \
         code. A lost table or column cannot be repaired; recover brings back the rest.

@@ -38,18 +38,6 @@ struct SQLiteHistoryReader {
     let tables: SQLiteHistoryTables
     let range: SQLiteHistoryRange
 
-    /// - Throws: ``QuireError`` with code `historyTokenExpired` if transactions are missing between the number that is asked
-    ///   for and the first that there is, or the number is of another state of the store.
-    func checkIsComplete(after number: Int64) throws {
-        if number <= 0 { return }
-        let last = try connection.greatestNumber(of: .transaction)
-        let first = try connection.integer("SELECT min(Z_PK) FROM ATRANSACTION") ?? last &+ 1
-        // Numbers of a token or a file may be any.
-        if number > last || number &+ 1 < first {
-            throw QuireError.historyTokenExpired(number, path: store.storePath)
-        }
-    }
-
     func count() throws -> Int {
         try connection.withStatement(
             "SELECT count(*) FROM ATRANSACTION t WHERE \(range.condition)"
@@ -137,6 +125,20 @@ struct SQLiteHistoryReader {
             if !stored.isNull { values[slot.name] = slot.value(ofStored: stored) }
         }
         return values
+    }
+}
+
+extension SQLiteConnection {
+    /// - Throws: ``QuireError`` with code `historyTokenExpired` if transactions are missing between a number and the first that there
+    ///   is, or the number is of another state of the store.
+    func checkHistory(after number: Int64, of store: SQLiteStore) throws {
+        if number <= 0 { return }
+        let last = try greatestNumber(of: .transaction)
+        let first = try integer("SELECT min(Z_PK) FROM ATRANSACTION") ?? last &+ 1
+        // Numbers of a token or a file may be any.
+        if number > last || number &+ 1 < first {
+            throw QuireError.historyTokenExpired(number, path: store.storePath)
+        }
     }
 }
 

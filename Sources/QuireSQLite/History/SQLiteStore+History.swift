@@ -1,5 +1,5 @@
-import Foundation
-internal import QuireModel
+package import Foundation
+package import QuireModel
 public import QuireStore
 internal import QuireSystem
 
@@ -41,6 +41,45 @@ extension SQLiteStore {
         }
     }
 
+    /// Calls a closure for each object that transactions after another have changed: with the date of the last of these, in the
+    /// order of the objects' last changes.
+    ///
+    /// - Parameter number: 0 for all that there ever were.
+    /// - Throws: `QuireError` with code `historyTokenExpired` if some of them have been deleted, or the number is of another state of
+    ///   the store.
+    package func forEachObjectInHistory(
+        after number: Int64, _ body: (ManagedObjectID, Date) throws -> Void
+    ) throws {
+        try read { connection in
+            guard try SQLiteHistoryTables(connection) != nil else { throw noHistory() }
+            try connection.checkHistory(after: number, of: self)
+            // For readers of the history 0 is where it begins.
+            if number == 0, try connection.integer("SELECT min(Z_PK) FROM ATRANSACTION") != 1 {
+                throw QuireError.historyTokenExpired(0, path: storePath)
+            }
+            // Columns beside max() are those of its row: https://sqlite.org/lang_select.html#bareagg
+            try connection.withStatement(
+                """
+                SELECT c.ZENTITY, c.ZENTITYPK, t.ZTIMESTAMP FROM
+                (SELECT ZENTITY, ZENTITYPK, ZTRANSACTIONID, max(Z_PK) AS last FROM ACHANGE
+                WHERE ZTRANSACTIONID > ?1 GROUP BY ZENTITY, ZENTITYPK) c
+                JOIN ATRANSACTION t ON t.Z_PK = c.ZTRANSACTIONID ORDER BY c.last
+                """
+            ) { row in
+                try row.bind(number, at: 1)
+                while try row.step() {
+                    let key = row.integer(1)
+                    guard let entity = schema.modelNumber(ofStoreNumber: row.integer(0)),
+                        key > 0, key <= ManagedObjectID.maximumPrimaryKey
+                    else { continue }
+                    try body(
+                        ManagedObjectID(entityNumber: entity, primaryKey: key, store: identity),
+                        Date(timeIntervalSinceReferenceDate: row.double(2)))
+                }
+            }
+        }
+    }
+
     /// Makes the store keep a history from now on, whoever saves, in the transaction that ``saveInOneTransaction(_:)`` has begun on
     /// this thread.
     package func beginHistory() throws {
@@ -63,7 +102,7 @@ extension SQLiteStore {
                     store: self, connection: connection, tables: tables, range: range)
                 let numbers =
                     [range.number] + selection.tokens.map { $0.transactionNumbers[identity.uuid] }
-                for number in numbers { try reader.checkIsComplete(after: number ?? 0) }
+                for number in numbers { try connection.checkHistory(after: number ?? 0, of: self) }
                 if request.resultType == .statusOnly { return PersistentHistoryResult() }
                 if request.isPlainCount {
                     return PersistentHistoryResult(count: try reader.count())

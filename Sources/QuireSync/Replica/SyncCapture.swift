@@ -145,25 +145,11 @@ final class SyncCapture {
     // MARK: - History
 
     private func captureHistory() throws {
-        let token = PersistentHistoryToken(
-            transactionNumbers: [store.identity.uuid: tables.settings.captured])
-        let transactions = try store.execute(.fetchHistory(after: token)).transactions
-        // For readers of the history position 0 is where it begins, for a replica it is the first transaction there ever was.
-        if tables.settings.captured == 0, transactions.first?.number != 1 {
-            throw QuireError.historyTokenExpired(0, path: store.storePath)
-        }
-        // An object's changes are as old as its last one: what was found is its present row.
-        var last: [ManagedObjectID: Int] = [:]
-        for (index, transaction) in transactions.enumerated() {
-            for change in transaction.changes { last[change.objectID] = index }
-        }
-        for (index, transaction) in transactions.enumerated() {
+        // An object's changes are as old as its last one: what is found is its present row.
+        try store.forEachObjectInHistory(after: tables.settings.captured) { objectID, date in
             // Not later than now, whatever another program's clock was.
-            time = min(transaction.date, date)
-            for change in transaction.changes
-            where last.removeValue(forKey: change.objectID, ifEqualTo: index) {
-                try capture(change.objectID, row: store.row(for: change.objectID))
-            }
+            time = min(date, self.date)
+            try capture(objectID, row: store.row(for: objectID))
         }
     }
 
@@ -444,16 +430,5 @@ final class SyncCapture {
         }
         changed[record.id]?.set(key, value, version)
         size += value.size
-    }
-}
-
-extension [ManagedObjectID: Int] {
-    /// Removes a value if it is equal to another.
-    fileprivate mutating func removeValue(
-        forKey key: ManagedObjectID, ifEqualTo value: Int
-    ) -> Bool {
-        guard self[key] == value else { return false }
-        self[key] = nil
-        return true
     }
 }

@@ -25,8 +25,15 @@ final class SyncMerge {
     /// Marks objects whose rows are to be computed again.
     func touch(_ ids: Set<SyncIdentifier>) { touched.formUnion(ids) }
 
-    /// Makes the changes that policies have made a segment of this replica.
-    func finish() throws { try policies.finish() }
+    /// Makes the changes that policies have made a segment of this replica, and what others may have passed over.
+    func finish() throws {
+        try policies.finish()
+        // Whoever has one of two files of one number takes the other one for the same: by now it may be in a snapshot only.
+        if forks.isEmpty { return }
+        try tables.sendAgain {
+            forks.contains(SyncTables.SegmentKey(peer: $0.peer, sequence: $0.sequence))
+        }
+    }
 
     /// Merges a segment. Merging it again changes nothing.
     ///
@@ -34,6 +41,9 @@ final class SyncMerge {
     func merge(_ segment: SyncSegment, _ name: SyncSegmentName, size: Int) throws {
         // Another replica with the same identifier has written one of this number.
         isForked = try tables.hasOtherSegment(than: name)
+        if isForked {
+            forks.insert(SyncTables.SegmentKey(peer: name.peer, sequence: name.sequence))
+        }
         for record in segment.records { try merge(record, of: segment) }
         try tables.note(segment, name, size: size)
     }
@@ -135,6 +145,8 @@ final class SyncMerge {
     }
 
     private var isForked = false
+    /// The numbers of which there are two files.
+    private var forks: Set<SyncTables.SegmentKey> = []
 
     /// Whether neither of two values was made with knowledge of the other.
     private func isConcurrent(

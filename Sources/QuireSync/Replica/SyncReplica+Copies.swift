@@ -44,14 +44,22 @@ extension SyncTables {
         try connection.run("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('file', ?)", digest)
     }
 
-    /// The identifier that the store has as another file, and the number of the last segment that was written there.
+    /// The identifier that the store has as another file, and the number of the last segment that was written there; `nil` if it has
+    /// none, or a copy has been used there meanwhile.
     fileprivate func identifier(
         ofFile digest: Data
     ) throws -> (peer: SyncIdentifier, sequence: Int64)? {
-        try connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = ?", Self.key(of: digest)) {
-            var reader = SyncByteReader(Array($0.data(0))[...], file: store.storePath)
-            return (try reader.identifier(), Int64(try reader.unsigned() & 0x1FFF_FFFF_FFFF_FFFF))
-        }
+        let bytes = try connection.row(
+            "SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = ?", Self.key(of: digest)
+        ) { $0.data(0) }
+        guard let bytes else { return nil }
+        var reader = SyncByteReader(Array(bytes)[...], file: store.storePath)
+        let peer = try reader.identifier()
+        let sequence = Int64(try reader.unsigned() & 0x1FFF_FFFF_FFFF_FFFF)
+        let last = [settings.seen, settings.known].compactMap {
+            $0.ranges[peer]?.ranges.last?.upperBound
+        }.max()
+        return last ?? 0 > sequence + 1 ? nil : (peer, sequence)
     }
 
     /// Keeps the identifier that the store has as another file, with the number of the last segment that was sent.

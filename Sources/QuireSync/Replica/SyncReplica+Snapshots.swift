@@ -106,6 +106,8 @@ extension SyncReplica {
     /// - Throws: `QuireError` with code `invalidFormat` if own files would become too large by what it claims.
     func hasAll(of snapshot: SyncSegment, file: SyncFileName) throws -> Bool {
         guard let settings = try settings() else { return false }
+        // What it calls by the name of an own segment may be another's.
+        if try reading(false, { try $0.isAnotherReplica(seenBy: snapshot.seen) }) { return false }
         if settings.seen.contains(snapshot.seen) { return true }
         var (seen, forgotten) = (settings.seen, settings.forgotten)
         seen.formUnion(snapshot.seen)

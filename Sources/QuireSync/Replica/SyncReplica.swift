@@ -274,7 +274,7 @@ final class SyncReplica: Sendable {
         guard let settings = try settings() else { return false }
         let own = names.filter { $0.peer == settings.peer }
         if try !unknown(own).isEmpty {
-            try transact { try $0.becomeAnotherPeer() }
+            try transact { try $0.becomeAnotherPeerOfTwo() }
             return true
         }
         guard try reading(false, { try $0.peer(settings.peer)?.isRetired ?? false }) else {

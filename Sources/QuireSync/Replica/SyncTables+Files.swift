@@ -205,12 +205,51 @@ extension SyncTables {
     ///
     /// - Returns: Whether it has.
     func becomeAnotherPeerIfNeeded(seenBy other: SyncVector) throws -> Bool {
-        let last = other.ranges[settings.peer]?.ranges.last?.upperBound ?? 0
-        guard try last > settings.sequence + 1 || peer(settings.peer)?.isRetired ?? false else {
+        if try isAnotherReplica(seenBy: other) {
+            try becomeAnotherPeerOfTwo()
+        } else if try peer(settings.peer)?.isRetired ?? false {
+            try becomeAnotherPeer()
+        } else {
             return false
         }
-        try becomeAnotherPeer()
         return true
+    }
+
+    /// Whether another replica has written files with this one's identifier: others know segments that this one has not handed over.
+    func isAnotherReplica(seenBy other: SyncVector) throws -> Bool {
+        guard let last = other.ranges[settings.peer]?.ranges.last?.upperBound else { return false }
+        let unsent = try connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0
+        return last > settings.sequence - unsent + 1
+    }
+
+    /// Makes this replica another peer because another replica has written files with its identifier.
+    ///
+    /// Others may have taken a file of the other one for one of this replica, which has the same number, and have passed over it. So
+    /// all that is left of what this replica has written is sent again.
+    func becomeAnotherPeerOfTwo() throws {
+        let former = settings.peer
+        try becomeAnotherPeer()
+        try sendAgain { $0.peer == former }
+    }
+
+    /// Sends values again as they are. Where they are known that changes nothing.
+    func sendAgain(where isIncluded: (SyncVersion) -> Bool) throws {
+        var records: [SyncRecord] = []
+        var size = 0
+        for id in try identifiers(after: nil, through: nil) {
+            guard let object = try object(id)?.record else { continue }
+            let entries = object.entries.filter { isIncluded($0.value.version) }
+            if entries.isEmpty { continue }
+            let record = SyncRecord(id: id, entity: object.entity, entries: entries)
+            records.append(record)
+            size += record.size
+            let limit = SyncReplica.snapshotPartSize
+            if records.count >= limit.records || size >= limit.bytes {
+                try addToOutbox(records)
+                (records, size) = ([], 0)
+            }
+        }
+        if !records.isEmpty { try addToOutbox(records) }
     }
 
     /// The number of the segment that changes made in this transaction will be in.

@@ -4,12 +4,15 @@ internal import Dispatch
 /// context keeps the permanent one.
 final class UndoLog {
     let operations: [UndoOperation]
+    /// What the event has made of numbers that machines count together.
+    let counts: UndoneCounts
     /// Logs are numbered in the order they were made.
     let number: UInt64
     private weak var context: ManagedObjectContext?
 
     init(_ operations: [UndoOperation], number: UInt64, context: ManagedObjectContext) {
         self.operations = operations
+        counts = context.layout.hasCounters ? UndoneCounts(after: operations) : UndoneCounts()
         self.number = number
         self.context = context
     }
@@ -49,7 +52,7 @@ extension [UndoOperation] {
 }
 
 /// A slot of an object, or one of its to-many relationships.
-private struct UndoLogPosition: Hashable {
+struct UndoLogPosition: Hashable {
     let object: ObjectIdentifier
     let slot: Int
 }

@@ -190,8 +190,9 @@ extension ManagedObjectContext {
     }
 
     /// Applies the inverse operations of a log.
-    func restore(_ operations: [UndoOperation]) {
-        let operations = operations.map(registered)
+    func restore(_ log: UndoLog) {
+        let counted = log.counts.differences(to: log.operations)
+        let operations = log.operations.map { registered($0.adding(counted)) }
         let previous = undoRequiresInverseRepair ? references(setBy: operations) : []
         for operation in operations.reversed() where isRestorable(operation) { restore(operation) }
         if undoRequiresInverseRepair { repair(operations, previous: previous) }

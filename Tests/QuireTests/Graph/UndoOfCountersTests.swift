@@ -1,0 +1,96 @@
+import Foundation
+import Testing
+
+@testable import Quire
+@testable import QuireTestSupport
+
+/// Numbers that machines count together: undo takes back what was added here, and leaves what others have added since.
+@MainActor @Suite struct UndoOfCountersTests {
+    private func stack(_ type: AttributeType) throws -> TestStack {
+        try TestStack(
+            ManagedObjectModel {
+                Entity("Book") {
+                    Attribute("reads", type).userInfo(["syncPolicy": "counter"])
+                    Attribute("copies", type)
+                }
+            })
+    }
+
+    @Test(arguments: [
+        AttributeType.integer16, .integer32, .integer64, .decimal, .double, .float,
+    ])
+    func whatOthersAddedStays(_ type: AttributeType) throws {
+        let stack = try stack(type)
+        let (context, other) = (stack.mainContext(), stack.mainContext())
+        context.automaticallyMergesChangesFromParent = true
+        context.undoManager = UndoManager()
+        let book = try context.insertObject(entityName: "Book")
+        book["reads"] = 5
+        book["copies"] = 5
+        try context.save()
+        for value in [6, 8] {
+            book["reads"] = value
+            book["copies"] = value
+            try context.save()
+        }
+        let same = other.object(with: book.objectID)
+        for key in ["reads", "copies"] { same[key] = 18 }
+        try other.save()
+
+        func expect(_ number: Int, _ step: Comment, copies: Int? = nil) throws {
+            try context.save()
+            #expect(Double("\(book["reads"] ?? "")") == Double(number), step)
+            guard let copies else { return }
+            #expect(Double("\(book["copies"] ?? "")") == Double(copies), step)
+        }
+        try expect(18, "merged", copies: 18)
+        context.undo()
+        try expect(16, "undone", copies: 6)
+        context.undo()
+        try expect(15, "undone again", copies: 5)
+        context.redo()
+        try expect(16, "redone")
+        context.redo()
+        try expect(18, "redone again")
+    }
+
+    @Test func nullCountsAsNothing() throws {
+        let stack = try stack(.integer32)
+        let (context, other) = (stack.mainContext(), stack.mainContext())
+        context.automaticallyMergesChangesFromParent = true
+        context.undoManager = UndoManager()
+        let book = try context.insertObject(entityName: "Book")
+        try context.save()
+        book["reads"] = 2
+        try context.save()
+        context.undo()
+        #expect(book["reads", as: Int.self] == nil)
+        context.redo()
+        try context.save()
+        other.object(with: book.objectID)["reads"] = 5
+        try other.save()
+        try context.save()
+        #expect(book["reads", as: Int.self] == 5)
+        context.undo()
+        #expect(book["reads", as: Int.self] == 3)
+    }
+
+    /// What does not fit is not added.
+    @Test func aSumThatTheAttributeCannotHoldIsNotMade() throws {
+        let stack = try stack(.integer16)
+        let (context, other) = (stack.mainContext(), stack.mainContext())
+        context.automaticallyMergesChangesFromParent = true
+        context.undoManager = UndoManager()
+        let book = try context.insertObject(entityName: "Book")
+        book["reads"] = 30_000
+        try context.save()
+        book["reads"] = 0
+        try context.save()
+        other.object(with: book.objectID)["reads"] = 30_000
+        try other.save()
+        try context.save()
+        context.undo()
+        #expect(book["reads", as: Int.self] == 30_000)
+        try context.save()
+    }
+}
