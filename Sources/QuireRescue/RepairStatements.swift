@@ -126,12 +126,7 @@ struct RepairStatements {
                 }
             }
             for key in missing {
-                try connection.withStatement(
-                    "UPDATE \(table) SET \(column) = NULL WHERE Z_PK = ?"
-                ) {
-                    try $0.bind(key, at: 1)
-                    try $0.run()
-                }
+                try connection.run("UPDATE \(table) SET \(column) = NULL WHERE Z_PK = ?", key)
             }
             note(missing.count, "value") {
                 "Removed \($0) of “\(entity.name).\(slot.name)” whose files are missing."

@@ -44,12 +44,8 @@ extension StoreCheck {
     mutating func checkModel() throws {
         try checkModelCache()
         if try connection.hasTable(SQLiteTables.model) {
-            let texts = try connection.withStatement(
-                "SELECT Z_CONTENT FROM \(SQLiteTables.model)"
-            ) { statement in
-                var texts: [Data] = []
-                while try statement.step() { texts.append(statement.data(0)) }
-                return texts
+            let texts = try connection.rows("SELECT Z_CONTENT FROM \(SQLiteTables.model)") {
+                $0.data(0)
             }
             let model =
                 texts.count == 1

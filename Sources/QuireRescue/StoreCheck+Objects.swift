@@ -55,16 +55,11 @@ extension StoreCheck {
     private func keys(
         after last: Int64, in table: SQLTable, _ numbers: String
     ) throws -> [Int64]? {
-        try connection.withStatement(
+        try connection.rows(
             "SELECT Z_PK FROM \(SQLName.quoted(table.name)) WHERE Z_PK > ? "
                 + "AND Z_PK <= \(ManagedObjectID.maximumPrimaryKey) AND Z_ENT IN \(numbers) "
-                + "ORDER BY Z_PK LIMIT \(Self.portion)"
-        ) { statement in
-            try statement.bind(last, at: 1)
-            var keys: [Int64] = []
-            while try statement.step() { keys.append(statement.integer(0)) }
-            return keys
-        }
+                + "ORDER BY Z_PK LIMIT \(Self.portion)", last
+        ) { $0.integer(0) }
     }
 
     private func rows(

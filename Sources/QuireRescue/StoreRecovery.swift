@@ -225,12 +225,9 @@ private struct StoreRecoveryRun {
     private mutating func restoreMetadata(_ connection: SQLiteConnection) throws {
         let findings = salvage.findings
         for entity in findings.entities {
-            try connection.withStatement("INSERT OR IGNORE INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
-                try $0.bind(Int64(entity.number), at: 1)
-                try $0.bind(entity.name, at: 2)
-                try $0.bind(Int64(entity.superentityNumber), at: 3)
-                try $0.run()
-            }
+            try connection.run(
+                "INSERT OR IGNORE INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)", Int64(entity.number),
+                entity.name, Int64(entity.superentityNumber))
         }
         // Rows of Z_METADATA after the first are unused.
         do {
@@ -241,11 +238,8 @@ private struct StoreRecoveryRun {
             let metadata = StoreMetadata(
                 storeUUID: uuid, type: .sqlite, model: ManagedObjectModel(), hashes: [:])
             try connection.execute("DELETE FROM Z_METADATA")
-            try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
-                try $0.bind(uuid, at: 1)
-                try $0.bind(metadata.propertyList, at: 2)
-                try $0.run()
-            }
+            try connection.run(
+                "INSERT INTO Z_METADATA VALUES (1, ?, ?)", uuid, metadata.propertyList)
         }
         // An unreadable model would hide the other one, or prevent opening without one.
         if findings.model == nil { try connection.execute("DELETE FROM \(SQLiteTables.model)") }
@@ -333,11 +327,9 @@ private struct StoreRecoveryRun {
             connection: connection, path: path, database: StoreTransfer.attached
         ).metadata()
         let new = try SQLiteMetadataReader(connection: connection, path: newPath).metadata()
-        try connection.withStatement("UPDATE main.Z_METADATA SET Z_UUID = ?, Z_PLIST = ?") {
-            try $0.bind(old.storeUUID, at: 1)
-            try $0.bind(StoreHashes.merged(old, into: new), at: 2)
-            try $0.run()
-        }
+        try connection.run(
+            "UPDATE main.Z_METADATA SET Z_UUID = ?, Z_PLIST = ?", old.storeUUID,
+            StoreHashes.merged(old, into: new))
         let tables = try attachedTables(connection)
         let attached = StoreTransfer.attached
         if !isInferred, tables.contains(SQLiteTables.modelCache) {

@@ -258,13 +258,9 @@ private struct StoreRepairRun {
 
     /// Rebuilds all indexes from their tables.
     private mutating func reindex(_ connection: SQLiteConnection) throws {
-        let names = try connection.withStatement(
+        let names = try connection.rows(
             "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name"
-        ) { statement in
-            var names: [String] = []
-            while try statement.step() { names.append(statement.text(0)) }
-            return names
-        }
+        ) { $0.text(0) }
         for name in names {
             do {
                 try connection.execute("REINDEX \(SQLName.quoted(name))")
@@ -310,10 +306,7 @@ private struct StoreRepairRun {
         guard isIncomplete || !StoreHashes.wrongSums(in: metadata).isEmpty else { return }
         let corrected = try StoreHashes.corrected(
             metadata, hashes: isIncomplete ? schema.layout.model.entityVersionHashes() : nil)
-        try connection.withStatement("UPDATE Z_METADATA SET Z_PLIST = ?") {
-            try $0.bind(corrected, at: 1)
-            try $0.run()
-        }
+        try connection.run("UPDATE Z_METADATA SET Z_PLIST = ?", corrected)
         report.actions.append(
             isIncomplete
                 ? "Computed the version hashes in Z_METADATA anew."
@@ -326,17 +319,13 @@ private struct StoreRepairRun {
         let model = schema.layout.model
         if try connection.hasTable(SQLiteTables.model) {
             try connection.execute("DELETE FROM \(SQLiteTables.model)")
-            try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
-                try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
-                try $0.run()
-            }
+            try connection.run(
+                "INSERT INTO \(SQLiteTables.model) VALUES (?)",
+                String(decoding: model.modelXML(), as: UTF8.self))
         }
         if try connection.hasTable(SQLiteTables.modelCache), let cache = model.modelCache {
             try connection.execute("DELETE FROM \(SQLiteTables.modelCache)")
-            try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {
-                try $0.bind(cache, at: 1)
-                try $0.run()
-            }
+            try connection.run("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)", cache)
         }
         report.actions.append("Wrote the model that the store carries anew.")
     }

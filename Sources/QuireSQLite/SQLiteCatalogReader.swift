@@ -47,13 +47,8 @@ package struct SQLiteCatalogReader {
     }
 
     private func columns(of table: String) throws -> [SQLColumn] {
-        try connection.withStatement("SELECT name, type FROM pragma_table_info(?)") { statement in
-            try statement.bind(table, at: 1)
-            var columns: [SQLColumn] = []
-            while try statement.step() {
-                columns.append(SQLColumn(name: statement.text(0), type: statement.text(1)))
-            }
-            return columns
+        try connection.rows("SELECT name, type FROM pragma_table_info(?)", table) {
+            SQLColumn(name: $0.text(0), type: $0.text(1))
         }
     }
 
@@ -86,11 +81,7 @@ package struct SQLiteCatalogReader {
     }
 
     private func texts(_ sql: String) throws -> [String] {
-        try connection.withStatement(sql) { statement in
-            var texts: [String] = []
-            while try statement.step() { texts.append(statement.text(0)) }
-            return texts
-        }
+        try connection.rows(sql) { $0.text(0) }
     }
 }
 

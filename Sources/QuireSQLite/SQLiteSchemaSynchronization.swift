@@ -304,10 +304,7 @@ package struct SQLiteSchemaSynchronization {
         }
         if carriesModel {
             let xml = String(decoding: schema.layout.model.modelXML(), as: UTF8.self)
-            try connection.withStatement("UPDATE \(SQLiteTables.model) SET Z_CONTENT = ?") {
-                try $0.bind(xml, at: 1)
-                try $0.run()
-            }
+            try connection.run("UPDATE \(SQLiteTables.model) SET Z_CONTENT = ?", xml)
             try connection.replaceModelCache(with: schema.layout.model)
         }
     }

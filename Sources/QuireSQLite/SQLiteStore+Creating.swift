@@ -116,26 +116,17 @@ extension SQLiteStore {
         }
         let model = schema.layout.model
         for entity in schema.keptEntities {
-            try connection.withStatement("INSERT INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
-                try $0.bind(Int64(schema.entity(entity).storeNumber), at: 1)
-                try $0.bind(entity.name, at: 2)
-                try $0.bind(
-                    Int64(
-                        entity.superentityNumber.map { schema.entity(number: $0).storeNumber } ?? 0),
-                    at: 3)
-                try $0.run()
-            }
+            try connection.run(
+                "INSERT INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)",
+                Int64(schema.entity(entity).storeNumber), entity.name,
+                Int64(entity.superentityNumber.map { schema.entity(number: $0).storeNumber } ?? 0))
         }
-        try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
-            try $0.bind(metadata.storeUUID, at: 1)
-            try $0.bind(metadata.propertyList, at: 2)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT INTO Z_METADATA VALUES (1, ?, ?)", metadata.storeUUID, metadata.propertyList)
         try connection.execute(SQLiteTables.createModel)
-        try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
-            try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT INTO \(SQLiteTables.model) VALUES (?)",
+            String(decoding: model.modelXML(), as: UTF8.self))
         // Core Data's model cache lacks facts specific to this framework.
         try connection.execute(SQLiteTables.createModelCache)
         try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {

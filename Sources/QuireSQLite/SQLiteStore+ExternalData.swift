@@ -166,26 +166,18 @@ extension SQLiteConnection {
     func writeExternalDataRecord(
         _ record: ExternalDataRecord, ofFileNamed name: String
     ) throws {
-        try withStatement("INSERT OR REPLACE INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)") {
-            try $0.bind(name, at: 1)
-            try $0.bind(Int64(record.size), at: 2)
-            try $0.bind(record.sha256, at: 3)
-            try $0.run()
-        }
+        try run(
+            "INSERT OR REPLACE INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)", name,
+            Int64(record.size), record.sha256)
     }
 
     /// The names of files recorded with the same size and digest.
     func externalFiles(like record: ExternalDataRecord) throws -> [String] {
         guard try hasTable(SQLiteTables.externalData) else { return [] }
-        return try withStatement(
-            "SELECT Z_UUID FROM \(SQLiteTables.externalData) WHERE Z_BYTES = ? AND Z_SHA256 = ? LIMIT 4"
-        ) {
-            try $0.bind(Int64(record.size), at: 1)
-            try $0.bind(record.sha256, at: 2)
-            var names: [String] = []
-            while try $0.step() { names.append($0.text(0)) }
-            return names
-        }
+        return try rows(
+            "SELECT Z_UUID FROM \(SQLiteTables.externalData) WHERE Z_BYTES = ? AND Z_SHA256 = ? LIMIT 4",
+            Int64(record.size), record.sha256
+        ) { $0.text(0) }
     }
 }
 

@@ -85,12 +85,9 @@ extension SQLiteStore {
                 var metadata = try SQLiteMetadataReader(connection: connection, path: storePath)
                     .metadata()
                 metadata.values[key] = value
-                try connection.withStatement(
-                    "UPDATE Z_METADATA SET Z_PLIST = ?1 WHERE Z_VERSION = (SELECT min(Z_VERSION) FROM Z_METADATA)"
-                ) {
-                    try $0.bind(metadata.propertyList, at: 1)
-                    try $0.run()
-                }
+                try connection.run(
+                    "UPDATE Z_METADATA SET Z_PLIST = ?1 WHERE Z_VERSION = (SELECT min(Z_VERSION) FROM Z_METADATA)",
+                    metadata.propertyList)
                 try connection.commit()
             } catch {
                 SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
@@ -192,10 +189,7 @@ extension SQLiteStore {
     }
 
     private static func removeRecord(_ connection: SQLiteConnection) throws {
-        try connection.withStatement("DELETE FROM \(SQLiteTables.records) WHERE Z_KEY = ?") {
-            try $0.bind(draftRecordKey, at: 1)
-            try $0.run()
-        }
+        try connection.run("DELETE FROM \(SQLiteTables.records) WHERE Z_KEY = ?", draftRecordKey)
     }
 
     /// Runs a transaction that first deletes the existing draft.
@@ -262,10 +256,8 @@ extension SQLiteConnection {
             start = end
         }
         try execute(SQLiteTables.createRecords)
-        try withStatement("INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)") {
-            try $0.bind(SQLiteStore.draftRecordKey, at: 1)
-            try $0.bind(String(bytes.count), at: 2)
-            try $0.run()
-        }
+        try run(
+            "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)",
+            SQLiteStore.draftRecordKey, String(bytes.count))
     }
 }

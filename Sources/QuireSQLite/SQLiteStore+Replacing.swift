@@ -218,19 +218,12 @@ extension SQLiteStore {
             try connection.begin()
             do {
                 try writer.modelVersionCheck.checkTriggers(connection)
-                try connection.withStatement("UPDATE Z_METADATA SET Z_UUID = ?1 WHERE Z_UUID <> ?1")
-                {
-                    try $0.bind(identity.uuid, at: 1)
-                    try $0.run()
-                }
+                try connection.run(
+                    "UPDATE Z_METADATA SET Z_UUID = ?1 WHERE Z_UUID <> ?1", identity.uuid)
                 for (name, greatest) in keys {
-                    try connection.withStatement(
-                        "UPDATE Z_PRIMARYKEY SET Z_MAX = ?1 WHERE Z_NAME = ?2 AND Z_MAX < ?1"
-                    ) {
-                        try $0.bind(greatest, at: 1)
-                        try $0.bind(name, at: 2)
-                        try $0.run()
-                    }
+                    try connection.run(
+                        "UPDATE Z_PRIMARYKEY SET Z_MAX = ?1 WHERE Z_NAME = ?2 AND Z_MAX < ?1",
+                        greatest, name)
                 }
                 try replacement.renameExternalFiles(differingFrom: externalData, connection)
                 try copySynchronization(to: connection)
@@ -285,34 +278,24 @@ extension SQLiteStore {
                 }
             }
             for (value, newName) in values {
-                try connection.withStatement(
-                    "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?"
-                ) {
-                    try $0.bind(ExternalDataTag.reference(toFileNamed: newName), at: 1)
-                    try $0.bind(value, at: 2)
-                    try $0.run()
-                }
+                try connection.run(
+                    "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?",
+                    ExternalDataTag.reference(toFileNamed: newName), value)
             }
         }
         guard try connection.hasTable(SQLiteTables.externalData) else { return }
         for (name, newName) in newNames {
-            try connection.withStatement(
-                "UPDATE \(SQLiteTables.externalData) SET Z_UUID = ? WHERE Z_UUID = ?"
-            ) {
-                try $0.bind(newName, at: 1)
-                try $0.bind(name, at: 2)
-                try $0.run()
-            }
+            try connection.run(
+                "UPDATE \(SQLiteTables.externalData) SET Z_UUID = ? WHERE Z_UUID = ?", newName, name
+            )
         }
     }
 
     private static func primaryKeys(
         _ connection: SQLiteConnection
     ) throws -> [(name: String, greatest: Int64)] {
-        try connection.withStatement("SELECT Z_NAME, Z_MAX FROM Z_PRIMARYKEY") {
-            var keys: [(name: String, greatest: Int64)] = []
-            while try $0.step() { keys.append(($0.text(0), $0.integer(1))) }
-            return keys
+        try connection.rows("SELECT Z_NAME, Z_MAX FROM Z_PRIMARYKEY") {
+            ($0.text(0), $0.integer(1))
         }
     }
 

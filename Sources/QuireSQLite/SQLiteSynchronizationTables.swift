@@ -17,18 +17,11 @@ extension SQLiteConnection {
         where try !moved.isEmpty && hasTable(table) {
             for rows in moved {
                 // Marked, so that rows that have been moved are not moved again.
-                try withStatement(
+                try run(
                     """
                     UPDATE \(table) SET Z_ROW = Z_ROW + ?1, Z_ROOT = '>' || ?2
                     WHERE Z_ROOT = ?3 AND Z_ROW + ?1 IN (SELECT Z_PK FROM \(SQLName.quoted(rows.newTable)) WHERE Z_ENT = ?4)
-                    """
-                ) {
-                    try $0.bind(rows.offset, at: 1)
-                    try $0.bind(rows.newRoot, at: 2)
-                    try $0.bind(rows.oldRoot, at: 3)
-                    try $0.bind(Int64(rows.entityNumber), at: 4)
-                    try $0.run()
-                }
+                    """, rows.offset, rows.newRoot, rows.oldRoot, Int64(rows.entityNumber))
             }
             try execute("UPDATE \(table) SET Z_ROOT = substr(Z_ROOT, 2) WHERE Z_ROOT GLOB '>*'")
         }
@@ -125,13 +118,9 @@ extension SQLiteStore {
     /// stays known, and its rows are changes like others, found by comparing all of them.
     func copySynchronization(to connection: SQLiteConnection) throws {
         try read { source in
-            let tables = try source.withStatement(
+            let tables = try source.rows(
                 "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name GLOB 'QUIRE_SYNC*'"
-            ) { row in
-                var found: [(name: String, sql: String)] = []
-                while try row.step() { found.append((row.text(0), row.text(1))) }
-                return found
-            }
+            ) { ($0.text(0), $0.text(1)) }
             for (name, sql) in tables {
                 try connection.execute("DROP TABLE IF EXISTS \(name); \(sql)")
                 try source.withStatement("SELECT * FROM \(name)") { row in
@@ -144,13 +133,9 @@ extension SQLiteStore {
                     }
                 }
             }
-            let indexes = try source.withStatement(
+            let indexes = try source.rows(
                 "SELECT sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL AND tbl_name GLOB 'QUIRE_SYNC*'"
-            ) { row in
-                var found: [String] = []
-                while try row.step() { found.append(row.text(0)) }
-                return found
-            }
+            ) { $0.text(0) }
             for sql in indexes { try connection.execute(sql) }
             if !tables.isEmpty {
                 try connection.execute("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('compare', 1)")

@@ -143,11 +143,8 @@ package struct SQLiteTriggerCheck {
     /// The authorizer's reports for statements that fire the triggers of a table, which are prepared but never run, and the
     /// failure of one that cannot be prepared.
     private func accesses(on table: String) throws -> ([Access], SQLiteFailure?) {
-        let columns = try connection.withStatement("SELECT name FROM pragma_table_info(?)") {
-            try $0.bind(table, at: 1)
-            var columns: [String] = []
-            while try $0.step() { columns.append(SQLName.quoted($0.text(0))) }
-            return columns
+        let columns = try connection.rows("SELECT name FROM pragma_table_info(?)", table) {
+            SQLName.quoted($0.text(0))
         }
         let name = SQLName.quoted(table)
         let record = AccessRecord()

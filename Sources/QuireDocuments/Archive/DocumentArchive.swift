@@ -28,9 +28,9 @@ extension DocumentPackage {
     ///   - keepingDamage: Whether a damaged package is exported too, with its damage.
     ///   - protection: The protection of the archive of a protected document, which has to be chosen; ignored for others.
     ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidFormat` if the package is damaged, or lacks values that have not arrived from other machines,
-    ///   `protectionUnavailable` if it is protected and nothing was chosen, `protectedDataUnavailable` if it is locked,
-    ///   `cancelled` or what reading and writing throw. Then there is no archive.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidFormat` if the package is damaged, or lacks values
+    ///   that have not arrived from other machines, `protectionUnavailable` if it is protected and nothing was chosen,
+    ///   `protectedDataUnavailable` if it is locked, `cancelled` or what reading and writing throw. Then there is no archive.
     public func export(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
         protection: ArchiveProtection? = nil, progress: Progress? = nil
@@ -54,11 +54,8 @@ extension DocumentPackage {
                 let missing = try missingFiles()
                 if !missing.isEmpty { throw self.damaged(missing) }
             }
-            if !keepingDamage,
-                let missing = try store.read({
-                    try $0.missingSynchronizedValues()
-                })
-            {
+            let missing = try store.read { try $0.missingSynchronizedValues() }
+            if !keepingDamage, let missing {
                 throw QuireError(
                     .invalidFormat,
                     "“\(layout.path)” is not complete, and was not exported: \(missing) With --keep-damage it is exported as it is.",

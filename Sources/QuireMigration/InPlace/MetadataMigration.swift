@@ -96,12 +96,8 @@ struct MetadataMigration {
         let unused = try filesBefore.subtracting(externalNames(schema, connection))
         if tables.contains(SQLiteTables.externalData) {
             for name in unused {
-                try connection.withStatement(
-                    "DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?"
-                ) {
-                    try $0.bind(name, at: 1)
-                    try $0.run()
-                }
+                try connection.run(
+                    "DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?", name)
             }
         }
         return unused.map(loading.externalData.path(ofFileNamed:))
@@ -132,12 +128,9 @@ struct MetadataMigration {
         try connection.execute(
             "DELETE FROM Z_PRIMARYKEY WHERE Z_ENT <= \(SQLCatalog.maximumEntityNumber)")
         for entity in layout.entities {
-            try connection.withStatement("INSERT INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
-                try $0.bind(Int64(entity.number), at: 1)
-                try $0.bind(entity.name, at: 2)
-                try $0.bind(Int64(entity.superentityNumber ?? 0), at: 3)
-                try $0.run()
-            }
+            try connection.run(
+                "INSERT INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)", Int64(entity.number), entity.name,
+                Int64(entity.superentityNumber ?? 0))
         }
     }
 
@@ -145,10 +138,7 @@ struct MetadataMigration {
         _ model: ManagedObjectModel, _ connection: SQLiteConnection
     ) throws {
         let new = try metadata.replacingModel(model).propertyList
-        try connection.withStatement("UPDATE Z_METADATA SET Z_PLIST = ?") {
-            try $0.bind(new, at: 1)
-            try $0.run()
-        }
+        try connection.run("UPDATE Z_METADATA SET Z_PLIST = ?", new)
     }
 
     private func writeModel(_ model: ManagedObjectModel, _ connection: SQLiteConnection) throws {
@@ -157,10 +147,9 @@ struct MetadataMigration {
         } else {
             try connection.execute(SQLiteTables.createModel)
         }
-        try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
-            try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT INTO \(SQLiteTables.model) VALUES (?)",
+            String(decoding: model.modelXML(), as: UTF8.self))
         try connection.replaceModelCache(with: model)
     }
 

@@ -124,10 +124,7 @@ struct SQLiteHistoryDeletion {
     }
 
     private func run(_ sql: String, _ number: Int64) throws {
-        try connection.withStatement(sql) {
-            try $0.bind(number, at: 1)
-            try $0.run()
-        }
+        try connection.run(sql, number)
     }
 
     private func deleteUnusedStrings() throws {

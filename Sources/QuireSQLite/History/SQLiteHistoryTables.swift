@@ -45,11 +45,8 @@ struct SQLiteHistoryTables {
     init(creatingIn connection: SQLiteConnection) throws {
         for statement in Self.statements { try connection.execute(statement) }
         for entity in Entity.allCases {
-            try connection.withStatement("INSERT INTO Z_PRIMARYKEY VALUES (?, ?, 0, 0)") {
-                try $0.bind(Int64(entity.rawValue), at: 1)
-                try $0.bind(entity.name, at: 2)
-                try $0.run()
-            }
+            try connection.run(
+                "INSERT INTO Z_PRIMARYKEY VALUES (?, ?, 0, 0)", Int64(entity.rawValue), entity.name)
         }
         hasStrings = true
         tombstoneCount = 0
@@ -110,22 +107,14 @@ extension SQLiteConnection {
         else { return }
         let transaction = try lastNumber(of: .transaction, path: path) + 1
         let change = try lastNumber(of: .change, path: path)
-        try withStatement("INSERT INTO ATRANSACTION (Z_PK, Z_ENT, ZTIMESTAMP) VALUES (?, 16002, ?)")
-        {
-            try $0.bind(transaction, at: 1)
-            try $0.bind(Date().timeIntervalSinceReferenceDate, at: 2)
-            try $0.run()
-        }
-        try withStatement(
+        try run(
+            "INSERT INTO ATRANSACTION (Z_PK, Z_ENT, ZTIMESTAMP) VALUES (?, 16002, ?)", transaction,
+            Date().timeIntervalSinceReferenceDate)
+        try run(
             """
             INSERT INTO ACHANGE (Z_PK, Z_ENT, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID) \
             SELECT ?1 + row_number() OVER (ORDER BY entity, key), 16001, 1, entity, key, ?2 FROM \(objects)
-            """
-        ) {
-            try $0.bind(change, at: 1)
-            try $0.bind(transaction, at: 2)
-            try $0.run()
-        }
+            """, change, transaction)
         try recordGreatestPrimaryKey(
             transaction, of: SQLiteHistoryTables.Entity.transaction.rawValue)
         try recordGreatestPrimaryKey(
