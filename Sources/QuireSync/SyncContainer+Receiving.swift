@@ -108,11 +108,9 @@ extension SyncContainer {
                 unknown.remove(name)
                 rest.remove(name.part?.index)
                 let isLast = rest.isEmpty
-                let date = clock()
-                let changes = try await onQueue { [blobs] in
-                    try replica.merge(snapshot: file, isLast: isLast, blobs: blobs, at: date)
+                try await merge(&result) { [blobs] in
+                    try replica.merge(snapshot: file, isLast: isLast, blobs: blobs, at: $0)
                 }
-                didChange(changes, &result)
                 received.append(name)
             }
         }
@@ -185,9 +183,22 @@ extension SyncContainer {
         _ batch: [SyncReplica.ReceivedSegment], _ blobs: [Data: Data],
         _ result: inout SyncResult
     ) async throws {
-        let (replica, date) = (replica, clock())
-        let merged = try await onQueue { try replica.merge(batch, blobs: blobs, at: date) }
-        didChange(merged, &result)
+        let replica = replica
+        try await merge(&result) { try replica.merge(batch, blobs: blobs, at: $0) }
+    }
+
+    /// Merges something, once the large values of what was saved during this round are in the folder, too.
+    private func merge(
+        _ result: inout SyncResult,
+        _ body: @escaping @Sendable (Date) throws -> SyncReplica.Merged
+    ) async throws {
+        while true {
+            let date = clock()
+            let merged = try await onQueue { try body(date) }
+            didChange(merged, &result)
+            if !merged.awaitsBlobs { return }
+            try await sendBlobs()
+        }
     }
 
     /// Writes external data that objects have waited for.

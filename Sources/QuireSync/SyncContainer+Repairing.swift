@@ -19,9 +19,7 @@ extension SyncContainer {
         return try await inTurn { container in
             try await container.onQueue { try replica.compareRows() }
             var result = SyncResult()
-            let merged = try await container.round(&result)
-            // That the folder has no files: it has some when this ends.
-            result.problems.removeAll { $0.fileName == SyncSegment.folder.path }
+            let merged = try await container.roundWithAnyFolder(&result)
             let date = container.clock()
             let rows = try await container.onQueue { try replica.writeAllRows(at: date) }
             container.didChange(rows, &result)
@@ -29,6 +27,13 @@ extension SyncContainer {
             try await container.compact(merged, readsBlobs: true, &result)
             return result
         }
+    }
+
+    /// A round that does not report a folder without files: the caller makes some, or throws an error that says what is missing.
+    private func roundWithAnyFolder(_ result: inout SyncResult) async throws -> [SyncSegmentName] {
+        let merged = try await round(&result)
+        result.problems.removeAll { $0.fileName == SyncSegment.folder.path }
+        return merged
     }
 
     /// Makes this replica anew from the folder: its objects become those that the files in the folder make.
@@ -48,7 +53,7 @@ extension SyncContainer {
         let replica = replica
         return try await inTurn { container in
             var result = SyncResult()
-            _ = try await container.round(&result)
+            _ = try await container.roundWithAnyFolder(&result)
             if let problem = result.problems.first { throw problem.error }
             let files = try await container.allFiles(&result)
             if let problem = result.problems.first { throw problem.error }

@@ -45,6 +45,8 @@ public actor SyncContainer {
     let allowsUnencryptedFolder: Bool
     /// The cost of deriving a key from a password.
     let passwordCost: ScryptCost
+    /// The digests of the large values that this round has sent.
+    private var sentBlobs: Set<Data> = []
     /// The last of the rounds, and of the steps between them that change what the store is a replica of.
     private var last: Task<Void, Never>?
     static let logger = Logger(label: "quire.sync")
@@ -167,6 +169,8 @@ public actor SyncContainer {
         try await checkContainer(&result)
         // The store may have been protected since it joined.
         try checkEncryption(try await useCipher())
+        sentBlobs = []
+        try await sendBlobs()
         // Before anything is sent: a copy of this replica may have used the next number.
         let merged = try await receive(&result)
         try await fetchMissing(&result)
@@ -228,6 +232,21 @@ public actor SyncContainer {
         )
     }
 
+    /// Sends the large values of what was captured before anything is merged. One that loses against another's value, or whose object
+    /// is hidden or deleted by what is merged, is in no row any more; who wants it back finds it in the folder.
+    func sendBlobs() async throws {
+        let replica = replica
+        guard replica.model.hasBinaryAttributes else { return }
+        var last: Int64 = 0
+        while let (name, bytes) = try await onQueue({ [last] in
+            try replica.nextOutgoing(after: last)
+        }) {
+            try Task.checkCancellation()
+            try await sendBlobs(of: try SyncSegment(Array(bytes), name: name))
+            last = name.sequence
+        }
+    }
+
     func send(_ result: inout SyncResult) async throws {
         let replica = replica
         var last: Int64 = 0
@@ -249,11 +268,12 @@ public actor SyncContainer {
     private func sendBlobs(of segment: SyncSegment) async throws {
         let replica = replica
         for record in segment.records {
-            for blob in record.blobs {
+            for blob in record.blobs where !sentBlobs.contains(blob.digest) {
                 guard let file = blob.fileName else { continue }
                 // Nil if the value has been replaced since: the segment with the new one follows.
                 if let data = try await onQueue({ try replica.externalData(blob, of: record.id) }) {
                     try await transport.create(file, data)
+                    sentBlobs.insert(blob.digest)
                 }
             }
         }

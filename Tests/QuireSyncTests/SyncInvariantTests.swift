@@ -30,7 +30,11 @@ import Testing
             Attribute("code", .string)
             Attribute("name", .string)
         }.userInfo(["syncIdentity": .string("code")])
-        Entity("Picture") { Attribute("data", .binary).externalStorage() }
+        Entity("Picture") {
+            Attribute("name", .string)
+            Attribute("data", .binary).externalStorage()
+            Unique("name")
+        }
         Entity("Person") {
             Attribute("name", .string)
             ToOne("spouse", "Person", inverse: "spouse")
@@ -272,6 +276,80 @@ import Testing
         try sites.sites[1].context.save()
         try await sites.exchange()
         for site in sites.sites { #expect(try names("Category", on: site) == ["first"]) }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    /// Also if its machine learns of the other value in the round that was to send it.
+    @Test(arguments: [0, 1], ["value", "deletion", "unique value"])
+    func aLargeValueThatLosesCanBeChosen(first: Int, loss: String) async throws {
+        let sites = try await sites(2)
+        let (site, other) = (sites.sites[0], sites.sites[1])
+        // What it changes is the earlier change, whichever round is first.
+        site.clockOffset = -1000
+        try site.reopen()
+        let lost = Data((0..<200_001).map { UInt8(truncatingIfNeeded: $0 &* 7) })
+        let picture = try insert(["name": "0"], as: "Picture", on: site)
+        try await sites.exchange()
+        let same = try #require(try other.objects("Picture").first)
+        switch loss {
+        case "value":
+            picture["data"] = lost
+            same["data"] = Data(repeating: 2, count: 200_002)
+        case "deletion":
+            picture["data"] = lost
+            other.context.delete(same)
+        default:
+            try site.context.insertObject(entityName: "Picture")["name"] = "1"
+            let second = try other.context.insertObject(entityName: "Picture")
+            (second["name"], second["data"]) = ("1", lost)
+        }
+        try site.context.save()
+        try other.context.save()
+        for site in first == 0 ? [site, other] : [other, site] {
+            try await site.sync.synchronize()
+            sites.folder.carryAll()
+        }
+        try await sites.exchange()
+        let conflict = try await other.sync.conflicts().first {
+            $0.kind == .hidden || $0.lostByteCount == Int64(lost.count)
+        }
+        try await other.sync.choose(#require(conflict))
+        try await sites.exchange()
+        for site in sites.sites {
+            site.context.refreshAllObjects()
+            let data = try site.objects("Picture").map { $0["data", as: Data.self] }
+            #expect(data.contains(lost))
+            #expect(try await site.sync.status()?.missingFileCount == 0)
+        }
+        try await sites.expectSame()
+        try sites.close()
+    }
+
+    /// A file that is named by what was replaced before it was sent comes from nowhere.
+    @Test func nothingWaitsForALargeValueThatWasReplaced() async throws {
+        let sites = try await sites(2)
+        let (site, other) = (sites.sites[0], sites.sites[1])
+        let picture = try insert([:], as: "Picture", on: site)
+        try await sites.exchange()
+        picture["data"] = Data(repeating: 1, count: 200_001)
+        try site.context.save()
+        let files = sites.folder.files(on: other.machine)
+        try await site.sync.synchronize()
+        sites.folder.carryAll()
+        for path in sites.folder.files(on: other.machine).keys
+        where path.hasPrefix("blob/") && files[path] == nil {
+            sites.folder.damage(path, on: other.machine, nil)
+        }
+        try await other.sync.synchronize()
+        #expect(try await other.sync.status()?.missingFileCount == 1)
+        picture["data"] = Data(repeating: 2, count: 10)
+        try site.context.save()
+        try await site.sync.synchronize()
+        let log = sites.folder.files(on: site.machine).filter { $0.key.hasPrefix("log/") }
+        for (path, data) in log { sites.folder.damage(path, on: other.machine, data) }
+        try await other.sync.synchronize()
+        #expect(try await other.sync.status()?.missingFileCount == 0)
         try await sites.expectSame()
         try sites.close()
     }

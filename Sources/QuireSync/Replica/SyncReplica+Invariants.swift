@@ -40,6 +40,16 @@ private final class SyncInvariants {
         for entity in store.layout.entities {
             if let entity = model[entity] { try checkRows(of: entity) }
         }
+        for (digest, ids) in try tables.missing() {
+            for id in ids {
+                guard let object = try tables.object(id), object.objectID != nil,
+                    object.record.blobs.contains(where: { $0.digest == digest })
+                else {
+                    report(id, "", "waits for a file that it does not have")
+                    continue
+                }
+            }
+        }
         return problems
     }
 

@@ -196,15 +196,16 @@ final class SyncReplica: Sendable {
         return try transact { tables in
             let capture = try SyncCapture(tables, date: date)
             let isComplete = try capture.run().isComplete
+            var rows = Merged()
+            rows.awaitsBlobs = capture.hasBlobs
             let isConsequential =
                 !capture.touched.isEmpty || !tables.changedUniqueValues.isEmpty
             if !isComplete {
                 // Rows that have not been gone through yet may be connected with these.
                 if isConsequential { tables.settings.hasStaleRows = true }
-                return (false, Merged())
+                return (false, rows)
             }
-            if !isConsequential, !tables.settings.hasStaleRows { return (true, Merged()) }
-            var rows = Merged()
+            if !isConsequential, !tables.settings.hasStaleRows { return (true, rows) }
             try writeRows(of: capture.touched, tables, &rows)
             return (true, rows)
         }
@@ -305,6 +306,8 @@ final class SyncReplica: Sendable {
         var count = 0
         /// Whether this replica has become another peer.
         var hasAnotherIdentifier = false
+        /// Whether large values were captured that are to be sent before anything of others is merged: nothing has been merged.
+        var awaitsBlobs = false
     }
 
     /// Captures local changes and merges segments, in one transaction.
@@ -334,7 +337,8 @@ final class SyncReplica: Sendable {
     /// Captures what was saved, merges something, and writes the rows that follow, in one transaction.
     ///
     /// - Parameters:
-    ///   - others: What the authors of the files had merged.
+    ///   - others: What the authors of the files had merged. If there are some, nothing is merged as long as new large values are to be
+    ///     sent; see ``Merged/awaitsBlobs``.
     ///   - body: Gives the number of merged files.
     func mergingAfterCapture(
         blobs: [Data: Data], at date: Date, seen others: [SyncVector] = [],
@@ -347,13 +351,20 @@ final class SyncReplica: Sendable {
                 let (isLast, rows) = try capture(at: date)
                 captured.changes.append(rows.changes)
                 captured.conflictCount += rows.conflictCount
+                captured.awaitsBlobs = captured.awaitsBlobs || rows.awaitsBlobs
                 isComplete = isLast
             }
+            if captured.awaitsBlobs, !others.isEmpty { return captured }
             return try transact { tables in
                 var merged = captured
                 // What was saved since.
                 let capture = try SyncCapture(tables, date: date)
                 while try !capture.run().isComplete {}
+                merged.awaitsBlobs = capture.hasBlobs && !others.isEmpty
+                if merged.awaitsBlobs {
+                    try writeRows(of: capture.touched, tables, &merged)
+                    return merged
+                }
                 for other in others where try tables.becomeAnotherPeerIfNeeded(seenBy: other) {
                     merged.hasAnotherIdentifier = true
                 }

@@ -246,6 +246,11 @@ final class SyncTables {
             object.objectID?.primaryKey ?? object.formerKey.map { -$0 },
             Data(SyncRecordBlock.encode([object.record])))
         remember(object)
+        // Nothing waits for a value that was replaced, nor for one of an object without a row.
+        let waiting = object.objectID == nil ? [] : object.record.blobs
+        for blob in old?.record.blobs ?? [] where !waiting.contains(blob) {
+            try setMissing(blob, of: id, false)
+        }
         let isForgettable = object.record.isForgettable
         if isForgettable != old?.record.isForgettable ?? false {
             try connection.run(
