@@ -19,7 +19,7 @@ help:
 	@echo "make demo-syncthing    the same with two Syncthing processes that carry the folder"
 	@echo "make test     run all tests"
 	@echo "make test FILTER=pattern    run those whose name it matches"
-	@echo "make example  build the package Examples/Notes, which depends on this one, and check what it prints"
+	@echo "make example  build programs that depend on this package, in folders of their own, and check what they print"
 	@echo "make docs     build the documentation of the libraries into .build/docs"
 	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
 	@echo "make weaken-sync  weaken rules of synchronization: the simulation must notice each"
@@ -62,8 +62,7 @@ test:
 # A package that depends on this one, as a user's does.
 example:
 	@.ci/install-packages $(BUILD_PACKAGES)
-	cd Examples/Notes && swift build $(FLAGS)
-	@Examples/Notes/check.sh "$$(cd Examples/Notes && swift build $(FLAGS) --show-bin-path)/notes"
+	@.ci/example $(FLAGS)
 
 # The libraries' reference and articles.
 docs:

@@ -1,8 +1,20 @@
 import Quire
 import QuireDocuments
 
+let model = ManagedObjectModel {
+    Entity("Author") {
+        Attribute("name", .string)
+        ToMany("books", "Book", inverse: "author")
+    }
+    Entity("Book") {
+        Attribute("title", .string)
+        Attribute("year", .integer16)
+        Attribute("pages", .integer16)
+        ToOne("author", "Author", inverse: "books")
+    }
+}
 let document = ManagedDocument(path: "Library.quire")
-try await document.create(from: .named("Library"))
+try await document.create(model: model)
 let context = document.managedObjectContext
 
 let author = try context.insertObject(entityName: "Author")
@@ -67,7 +79,7 @@ try ProtectionDomain.makeKeyFile(at: "me.key")
 let domain = try ProtectionDomain.setUp(at: "me.keybag", keyFile: "me.key")
 let diary = ManagedDocument(path: "Diary.quire")
 (diary.fileProtection, diary.protectionDomain) = (.complete, domain)
-try await diary.create(from: .named("Library"))
+try await diary.create(model: model)
 try await diary.close()
 await domain.lock(after: .zero)
 do { try await diary.open() } catch let error as QuireError { print(error.code.rawValue) }
