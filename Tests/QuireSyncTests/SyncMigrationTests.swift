@@ -1,6 +1,7 @@
 import Foundation
 import Quire
 import QuireMigration
+import QuireRescue
 import QuireTestSupport
 import Testing
 
@@ -268,5 +269,78 @@ import Testing
             #expect(error?.code == .invalidModel)
             #expect(error?.message.contains("renaming identifier of its own") ?? false)
         }
+    }
+
+    // MARK: - Stricter versions
+
+    /// The second machine has a version that requires a title, and short texts.
+    private func makeSitesOfTwoVersions() async throws -> SyncSites {
+        func model(isStrict: Bool) -> ManagedObjectModel {
+            ManagedObjectModel {
+                Entity("Note") {
+                    if isStrict {
+                        Attribute("title", .string).required()
+                        Attribute("text", .string).length(atMost: 5)
+                    } else {
+                        Attribute("title", .string)
+                        Attribute("text", .string)
+                    }
+                }
+            }
+        }
+        var sites = try SyncSites(1, model: model(isStrict: false))
+        try await sites.begin()
+        try await sites.addSite(model: model(isStrict: true)).sync.join()
+        return sites
+    }
+
+    private func insertNote(_ title: String?, _ text: String, on site: SyncSite) throws {
+        let note = try site.context.insertObject(entityName: "Note")
+        (note["title"], note["text"]) = (title, text)
+        try site.context.save()
+    }
+
+    @Test func anObjectWithoutAValueIsHiddenWhereThatIsRequired() async throws {
+        let sites = try await makeSitesOfTwoVersions()
+        let second = sites.sites[1]
+        try insertNote(nil, "abc", on: sites.sites[0])
+        try await sites.exchange()
+        #expect(try second.objects("Note").isEmpty)
+        #expect(try StoreCheck.run(second.store).isWhole)
+        #expect(try await second.sync.checkInvariants() == [])
+        let conflict = try #require(try await second.sync.conflicts().first)
+        #expect(conflict.kind == .hidden)
+        #expect(conflict.propertyName == "title")
+        await #expect(throws: QuireError.self) { try await second.sync.choose(conflict) }
+        try await second.sync.show(conflict, setting: ["title": .string("Emma")])
+        try await sites.exchange()
+        for site in sites.sites {
+            site.context.refreshAllObjects()
+            #expect(
+                try site.objects("Note").map { $0["title", as: String.self] } == ["Emma"])
+            #expect(try await site.sync.conflicts().isEmpty)
+        }
+        try sites.close()
+    }
+
+    @Test func aValueThatBreaksARuleOfAStricterVersionIsShown() async throws {
+        let sites = try await makeSitesOfTwoVersions()
+        let second = sites.sites[1]
+        try insertNote("a", "too long", on: sites.sites[0])
+        try await sites.exchange()
+        let note = try #require(try second.objects("Note").first)
+        #expect(note["text", as: String.self] == "too long")
+        #expect(try StoreCheck.run(second.store).problems.map(\.kind) == [.validation])
+        note["title"] = "b"
+        #expect(throws: QuireError.self) { try second.context.save() }
+        note["text"] = "short"
+        try second.context.save()
+        try await sites.exchange()
+        for site in sites.sites {
+            site.context.refreshAllObjects()
+            #expect(
+                try site.objects("Note").map { $0["text", as: String.self] } == ["short"])
+        }
+        try sites.close()
     }
 }
