@@ -516,7 +516,7 @@ import Testing
     ///   - isAlone: Whether the other machine has only merged. Then its snapshot seems to have nothing new.
     @Test(arguments: [false, true], [false, true])
     func aReplicaWhoseContentIsSetBackLosesNothing(hasFolder: Bool, isAlone: Bool) async throws {
-        let sites = try await sites(2, segmentsBeforeSnapshot: [64, 1])
+        let sites = try await sites(2, segmentsBeforeSnapshot: [64, 0])
         let (site, other) = (sites.sites[0], sites.sites[1])
         try insert(["sku": "0", "name": "before"], on: site)
         try await sites.exchange()
