@@ -254,7 +254,7 @@ extension ResolvedEntity.Slot {
         return (try? AttributeDerivation(expression))?.form == .now
     }
 
-    /// Whether the value is a number that machines count together, by the policy of synchronization in the model.
+    /// Whether the `syncPolicy` of the attribute in the model is `counter`.
     package var isCounter: Bool {
         attribute?.userInfo[AttributeDescription.syncPolicyKey] == .string("counter")
     }

@@ -12,7 +12,7 @@ public final class ResolvedModel: Sendable {
     package let derivations: ModelDerivations
     /// Whether the model has relationships without an inverse.
     package let hasRelationshipsWithoutInverse: Bool
-    /// Whether the model has numbers that machines count together; see ``ResolvedEntity/Slot/isCounter``.
+    /// Whether an attribute is a counter; see ``ResolvedEntity/Slot/isCounter``.
     package let hasCounters: Bool
     private let numbers: [String: Int]
     /// Entity numbers by bound class; 0 for a class of several entities.

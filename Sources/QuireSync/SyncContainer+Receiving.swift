@@ -32,7 +32,7 @@ extension SyncContainer {
             note(
                 QuireError(
                     .notFound,
-                    "The shared folder has no files of the document any more, although there were some: it has not arrived whole, or was emptied. “quire sync repair” writes them anew.",
+                    "The shared folder no longer has any files of the document. Either not all of it has arrived yet, or it was emptied; “quire sync repair” writes the files again.",
                     subject: .init(file: folder.path)), folder, &result)
         }
         var batch: [SyncReplica.ReceivedSegment] = []
@@ -109,7 +109,8 @@ extension SyncContainer {
                 rest.remove(name.part?.index)
                 let isLast = rest.isEmpty
                 try await merge(&result) { [blobs] in
-                    try replica.merge(snapshot: file, isLast: isLast, blobs: blobs, at: $0)
+                    try replica.merge(
+                        snapshot: file, isLast: isLast, blobs: blobs, at: $0, blobsSent: $1)
                 }
                 received.append(name)
             }
@@ -184,17 +185,19 @@ extension SyncContainer {
         _ result: inout SyncResult
     ) async throws {
         let replica = replica
-        try await merge(&result) { try replica.merge(batch, blobs: blobs, at: $0) }
+        try await merge(&result) {
+            try replica.merge(batch, blobs: blobs, at: $0, blobsSent: $1)
+        }
     }
 
-    /// Merges something, once the large values of what was saved during this round are in the folder, too.
+    /// Merges something after the large values of all captured changes have been sent, including those saved during this round.
     private func merge(
         _ result: inout SyncResult,
-        _ body: @escaping @Sendable (Date) throws -> SyncReplica.Merged
+        _ body: @escaping @Sendable (Date, SyncTables.SegmentKey) throws -> SyncReplica.Merged
     ) async throws {
         while true {
-            let date = clock()
-            let merged = try await onQueue { try body(date) }
+            let (date, sent) = (clock(), blobsSent)
+            let merged = try await onQueue { try body(date, sent) }
             didChange(merged, &result)
             if !merged.awaitsBlobs { return }
             try await sendBlobs()

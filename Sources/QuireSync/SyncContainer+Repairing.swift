@@ -29,7 +29,7 @@ extension SyncContainer {
         }
     }
 
-    /// A round that does not report a folder without files: the caller makes some, or throws an error that says what is missing.
+    /// A round that does not report a folder without files: the caller writes some, or throws an error of its own.
     private func roundWithAnyFolder(_ result: inout SyncResult) async throws -> [SyncSegmentName] {
         let merged = try await round(&result)
         result.problems.removeAll { $0.fileName == SyncSegment.folder.path }

@@ -47,6 +47,8 @@ public actor SyncContainer {
     let passwordCost: ScryptCost
     /// The digests of the large values that this round has sent.
     private var sentBlobs: Set<Data> = []
+    /// The last own segment whose large values are in the folder.
+    private(set) var blobsSent = SyncTables.SegmentKey.none
     /// The last of the rounds, and of the steps between them that change what the store is a replica of.
     private var last: Task<Void, Never>?
     static let logger = Logger(label: "quire.sync")
@@ -169,7 +171,7 @@ public actor SyncContainer {
         try await checkContainer(&result)
         // The store may have been protected since it joined.
         try checkEncryption(try await useCipher())
-        sentBlobs = []
+        (sentBlobs, blobsSent) = ([], .none)
         try await sendBlobs()
         // Before anything is sent: a copy of this replica may have used the next number.
         let merged = try await receive(&result)
@@ -232,8 +234,10 @@ public actor SyncContainer {
         )
     }
 
-    /// Sends the large values of what was captured before anything is merged. One that loses against another's value, or whose object
-    /// is hidden or deleted by what is merged, is in no row any more; who wants it back finds it in the folder.
+    /// Sends the large values of captured changes, before anything is merged.
+    ///
+    /// If a value loses a conflict, or its object is hidden or deleted, its row no longer has the bytes. The copy in the folder lets
+    /// ``choose(_:)`` restore it.
     func sendBlobs() async throws {
         let replica = replica
         guard replica.model.hasBinaryAttributes else { return }
@@ -244,6 +248,7 @@ public actor SyncContainer {
             try Task.checkCancellation()
             try await sendBlobs(of: try SyncSegment(Array(bytes), name: name))
             last = name.sequence
+            blobsSent = .init(peer: name.peer, sequence: last)
         }
     }
 

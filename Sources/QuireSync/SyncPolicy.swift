@@ -32,8 +32,8 @@ public enum SyncPolicy: String, Sendable, Hashable, CaseIterable {
     ///
     /// What the first value of a new object exceeds the default value by is a difference, too. Null counts as 0 and stays null until
     /// somebody counts. The sum of integers and decimals is exact; one that is out of the attribute's range is shown as its limit,
-    /// and is not lost. Floating-point numbers are rounded. If the policy is declared in the model, undo takes back what was added
-    /// here, and leaves what others have added since.
+    /// and is not lost. Floating-point numbers are rounded. If the policy is declared in the model, undo subtracts what was added on
+    /// this machine and keeps increments from others.
     case counter
     /// Changes of different lines are merged. If two change the same lines, or insert at the same place, it is a conflict, as under
     /// ``lastWriter``, and so it is for texts of more than 256 KiB or with more than 1,000 changed lines.

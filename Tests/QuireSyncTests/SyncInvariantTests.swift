@@ -311,10 +311,46 @@ import Testing
             sites.folder.carryAll()
         }
         try await sites.exchange()
-        let conflict = try await other.sync.conflicts().first {
+        try await chooseLargeValue(lost, on: other, sites)
+        try sites.close()
+    }
+
+    @Test func aLargeValueThatIsSavedDuringTheRoundAndLosesCanBeChosen() async throws {
+        let sites = try await sites(2)
+        let (site, other) = (sites.sites[0], sites.sites[1])
+        // Its change is the later one.
+        other.clockOffset = 1000
+        try other.reopen()
+        let picture = try insert([:], as: "Picture", on: site)
+        try await sites.exchange()
+        try #require(try other.objects("Picture").first)["data"] =
+            Data(repeating: 2, count: 200_002)
+        try other.context.save()
+        try await other.sync.synchronize()
+        sites.folder.carryAll()
+        let lost = Data(repeating: 1, count: 200_001)
+        let round = try site.container(sites) { call in
+            guard case .listing(let folder) = call, folder == SyncSegment.folder,
+                picture["data", as: Data.self] == nil
+            else { return }
+            picture["data"] = lost
+            try site.context.save()
+        }
+        try await round.synchronize()
+        sites.folder.carryAll()
+        try await sites.exchange()
+        try await chooseLargeValue(lost, on: other, sites)
+        try sites.close()
+    }
+
+    /// Chooses a value that has lost, or shows the hidden object that has it: all machines get its bytes.
+    private func chooseLargeValue(
+        _ lost: Data, on site: SyncSite, _ sites: SyncSites
+    ) async throws {
+        let conflict = try await site.sync.conflicts().first {
             $0.kind == .hidden || $0.lostByteCount == Int64(lost.count)
         }
-        try await other.sync.choose(#require(conflict))
+        try await site.sync.choose(#require(conflict))
         try await sites.exchange()
         for site in sites.sites {
             site.context.refreshAllObjects()
@@ -323,7 +359,6 @@ import Testing
             #expect(try await site.sync.status()?.missingFileCount == 0)
         }
         try await sites.expectSame()
-        try sites.close()
     }
 
     /// A file that is named by what was replaced before it was sent comes from nowhere.

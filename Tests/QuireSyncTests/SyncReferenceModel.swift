@@ -7,7 +7,7 @@ import Testing
 
 @testable import QuireSync
 
-/// What the rows of a replica are to be, by a small and slow merge that looks at all records at once.
+/// The expected rows of a replica, computed by a small and slow merge that looks at all records at once.
 ///
 /// It shares nothing with the product but records and the model: no tables, no groups, no caches. Rules, in order:
 ///

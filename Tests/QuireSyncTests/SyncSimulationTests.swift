@@ -61,7 +61,7 @@ import Testing
             for site in sites.sites { try await edits.note(site.sync.conflicts()) }
         }
 
-        /// What is changed here has the same consequences as what comes from elsewhere, before others have it, too.
+        /// Local changes affect other rows as merged changes do, even before they are sent.
         private mutating func editAtLast() async throws {
             for site in sites.sites {
                 site.context.refreshAllObjects()

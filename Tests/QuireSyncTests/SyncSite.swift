@@ -62,6 +62,9 @@ final class CarriedFolder: Sendable {
         state.withLock { ($0.callsUntilFailure, $0.failure) = (calls, failure) }
     }
 
+    /// Whether the call that is to fail has not come yet.
+    var failsLater: Bool { state.withLock { $0.callsUntilFailure != nil } }
+
     /// Carries every file to every machine, whole.
     ///
     /// - Parameter away: Machines that are not connected.

@@ -60,10 +60,10 @@ extension SyncProblem {
 }
 
 extension [SyncProblem] {
-    /// The number of problems of one kind that are told one by one.
-    private static var most: Int { 3 }
+    /// The maximum number of problems with the same error code in one folder that are listed one by one.
+    private static var maximumListCount: Int { 3 }
 
-    /// The problems as sentences: of many of one kind in one folder there is one, which names the first.
+    /// The problems as sentences. Many problems with the same error code in one folder become one sentence, which quotes the first.
     var sentences: [String] {
         var kinds: [[String]: [SyncProblem]] = [:]
         var order: [[String]] = []
@@ -75,9 +75,9 @@ extension [SyncProblem] {
         }
         return order.flatMap { kind in
             let problems = kinds[kind] ?? []
-            if problems.count <= Self.most { return problems.map(\.sentence) }
+            if problems.count <= Self.maximumListCount { return problems.map(\.sentence) }
             return [
-                "\(problems.count) files in “\(kind[0])” were not merged; of the first: \(problems[0].sentence)"
+                "\(problems.count) files in “\(kind[0])” were not merged. The first: \(problems[0].sentence)"
             ]
         }
     }

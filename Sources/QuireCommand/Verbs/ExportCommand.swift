@@ -11,7 +11,7 @@ struct ExportCommand: AsyncParsableCommand {
         discussion: """
             The archive's name says what it becomes: .zip or .tar.zst. Exporting an unchanged
             document again gives an equal archive, unless it is protected. What is damaged is not exported; recover brings \
-            back what can be read. Nor is a document whose large values have not all arrived from other machines.
+            back what can be read. A synchronized document is exported only if all of its large values have arrived.
 
             Of a document that is protected, say what the archive is to be. With --keep-protection it is sealed as the \
             document is, and opens with the same keys. With --remove-protection whoever can read the archive can read \
@@ -29,7 +29,7 @@ struct ExportCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The archive to make.", valueName: "ARCHIVE"))
     var archive: String
 
-    @Flag(help: "Export a document as it is, although it is damaged or not complete.")
+    @Flag(help: "Export a document even if it is damaged or incomplete.")
     var keepDamage = false
 
     @Flag(help: "Keep the files of a protected document sealed; the archive has its keybag.")

@@ -54,11 +54,12 @@ extension DocumentPackage {
                 let missing = try missingFiles()
                 if !missing.isEmpty { throw self.damaged(missing) }
             }
-            let missing = try store.read { try $0.missingSynchronizedValues() }
-            if !keepingDamage, let missing {
+            if !keepingDamage,
+                let missing = try store.read({ try $0.missingSynchronizedValues() })
+            {
                 throw QuireError(
                     .invalidFormat,
-                    "“\(layout.path)” is not complete, and was not exported: \(missing) With --keep-damage it is exported as it is.",
+                    "“\(layout.path)” is not complete, and was not exported: \(missing) Use --keep-damage to export it without them.",
                     subject: .init(file: layout.path))
             }
             if removesProtection {

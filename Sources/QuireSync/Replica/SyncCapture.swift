@@ -43,8 +43,6 @@ final class SyncCapture {
     /// The objects with changed records, until these are put into the tables, and their rows.
     private var found: [SyncIdentifier: SyncTables.Object] = [:]
     private var foundRows: [ManagedObjectID: SyncIdentifier] = [:]
-    /// Whether values were found that are in files of their own.
-    private(set) var hasBlobs = false
     /// The number of objects that have got a new identifier.
     private var newCount: UInt64 = 0
 
@@ -431,7 +429,6 @@ final class SyncCapture {
             order.append(record.id)
         }
         changed[record.id]?.set(key, value, version)
-        if case .blob = value { hasBlobs = true }
         size += value.size
     }
 }

@@ -25,10 +25,10 @@ final class SyncMerge {
     /// Marks objects whose rows are to be computed again.
     func touch(_ ids: Set<SyncIdentifier>) { touched.formUnion(ids) }
 
-    /// Makes the changes that policies have made a segment of this replica, and what others may have passed over.
+    /// Writes segments with the changes that policies have made, and with values that other peers may have skipped.
     func finish() throws {
         try policies.finish()
-        // Whoever has one of two files of one number takes the other one for the same: by now it may be in a snapshot only.
+        // A peer that has merged one of two segments with the same number skips a snapshot that covers the other one.
         if forks.isEmpty { return }
         try tables.sendAgain {
             forks.contains(SyncTables.SegmentKey(peer: $0.peer, sequence: $0.sequence))

@@ -66,7 +66,7 @@ extension SyncTables {
     fileprivate func keepIdentifier(ofFile digest: Data) throws {
         var writer = SyncByteWriter()
         writer.identifier(settings.peer)
-        writer.unsigned(UInt64(settings.sequence - Int64(try outbox().count)))
+        writer.unsigned(UInt64(settings.sequence - Int64(try outboxCount())))
         try connection.run(
             "INSERT OR REPLACE INTO QUIRE_SYNC VALUES (?, ?)", Self.key(of: digest),
             Data(writer.bytes))

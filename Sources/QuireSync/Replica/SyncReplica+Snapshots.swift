@@ -106,7 +106,7 @@ extension SyncReplica {
     /// - Throws: `QuireError` with code `invalidFormat` if own files would become too large by what it claims.
     func hasAll(of snapshot: SyncSegment, file: SyncFileName) throws -> Bool {
         guard let settings = try settings() else { return false }
-        // What it calls by the name of an own segment may be another's.
+        // A segment that it covers may be another replica's with this one's identifier.
         if try reading(false, { try $0.isAnotherReplica(seenBy: snapshot.seen) }) { return false }
         if settings.seen.contains(snapshot.seen) { return true }
         var (seen, forgotten) = (settings.seen, settings.forgotten)
@@ -131,10 +131,12 @@ extension SyncReplica {
     ///
     /// - Parameter isLast: Whether all other files of the snapshot have been merged.
     func merge(
-        snapshot file: ReceivedSegment, isLast: Bool, blobs: [Data: Data], at date: Date
+        snapshot file: ReceivedSegment, isLast: Bool, blobs: [Data: Data], at date: Date,
+        blobsSent sent: SyncTables.SegmentKey
     ) throws -> Merged {
-        try mergingAfterCapture(blobs: blobs, at: date, seen: [file.segment.seen]) {
-            tables, merge in
+        try mergingAfterCapture(
+            blobs: blobs, at: date, seen: [file.segment.seen], blobsSent: sent
+        ) { tables, merge in
             try merge.merge(snapshot: file.segment)
             try tables.noteSnapshotFile(file.name, size: file.size)
             guard isLast else { return 1 }

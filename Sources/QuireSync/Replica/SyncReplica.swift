@@ -106,8 +106,7 @@ final class SyncReplica: Sendable {
             return SyncStatus(
                 container: tables.settings.container, peer: tables.settings.peer,
                 isEncrypted: try tables.documentKey() != nil,
-                outgoingCount: Int(
-                    try tables.connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0),
+                outgoingCount: try tables.outboxCount(),
                 hasNewChanges: tables.settings.captured != last,
                 isPreparing: tables.settings.scan != nil,
                 peers: try tables.peerStatuses(), conflictCount: try tables.conflicts().count,
@@ -196,16 +195,15 @@ final class SyncReplica: Sendable {
         return try transact { tables in
             let capture = try SyncCapture(tables, date: date)
             let isComplete = try capture.run().isComplete
-            var rows = Merged()
-            rows.awaitsBlobs = capture.hasBlobs
             let isConsequential =
                 !capture.touched.isEmpty || !tables.changedUniqueValues.isEmpty
             if !isComplete {
                 // Rows that have not been gone through yet may be connected with these.
                 if isConsequential { tables.settings.hasStaleRows = true }
-                return (false, rows)
+                return (false, Merged())
             }
-            if !isConsequential, !tables.settings.hasStaleRows { return (true, rows) }
+            if !isConsequential, !tables.settings.hasStaleRows { return (true, Merged()) }
+            var rows = Merged()
             try writeRows(of: capture.touched, tables, &rows)
             return (true, rows)
         }
@@ -289,8 +287,7 @@ final class SyncReplica: Sendable {
     /// Whether the folder must have files: some have been sent, or merged.
     func hasFiles() throws -> Bool {
         try reading(false) { tables in
-            let unsent = try tables.outbox().count
-            return tables.settings.seen.count > unsent
+            try tables.settings.seen.count > tables.outboxCount()
         }
     }
 
@@ -306,18 +303,21 @@ final class SyncReplica: Sendable {
         var count = 0
         /// Whether this replica has become another peer.
         var hasAnotherIdentifier = false
-        /// Whether large values were captured that are to be sent before anything of others is merged: nothing has been merged.
+        /// Whether nothing was merged because large values have to be sent first.
         var awaitsBlobs = false
     }
 
     /// Captures local changes and merges segments, in one transaction.
     ///
-    /// - Parameter blobs: The files that the segments name, as far as they have arrived, by digest.
+    /// - Parameters:
+    ///   - blobs: The files that the segments name, as far as they have arrived, by digest.
+    ///   - sent: The last own segment whose large values are in the folder; see ``mergingAfterCapture(blobs:at:seen:blobsSent:_:)``.
     func merge(
-        _ segments: [ReceivedSegment], blobs: [Data: Data], at date: Date
+        _ segments: [ReceivedSegment], blobs: [Data: Data], at date: Date,
+        blobsSent sent: SyncTables.SegmentKey? = nil
     ) throws -> Merged {
         try mergingAfterCapture(
-            blobs: blobs, at: date, seen: segments.map(\.segment.seen)
+            blobs: blobs, at: date, seen: segments.map(\.segment.seen), blobsSent: sent
         ) { tables, merge in
             for received in segments where try !tables.has(received.name) {
                 try merge.merge(received.segment, received.name, size: received.size)
@@ -337,11 +337,13 @@ final class SyncReplica: Sendable {
     /// Captures what was saved, merges something, and writes the rows that follow, in one transaction.
     ///
     /// - Parameters:
-    ///   - others: What the authors of the files had merged. If there are some, nothing is merged as long as new large values are to be
-    ///     sent; see ``Merged/awaitsBlobs``.
+    ///   - others: What the authors of the files had merged.
+    ///   - sent: The last own segment whose large values are in the folder. If there are later ones, nothing is merged, because the rows
+    ///     that have their values may be overwritten or deleted. `nil` if that does not matter.
     ///   - body: Gives the number of merged files.
     func mergingAfterCapture(
         blobs: [Data: Data], at date: Date, seen others: [SyncVector] = [],
+        blobsSent sent: SyncTables.SegmentKey? = nil,
         _ body: (SyncTables, SyncMerge) throws -> Int
     ) throws -> Merged {
         var captured = Merged()
@@ -351,17 +353,15 @@ final class SyncReplica: Sendable {
                 let (isLast, rows) = try capture(at: date)
                 captured.changes.append(rows.changes)
                 captured.conflictCount += rows.conflictCount
-                captured.awaitsBlobs = captured.awaitsBlobs || rows.awaitsBlobs
                 isComplete = isLast
             }
-            if captured.awaitsBlobs, !others.isEmpty { return captured }
             return try transact { tables in
                 var merged = captured
                 // What was saved since.
                 let capture = try SyncCapture(tables, date: date)
                 while try !capture.run().isComplete {}
-                merged.awaitsBlobs = capture.hasBlobs && !others.isEmpty
-                if merged.awaitsBlobs {
+                if let sent, model.hasBinaryAttributes, try tables.hasUnsentSegments(after: sent) {
+                    merged.awaitsBlobs = true
                     try writeRows(of: capture.touched, tables, &merged)
                     return merged
                 }

@@ -152,6 +152,19 @@ extension SyncTables {
         }
     }
 
+    /// The number of segments that have not been handed over.
+    func outboxCount() throws -> Int {
+        Int(try connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0)
+    }
+
+    /// Whether segments after another one have not been handed over: all of them if that is another peer's.
+    func hasUnsentSegments(after last: SegmentKey) throws -> Bool {
+        let number = last.peer == settings.peer ? last.sequence : 0
+        return try connection.row(
+            "SELECT 1 FROM QUIRE_SYNC_OUTBOX WHERE Z_NUMBER > ? LIMIT 1", number
+        ) { _ in true } ?? false
+    }
+
     /// Makes this replica another peer: another one has its identifier, because the store was copied, or an older copy has been
     /// restored.
     ///
@@ -218,14 +231,13 @@ extension SyncTables {
     /// Whether another replica has written files with this one's identifier: others know segments that this one has not handed over.
     func isAnotherReplica(seenBy other: SyncVector) throws -> Bool {
         guard let last = other.ranges[settings.peer]?.ranges.last?.upperBound else { return false }
-        let unsent = try connection.integer("SELECT count(*) FROM QUIRE_SYNC_OUTBOX") ?? 0
-        return last > settings.sequence - unsent + 1
+        return last > settings.sequence - Int64(try outboxCount()) + 1
     }
 
     /// Makes this replica another peer because another replica has written files with its identifier.
     ///
-    /// Others may have taken a file of the other one for one of this replica, which has the same number, and have passed over it. So
-    /// all that is left of what this replica has written is sent again.
+    /// A peer that has merged one of two segments with the same number may skip the other one. So every value that this replica has
+    /// written, and that has not been overwritten, is sent again.
     func becomeAnotherPeerOfTwo() throws {
         let former = settings.peer
         try becomeAnotherPeer()

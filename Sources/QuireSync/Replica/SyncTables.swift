@@ -48,6 +48,9 @@ final class SyncTables {
     struct SegmentKey: Hashable {
         let peer: SyncIdentifier
         let sequence: Int64
+
+        /// Before all segments of all peers.
+        static let none = SegmentKey(peer: SyncIdentifier(high: 0, low: 0), sequence: 0)
     }
 
     init(

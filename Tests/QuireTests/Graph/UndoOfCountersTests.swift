@@ -4,26 +4,31 @@ import Testing
 @testable import Quire
 @testable import QuireTestSupport
 
-/// Numbers that machines count together: undo takes back what was added here, and leaves what others have added since.
+/// Undo of a counter subtracts what was added here, and keeps what others have added since.
 @MainActor @Suite struct UndoOfCountersTests {
-    private func stack(_ type: AttributeType) throws -> TestStack {
-        try TestStack(
+    /// A context with an undo manager, and another one whose saves it merges.
+    private func contexts(
+        _ type: AttributeType
+    ) throws -> (stack: TestStack, context: ManagedObjectContext, other: ManagedObjectContext) {
+        let stack = try TestStack(
             ManagedObjectModel {
                 Entity("Book") {
                     Attribute("reads", type).userInfo(["syncPolicy": "counter"])
                     Attribute("copies", type)
                 }
             })
+        let context = stack.mainContext()
+        context.automaticallyMergesChangesFromParent = true
+        context.undoManager = UndoManager()
+        return (stack, context, stack.mainContext())
     }
 
     @Test(arguments: [
         AttributeType.integer16, .integer32, .integer64, .decimal, .double, .float,
     ])
     func whatOthersAddedStays(_ type: AttributeType) throws {
-        let stack = try stack(type)
-        let (context, other) = (stack.mainContext(), stack.mainContext())
-        context.automaticallyMergesChangesFromParent = true
-        context.undoManager = UndoManager()
+        let (stack, context, other) = try contexts(type)
+        defer { withExtendedLifetime(stack) {} }
         let book = try context.insertObject(entityName: "Book")
         book["reads"] = 5
         book["copies"] = 5
@@ -54,11 +59,9 @@ import Testing
         try expect(18, "redone again")
     }
 
-    @Test func nullCountsAsNothing() throws {
-        let stack = try stack(.integer32)
-        let (context, other) = (stack.mainContext(), stack.mainContext())
-        context.automaticallyMergesChangesFromParent = true
-        context.undoManager = UndoManager()
+    @Test func nullCountsAsZero() throws {
+        let (stack, context, other) = try contexts(.integer32)
+        defer { withExtendedLifetime(stack) {} }
         let book = try context.insertObject(entityName: "Book")
         try context.save()
         book["reads"] = 2
@@ -75,12 +78,9 @@ import Testing
         #expect(book["reads", as: Int.self] == 3)
     }
 
-    /// What does not fit is not added.
-    @Test func aSumThatTheAttributeCannotHoldIsNotMade() throws {
-        let stack = try stack(.integer16)
-        let (context, other) = (stack.mainContext(), stack.mainContext())
-        context.automaticallyMergesChangesFromParent = true
-        context.undoManager = UndoManager()
+    @Test func undoRestoresTheOldValueIfTheSumIsOutOfRange() throws {
+        let (stack, context, other) = try contexts(.integer16)
+        defer { withExtendedLifetime(stack) {} }
         let book = try context.insertObject(entityName: "Book")
         book["reads"] = 30_000
         try context.save()

@@ -4,7 +4,7 @@ internal import Dispatch
 /// context keeps the permanent one.
 final class UndoLog {
     let operations: [UndoOperation]
-    /// What the event has made of numbers that machines count together.
+    /// The values of counters after the event.
     let counts: UndoneCounts
     /// Logs are numbered in the order they were made.
     let number: UInt64

@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// The values that a user event has given to numbers that machines count together, by the model's policy of synchronization.
+/// The values of counters after a user event: of attributes whose `syncPolicy` in the model is `counter`.
 ///
-/// Undo takes back what the event has added, so it leaves what others have added since, as merged changes.
+/// Undo subtracts what the event added. Increments that were merged from other machines since then stay.
 struct UndoneCounts {
     private var values: [UndoLogPosition: AttributeValue] = [:]
 
@@ -13,7 +13,7 @@ struct UndoneCounts {
         Self.forEachCounter(in: operations) { values[$0] = $1 }
     }
 
-    /// What has been added to each of the numbers since.
+    /// The differences between the present values of the counters and those after the event.
     func differences(to operations: [UndoOperation]) -> [UndoLogPosition: AttributeValue] {
         var found: [UndoLogPosition: AttributeValue] = [:]
         if values.isEmpty { return found }
@@ -37,7 +37,7 @@ struct UndoneCounts {
         }
     }
 
-    /// The sum of two numbers, of which null is 0; `nil` if it has no value of their type.
+    /// The sum of two numbers, with null as 0; `nil` if it overflows or a value is not a number.
     fileprivate static func sum(
         _ first: AttributeValue, _ second: AttributeValue, negated: Bool = false
     ) -> AttributeValue? {
@@ -78,7 +78,7 @@ struct UndoneCounts {
 }
 
 extension UndoOperation {
-    /// The operation with what has been added to its number since the event. What the attribute cannot hold is not added.
+    /// The operation with the difference of its counter added, unless the sum is out of the attribute's range.
     func adding(_ differences: [UndoLogPosition: AttributeValue]) -> UndoOperation {
         guard !differences.isEmpty, case .value(let object, let slot, let value) = self,
             let difference = differences[
