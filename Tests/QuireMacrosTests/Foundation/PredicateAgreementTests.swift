@@ -340,7 +340,7 @@ import Testing
             try SortOrdering(SortDescriptor(\Book.label))
         } throws: { error in
             (error as? QuireError)?.code == .unsupported
-                && "\(error)".contains("neither @Attribute nor @Relationship")
+                && "\(error)".contains("not a property of the model")
         }
     }
 }

@@ -34,10 +34,12 @@ extension ManagedObject {
     /// validated or saved; not-a-number is a missing value. A value that cannot be read is `nil`, and a change refused because an
     /// object does not exist, or is locked, is not made; both are reported as the context's
     /// ``ManagedObjectContext/lastFaultError``.
-    public final subscript(key: String) -> Any? {
-        get { read(key, else: nil) { try value(forKey: key) } }
+    public final subscript(
+        key: String, file file: StaticString = #fileID, line line: UInt = #line
+    ) -> Any? {
+        get { read(else: nil, file: file, line: line) { try value(forKey: key) } }
         set {
-            trapping {
+            trapping(file: file, line: line) {
                 switch try resolvedEntity.requireProperty(key) {
                 case .attribute(let slot):
                     try assign(attributeValue(newValue, forKey: key), at: slot)
@@ -52,30 +54,49 @@ extension ManagedObject {
     ///
     /// Traps as ``subscript(_:)``.
     public final subscript<Value: AttributeRepresentable>(
-        key: String, as type: Value.Type
+        key: String, as type: Value.Type, file file: StaticString = #fileID, line line: UInt = #line
     ) -> Value? {
-        get { Value(attributeValue: self[key, as: AttributeValue.self]) }
-        set { self[key, as: AttributeValue.self] = newValue?.attributeValue ?? .null }
+        get {
+            if isProbe { return PropertyProbe.attribute(key, of: self) }
+            return Value(attributeValue: self[key, as: AttributeValue.self, file: file, line: line])
+        }
+        set {
+            self[key, as: AttributeValue.self, file: file, line: line] =
+                newValue?.attributeValue ?? .null
+        }
     }
 
     /// The value of an attribute, converted to an enumeration; `nil` if it is missing or no raw value of the enumeration.
     ///
     /// Traps as ``subscript(_:)``.
     public final subscript<Value: RawRepresentable>(
-        key: String, as type: Value.Type
+        key: String, as type: Value.Type, file file: StaticString = #fileID, line line: UInt = #line
     ) -> Value? where Value.RawValue: AttributeRepresentable {
-        get { self[key, as: Value.RawValue.self].flatMap(Value.init) }
-        set { self[key, as: Value.RawValue.self] = newValue?.rawValue }
+        get {
+            guard let raw = self[key, as: Value.RawValue.self, file: file, line: line] else {
+                return nil
+            }
+            if let value = Value(rawValue: raw) { return value }
+            return isProbe ? PropertyProbe.answer(Value.anyCase) : nil
+        }
+        set { self[key, as: Value.RawValue.self, file: file, line: line] = newValue?.rawValue }
     }
 
     /// The destination of a to-one relationship; `nil` also if it is of another class.
     ///
     /// Traps as ``subscript(_:)``.
     public final subscript<Destination: ManagedObject>(
-        key: String, as type: Destination.Type
+        key: String, as type: Destination.Type, file file: StaticString = #fileID,
+        line line: UInt = #line
     ) -> Destination? {
-        get { object(key) as? Destination }
-        set { self[key] = newValue }
+        get {
+            if isProbe {
+                return PropertyProbe.related(Destination.self, isToMany: false, key, of: self)
+                    as? Destination
+            }
+            return object(key, file: file, line: line) as? Destination
+        }
+        set { self[key, file: file, line: line] = newValue }
     }
 
     /// The objects of a class in a to-many relationship.
@@ -84,10 +105,11 @@ extension ManagedObject {
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
     public final subscript<Destination: ManagedObject>(
-        key: String, as type: Set<Destination>.Type
+        key: String, as type: Set<Destination>.Type, file file: StaticString = #fileID,
+        line line: UInt = #line
     ) -> Set<Destination> {
-        get { Set(objects(key).lazy.compactMap { $0 as? Destination }) }
-        set { self[key] = newValue }
+        get { Set(members(key, file: file, line: line) as [Destination]) }
+        set { self[key, file: file, line: line] = newValue }
     }
 
     /// The objects of a class in a to-many relationship: in its order if it is ordered, else as in ``objectIDs(_:)``.
@@ -96,19 +118,34 @@ extension ManagedObject {
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
     public final subscript<Destination: ManagedObject>(
-        key: String, as type: [Destination].Type
+        key: String, as type: [Destination].Type, file file: StaticString = #fileID,
+        line line: UInt = #line
     ) -> [Destination] {
-        get { objects(key).compactMap { $0 as? Destination } }
-        set { self[key] = newValue }
+        get { members(key, file: file, line: line) }
+        set { self[key, file: file, line: line] = newValue }
+    }
+
+    private final func members<Destination: ManagedObject>(
+        _ key: String, file: StaticString, line: UInt
+    ) -> [Destination] {
+        let objects =
+            isProbe
+            ? PropertyProbe.related(Destination.self, isToMany: true, key, of: self).map { [$0] }
+                ?? []
+            : objects(key, file: file, line: line)
+        return objects.compactMap { $0 as? Destination }
     }
 
     /// The value of an attribute, or the destination's identifier of a to-one relationship, as stores exchange it: for tools
     /// that handle values of any type.
     ///
     /// Traps as ``subscript(_:)``.
-    public final subscript(key: String, as type: AttributeValue.Type) -> AttributeValue {
-        get { read(key, else: .null) { try attributeValue(forKey: key) } }
-        set { trapping { try assign(newValue, forKey: key) } }
+    public final subscript(
+        key: String, as type: AttributeValue.Type, file file: StaticString = #fileID,
+        line line: UInt = #line
+    ) -> AttributeValue {
+        get { read(else: .null, file: file, line: line) { try attributeValue(forKey: key) } }
+        set { trapping(file: file, line: line) { try assign(newValue, forKey: key) } }
     }
 
     /// The value of a property; see the table above.
@@ -116,6 +153,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, or errors of reading the store or the
     ///   value's file.
     public final func value(forKey key: String) throws -> Any? {
+        if isProbe { return PropertyProbe.value(key, of: self) }
         switch try resolvedEntity.requireProperty(key) {
         case .attribute(let slot): return try readValue(at: slot).nativeValue
         case .composite: return try attributeValue(forKey: key).nativeValue
@@ -230,12 +268,12 @@ extension ManagedObject {
     // MARK: Conversions
 
     private final func read<Value>(
-        _ key: String, else missing: Value, _ body: () throws -> Value
+        else missing: Value, file: StaticString, line: UInt, _ body: () throws -> Value
     ) -> Value {
         do {
             return try body()
         } catch let error as QuireError where error.code == .unknownKey {
-            preconditionFailure(error.message)
+            fatalError(error.message, file: file, line: line)
         } catch {
             context?.reportFault(error)
             return missing

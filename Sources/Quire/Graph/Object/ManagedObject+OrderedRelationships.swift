@@ -6,36 +6,59 @@ internal import OrderedCollections
 /// bounds; those with a relationship throw ``QuireError`` with code `invalidValue` instead, and nothing is changed then.
 extension ManagedObject {
     /// Removes the object at a position from an ordered relationship.
-    public final func removeObject(from key: String, at index: Int) {
-        trapping { try removeObject(through: relationship(key, toMany: true), at: index) }
+    public final func removeObject(
+        from key: String, at index: Int, file: StaticString = #fileID, line: UInt = #line
+    ) {
+        trapping(file: file, line: line) {
+            try removeObject(
+                through: relationship(key, toMany: true, file: file, line: line), at: index)
+        }
     }
 
     /// Replaces the object at a position of an ordered relationship by another. If that is a member already, it moves.
-    public final func replaceObject(in key: String, at index: Int, with object: ManagedObject) {
-        trapping {
-            try replaceObject(through: relationship(key, toMany: true), at: index, with: object)
+    public final func replaceObject(
+        in key: String, at index: Int, with object: ManagedObject, file: StaticString = #fileID,
+        line: UInt = #line
+    ) {
+        trapping(file: file, line: line) {
+            try replaceObject(
+                through: relationship(key, toMany: true, file: file, line: line), at: index,
+                with: object)
         }
     }
 
     /// Moves the object at a position of an ordered relationship; `target` is its position afterwards.
-    public final func moveObject(in key: String, from index: Int, to target: Int) {
-        trapping {
-            try moveObjects(through: relationship(key, toMany: true), at: [index], to: target)
+    public final func moveObject(
+        in key: String, from index: Int, to target: Int, file: StaticString = #fileID,
+        line: UInt = #line
+    ) {
+        trapping(file: file, line: line) {
+            try moveObjects(
+                through: relationship(key, toMany: true, file: file, line: line), at: [index],
+                to: target)
         }
     }
 
     /// Moves the objects at positions of an ordered relationship together, in the order given; `target` is the position
     /// of the first of them afterwards.
-    public final func moveObjects(in key: String, at indices: [Int], to target: Int) {
-        trapping {
-            try moveObjects(through: relationship(key, toMany: true), at: indices, to: target)
+    public final func moveObjects(
+        in key: String, at indices: [Int], to target: Int, file: StaticString = #fileID,
+        line: UInt = #line
+    ) {
+        trapping(file: file, line: line) {
+            try moveObjects(
+                through: relationship(key, toMany: true, file: file, line: line), at: indices,
+                to: target)
         }
     }
 
     /// Exchanges two objects of an ordered relationship.
-    public final func exchangeObjects(in key: String, at first: Int, and second: Int) {
-        trapping {
-            let relationship = relationship(key, toMany: true)
+    public final func exchangeObjects(
+        in key: String, at first: Int, and second: Int, file: StaticString = #fileID,
+        line: UInt = #line
+    ) {
+        trapping(file: file, line: line) {
+            let relationship = relationship(key, toMany: true, file: file, line: line)
             var order = try orderForChange(of: relationship, at: [first, second])
             order.swapAt(first, second)
             arrange(relationship, order)

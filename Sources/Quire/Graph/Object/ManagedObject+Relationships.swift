@@ -11,8 +11,13 @@ extension ManagedObject {
     // MARK: To-one
 
     /// The destination of a to-one relationship.
-    public final func object(_ key: String) -> ManagedObject? {
-        guard let slot = relationship(key, toMany: false).slot, let id = objectID(at: slot) else {
+    public final func object(_ key: String, file: StaticString = #fileID, line: UInt = #line)
+        -> ManagedObject?
+    {
+        if isProbe { return PropertyProbe.value(key, of: self) as? ManagedObject }
+        guard let slot = relationship(key, toMany: false, file: file, line: line).slot,
+            let id = objectID(at: slot)
+        else {
             return nil
         }
         return contextUnlessDiscarded?.object(with: id)
@@ -43,16 +48,22 @@ extension ManagedObject {
     /// added since last.
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
-    public final func objectIDs(_ key: String) -> [ManagedObjectID] {
-        notedMembers(of: relationship(key, toMany: true)).elements
+    public final func objectIDs(_ key: String, file: StaticString = #fileID, line: UInt = #line)
+        -> [ManagedObjectID]
+    {
+        notedMembers(of: relationship(key, toMany: true, file: file, line: line)).elements
     }
 
     /// The objects in a to-many relationship, in the order of ``objectIDs(_:)``.
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault. Faults among the objects are fulfilled in batches,
     ///   when the first of them fires.
-    public final func objects(_ key: String) -> [ManagedObject] {
-        objects(through: relationship(key, toMany: true))
+    public final func objects(_ key: String, file: StaticString = #fileID, line: UInt = #line)
+        -> [ManagedObject]
+    {
+        isProbe
+            ? PropertyProbe.objects(key, of: self)
+            : objects(through: relationship(key, toMany: true, file: file, line: line))
     }
 
     final func objects(through relationship: ResolvedEntity.Relationship) -> [ManagedObject] {
@@ -79,20 +90,34 @@ extension ManagedObject {
     }
 
     /// Adds an object to a to-many relationship, last in its order, and sets the inverse.
-    public final func add(_ object: ManagedObject, to key: String) {
-        trapping { try add(object, through: relationship(key, toMany: true)) }
+    public final func add(
+        _ object: ManagedObject, to key: String, file: StaticString = #fileID, line: UInt = #line
+    ) {
+        trapping(file: file, line: line) {
+            try add(object, through: relationship(key, toMany: true, file: file, line: line))
+        }
     }
 
     /// Inserts an object into an ordered to-many relationship at a position, and sets the inverse.
     ///
     /// An object that is a member already moves.
-    public final func insert(_ object: ManagedObject, into key: String, at index: Int) {
-        trapping { try add(object, through: relationship(key, toMany: true), at: index) }
+    public final func insert(
+        _ object: ManagedObject, into key: String, at index: Int, file: StaticString = #fileID,
+        line: UInt = #line
+    ) {
+        trapping(file: file, line: line) {
+            try add(
+                object, through: relationship(key, toMany: true, file: file, line: line), at: index)
+        }
     }
 
     /// Removes an object from a to-many relationship, and clears the inverse.
-    public final func remove(_ object: ManagedObject, from key: String) {
-        trapping { try remove(object, through: relationship(key, toMany: true)) }
+    public final func remove(
+        _ object: ManagedObject, from key: String, file: StaticString = #fileID, line: UInt = #line
+    ) {
+        trapping(file: file, line: line) {
+            try remove(object, through: relationship(key, toMany: true, file: file, line: line))
+        }
     }
 
     /// Adds an object to a to-many relationship, at a position if it is ordered, else last.
@@ -274,13 +299,15 @@ extension ManagedObject {
 
     // MARK: Checks
 
-    final func relationship(_ key: String, toMany: Bool) -> ResolvedEntity.Relationship {
+    final func relationship(
+        _ key: String, toMany: Bool, file: StaticString, line: UInt
+    ) -> ResolvedEntity.Relationship {
         guard let relationship = resolvedEntity.relationship(named: key),
             relationship.isToMany == toMany
         else {
-            preconditionFailure(
-                "\(resolvedEntity.name) has no \(toMany ? "to-many" : "to-one") relationship “\(key)”."
-            )
+            fatalError(
+                "\(resolvedEntity.name) has no \(toMany ? "to-many" : "to-one") relationship “\(key)”.",
+                file: file, line: line)
         }
         return relationship
     }
@@ -386,7 +413,9 @@ extension ManagedObject {
 
     /// Traps if a change is a programmer error, and reports an object that does not exist, which other contexts may have
     /// deleted, or that cannot be read while protected data are locked.
-    final func trapping(_ body: () throws -> Void) {
+    final func trapping(
+        file: StaticString = #fileID, line: UInt = #line, _ body: () throws -> Void
+    ) {
         do {
             try body()
         } catch let error as QuireError
@@ -394,7 +423,7 @@ extension ManagedObject {
         {
             context?.reportFault(error)
         } catch {
-            preconditionFailure("\(error)")
+            fatalError("\(error)", file: file, line: line)
         }
     }
 }

@@ -7,6 +7,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, or errors of reading the store or the value's
     ///   file.
     public final func attributeValue(forKey key: String) throws -> AttributeValue {
+        if isProbe { return try attributeValue(PropertyProbe.value(key, of: self), forKey: key) }
         switch try resolvedEntity.requireProperty(key) {
         case .attribute(let slot): return try readValue(at: slot)
         case .composite(let slots):
@@ -328,12 +329,14 @@ extension ManagedObject {
     /// Called before an accessor sets a primitive value: registers undo and notifies observers.
     ///
     /// Traps if the key names no property.
-    public final func willChangeValue(forKey key: String) {
+    public final func willChangeValue(
+        forKey key: String, file: StaticString = #fileID, line: UInt = #line
+    ) {
         if state.contains(.discarded) { return }
         let context = requireContext()
         let property: ResolvedEntity.Property
         do { property = try resolvedEntity.requireProperty(key) } catch {
-            preconditionFailure("\(error)")
+            fatalError("\(error)", file: file, line: line)
         }
         do { try context.requireChangeable(self) } catch { return context.reportFault(error) }
         switch property {
@@ -365,8 +368,10 @@ extension ManagedObject {
     /// relationship. Reads nothing.
     ///
     /// Traps if the key names no relationship.
-    public final func hasFault(forRelationshipNamed key: String) -> Bool {
-        let relationship = anyRelationship(key)
+    public final func hasFault(
+        forRelationshipNamed key: String, file: StaticString = #fileID, line: UInt = #line
+    ) -> Bool {
+        let relationship = anyRelationship(key, file, line)
         if let index = relationship.toManyIndex {
             return state.contains(.persisted) && toManyState(index).members == nil
         }
@@ -379,15 +384,20 @@ extension ManagedObject {
     /// ``objectIDs(_:)``.
     ///
     /// Traps if the key names no relationship.
-    public final func objectIDs(forRelationshipNamed key: String) -> [ManagedObjectID] {
-        let relationship = anyRelationship(key)
+    public final func objectIDs(
+        forRelationshipNamed key: String, file: StaticString = #fileID, line: UInt = #line
+    ) -> [ManagedObjectID] {
+        let relationship = anyRelationship(key, file, line)
         guard let slot = relationship.slot else { return notedMembers(of: relationship).elements }
         return objectID(at: slot).map { [$0] } ?? []
     }
 
-    private final func anyRelationship(_ key: String) -> ResolvedEntity.Relationship {
+    private final func anyRelationship(
+        _ key: String, _ file: StaticString, _ line: UInt
+    ) -> ResolvedEntity.Relationship {
         guard let relationship = resolvedEntity.relationship(named: key) else {
-            preconditionFailure("\(resolvedEntity.name) has no relationship “\(key)”.")
+            fatalError(
+                "\(resolvedEntity.name) has no relationship “\(key)”.", file: file, line: line)
         }
         return relationship
     }

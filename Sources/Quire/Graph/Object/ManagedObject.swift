@@ -96,16 +96,18 @@ open class ManagedObject: EntityClass {
     ///
     /// Traps if the context's model has no such entity, or it is abstract. In the context of a closed document the object is
     /// inserted, but saving it throws, and ``ManagedObjectContext/lastFaultError`` is set at once.
-    public convenience init(context: ManagedObjectContext) {
+    public convenience init(
+        context: ManagedObjectContext, file: StaticString = #fileID, line: UInt = #line
+    ) {
         guard let entity = context.layout.entity(of: Self.self) else {
-            preconditionFailure(
-                "The model has no entity, or several, whose class is \(Self.self); use init(entity:insertInto:)."
-            )
+            fatalError(
+                "The model has no entity, or several, whose class is \(Self.self); use init(entity:insertInto:).",
+                file: file, line: line)
         }
         do {
             self.init(try context.initializerForNewObject(of: entity))
         } catch {
-            preconditionFailure("\(error)")
+            fatalError("\(error)", file: file, line: line)
         }
         // Others may close a document at any time.
         if let saveBlock = context.saveBlock { context.reportFault(saveBlock) }

@@ -163,9 +163,10 @@ extension ManagedObject {
     ///   or a rollback has made the contents a fault.
     /// - Returns: The observation, which ends when it is released.
     public final func observe(
-        _ key: String, changeHandler: @escaping (RelationshipChange) -> Void
+        _ key: String, file: StaticString = #fileID, line: UInt = #line,
+        changeHandler: @escaping (RelationshipChange) -> Void
     ) -> RelationshipObservation {
-        let relationship = relationship(key, toMany: true)
+        let relationship = relationship(key, toMany: true, file: file, line: line)
         let context = requireContext()
         context.checkQueue(of: self)
         let observation = RelationshipObservation(
@@ -184,15 +185,14 @@ extension EntityClass where Self: ManagedObject {
     /// Calls a closure after each change of an ordered to-many relationship; see
     /// ``ManagedObject/observe(_:changeHandler:)-(String,_)``.
     ///
-    /// Traps if the key path leads through something that is not marked `@Relationship`.
+    /// Traps if the key path has no name; see ``propertyNames(for:)``.
     public func observe<Destination: ManagedObject>(
-        _ keyPath: KeyPath<Self, [Destination]>,
+        _ keyPath: KeyPath<Self, [Destination]>, file: StaticString = #fileID, line: UInt = #line,
         changeHandler: @escaping (RelationshipChange) -> Void
     ) -> RelationshipObservation {
-        guard let key = Self.propertyName(for: keyPath) else {
-            preconditionFailure("\(keyPath) leads through something that is no @Relationship.")
-        }
-        return observe(key, changeHandler: changeHandler)
+        observe(
+            Self.requireName(keyPath, file, line), file: file, line: line,
+            changeHandler: changeHandler)
     }
 }
 

@@ -3,8 +3,10 @@ public import Foundation
 extension EntityClass where Self: ManagedObject {
     /// The model's names of a key path's properties, first to last: `["author", "name"]` for `\Book.author?.name`.
     ///
-    /// `nil` if it contains properties other than those marked `@Attribute` and `@Relationship`. The identifier of an object is
-    /// named `objectID`. A computed property in it is called on an object without a context, once; it must not need one.
+    /// `nil` if it contains properties other than those marked `@Attribute` and `@Relationship`, and computed ones that return what
+    /// ``ManagedObject`` reads by one key: `self["title", as: String.self] ?? ""`. Without `as:` the last in the key path can be read
+    /// only. The identifier of an object is named `objectID`. A computed property is called on an object without a context, once;
+    /// it must not need one.
     ///
     /// - Complexity: O(1) for a cached key path.
     public static func propertyNames(for keyPath: PartialKeyPath<Self>) -> [String]? {
@@ -16,10 +18,13 @@ extension EntityClass where Self: ManagedObject {
         propertyNames(for: keyPath)?.joined(separator: ".")
     }
 
-    fileprivate static func requireName(_ keyPath: PartialKeyPath<Self>) -> String {
+    static func requireName(
+        _ keyPath: PartialKeyPath<Self>, _ file: StaticString, _ line: UInt
+    ) -> String {
         guard let name = propertyName(for: keyPath) else {
-            preconditionFailure(
-                "\(keyPath) leads through something that is neither @Attribute nor @Relationship.")
+            fatalError(
+                "\(keyPath) leads through something that is not a property of the model: each must be marked @Attribute or @Relationship, or read by its key with “as:”.",
+                file: file, line: line)
         }
         return name
     }
@@ -28,23 +33,23 @@ extension EntityClass where Self: ManagedObject {
 extension SortOrdering {
     /// A sort ordering by a key path of a typed class.
     ///
-    /// Traps if it contains a property that is neither `@Attribute` nor `@Relationship`.
+    /// Traps if it contains something without a name; see ``EntityClass/propertyNames(for:)``.
     public init<Object: ManagedObject>(
         _ keyPath: PartialKeyPath<Object>, ascending: Bool = true,
-        options: QueryComparison.Options = []
+        options: QueryComparison.Options = [], file: StaticString = #fileID, line: UInt = #line
     ) {
-        self.init(Object.requireName(keyPath), ascending: ascending, options: options)
+        self.init(Object.requireName(keyPath, file, line), ascending: ascending, options: options)
     }
 }
 
 extension QueryExpression {
     /// The value at a key path of a typed class.
     ///
-    /// Traps if it contains a property that is neither `@Attribute` nor `@Relationship`.
+    /// Traps if it contains something without a name; see ``EntityClass/propertyNames(for:)``.
     public static func key<Object: ManagedObject>(
-        _ keyPath: PartialKeyPath<Object>
+        _ keyPath: PartialKeyPath<Object>, file: StaticString = #fileID, line: UInt = #line
     ) -> QueryExpression {
-        .key(Object.requireName(keyPath))
+        .key(Object.requireName(keyPath, file, line))
     }
 }
 
@@ -55,39 +60,45 @@ extension QueryExpression {
 extension EntityClass where Self: ManagedObject {
     /// Adds an object to a to-many relationship.
     public func add<Destination: ManagedObject>(
-        _ object: Destination, to keyPath: KeyPath<Self, Set<Destination>>
+        _ object: Destination, to keyPath: KeyPath<Self, Set<Destination>>,
+        file: StaticString = #fileID, line: UInt = #line
     ) {
-        add(object, to: Self.requireName(keyPath))
+        add(object, to: Self.requireName(keyPath, file, line), file: file, line: line)
     }
 
     /// Adds an object to an ordered to-many relationship, as the last.
     public func add<Destination: ManagedObject>(
-        _ object: Destination, to keyPath: KeyPath<Self, [Destination]>
+        _ object: Destination, to keyPath: KeyPath<Self, [Destination]>,
+        file: StaticString = #fileID, line: UInt = #line
     ) {
-        add(object, to: Self.requireName(keyPath))
+        add(object, to: Self.requireName(keyPath, file, line), file: file, line: line)
     }
 
     /// Inserts an object into an ordered to-many relationship at a position. A member already present moves.
     ///
     /// - Complexity: O(*n*).
     public func insert<Destination: ManagedObject>(
-        _ object: Destination, into keyPath: KeyPath<Self, [Destination]>, at index: Int
+        _ object: Destination, into keyPath: KeyPath<Self, [Destination]>, at index: Int,
+        file: StaticString = #fileID, line: UInt = #line
     ) {
-        insert(object, into: Self.requireName(keyPath), at: index)
+        insert(
+            object, into: Self.requireName(keyPath, file, line), at: index, file: file, line: line)
     }
 
     /// Removes an object from a to-many relationship.
     public func remove<Destination: ManagedObject>(
-        _ object: Destination, from keyPath: KeyPath<Self, Set<Destination>>
+        _ object: Destination, from keyPath: KeyPath<Self, Set<Destination>>,
+        file: StaticString = #fileID, line: UInt = #line
     ) {
-        remove(object, from: Self.requireName(keyPath))
+        remove(object, from: Self.requireName(keyPath, file, line), file: file, line: line)
     }
 
     /// Removes an object from an ordered to-many relationship.
     public func remove<Destination: ManagedObject>(
-        _ object: Destination, from keyPath: KeyPath<Self, [Destination]>
+        _ object: Destination, from keyPath: KeyPath<Self, [Destination]>,
+        file: StaticString = #fileID, line: UInt = #line
     ) {
-        remove(object, from: Self.requireName(keyPath))
+        remove(object, from: Self.requireName(keyPath, file, line), file: file, line: line)
     }
 }
 
@@ -250,14 +261,14 @@ extension SortOrdering {
     /// Strings are ordered by their bytes, which equals `.lexical` except for different strings that are canonically
     /// equivalent. Missing values are the smallest, as in Foundation.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if the key path contains a property that is neither `@Attribute` nor
-    ///   `@Relationship`, or for other string comparisons.
+    /// - Throws: ``QuireError`` with code `unsupported` if the key path has no name (see
+    ///   ``EntityClass/propertyNames(for:)``), or for other string comparisons.
     public init<Object: ManagedObject>(_ descriptor: SortDescriptor<Object>) throws {
         guard let keyPath = descriptor.keyPath, let names = PropertyProbe.names(of: keyPath) else {
             throw QuireError(
                 .unsupported,
                 "Objects cannot be sorted by “\(descriptor.keyPath?.debugDescription ?? "\(descriptor)")”: it "
-                    + "leads through something of \(Object.self) that is neither @Attribute nor @Relationship."
+                    + "leads through something of \(Object.self) that is not a property of the model."
             )
         }
         if let comparator = descriptor.stringComparator, comparator != .lexical {

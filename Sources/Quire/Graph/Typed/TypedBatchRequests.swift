@@ -207,8 +207,8 @@ public struct BatchRow<Object: ManagedObject> {
 
     /// Sets an attribute.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` if the key path contains something that is neither `@Attribute` nor
-    ///   `@Relationship`. Executing the request throws where the property cannot be set.
+    /// - Throws: ``QuireError`` with code `unknownKey` if the key path has no name; see
+    ///   ``EntityClass/propertyNames(for:)``. Executing the request throws where the property cannot be set.
     public mutating func set<Value>(_ keyPath: KeyPath<Object, Value>, to value: Value) throws {
         values[try Object.requiredPropertyName(for: keyPath)] = try storedValue(of: value)
     }
@@ -252,8 +252,8 @@ extension EntityClass where Self: ManagedObject {
         if let name = propertyName(for: keyPath) { return name }
         throw QuireError(
             .unknownKey,
-            "A batch request cannot set “\(keyPath)”: it leads through something of \(Self.self) that is neither "
-                + "@Attribute nor @Relationship.",
+            "A batch request cannot set “\(keyPath)”: it leads through something of \(Self.self) that is not "
+                + "a property of the model.",
             subject: .init(entity: entityDeclaration?.name))
     }
 }

@@ -1,10 +1,10 @@
 internal import Synchronization
 
-/// Determines the properties in a key path of a typed class.
+/// Determines the properties in a key path of a class.
 ///
 /// A key path does not expose its names, so it is evaluated on an object of its class without a context, whose entity has no
-/// property table. Accessors that find no entry in the table call the probe, so that reading ordinary objects costs nothing
-/// extra: the access is recorded, and returns an unlikely value, or another such object. The key path consists of these
+/// property table. Accessors of macros that find no entry in the table call the probe, so that reading ordinary objects costs
+/// nothing extra, and so do reads by key: the access is recorded, and returns an unlikely value, or another such object. The key path consists of these
 /// properties if each was read from the previous result, and the last result is the key path's value; so `\Book.title.count`
 /// and a computed property that does more than return a value have no names.
 @usableFromInline
@@ -25,8 +25,15 @@ final class PropertyProbe: @unchecked Sendable {
 
     @TaskLocal private static var current: PropertyProbe?
     private var steps: [Step] = []
+    /// The type of the key path's value, for reads by key that do not say theirs.
+    private let valueType: Any.Type
     /// The answer for a composite attribute, when its elements are probed.
     private var composite: (any CompositeRepresentable)?
+
+    private init(_ keyPath: AnyKeyPath) {
+        let type = type(of: keyPath).valueType
+        valueType = (type as? any OptionalType.Type)?.wrapped ?? type
+    }
 
     // MARK: Key paths
 
@@ -46,7 +53,7 @@ final class PropertyProbe: @unchecked Sendable {
         }
         guard let rootClass = rootType as? ManagedObject.Type else { return nil }
         let root = object(of: rootClass)
-        let probe = PropertyProbe()
+        let probe = PropertyProbe(keyPath)
         guard let value = probe.value(of: root, at: keyPath) else { return nil }
         if let names = probe.names(from: root, to: value) { return names }
         guard let composite = probe.steps.last?.composite, let names = probe.names(from: root),
@@ -54,7 +61,7 @@ final class PropertyProbe: @unchecked Sendable {
             let elements = composite.elementNames(
                 of: keyPath, in: ".\(owner)",
                 { composite in
-                    let probe = PropertyProbe()
+                    let probe = PropertyProbe(keyPath)
                     probe.composite = composite
                     return probe.value(of: root, at: keyPath)
                 })
@@ -122,11 +129,18 @@ final class PropertyProbe: @unchecked Sendable {
     static func attribute<Value: AttributeRepresentable>(
         _ ordinal: Int, of object: ManagedObject
     ) -> Value? {
-        guard let probe = current, let property = property(ordinal, of: object) else { return nil }
+        property(ordinal, of: object).flatMap { attribute($0.key, of: object) }
+    }
+
+    /// Answers for an attribute that is read by key.
+    static func attribute<Value: AttributeRepresentable>(
+        _ key: String, of object: ManagedObject
+    ) -> Value? {
+        guard let probe = current else { return nil }
         let answer = probe.composite as? Value ?? Value.unlikelyValue
         let composite = Value.self as? any CompositeRepresentable.Type
         probe.steps.append(
-            Step(object: object, key: property.key, answer: nil, composite: composite) {
+            Step(object: object, key: key, answer: nil, composite: composite) {
                 ($0 as? Value)?.attributeValue == answer.attributeValue
             })
         return answer
@@ -134,9 +148,8 @@ final class PropertyProbe: @unchecked Sendable {
 
     /// Changes the answer for an attribute whose raw value was answered, because that is not one of the type's.
     @usableFromInline @inline(never)
-    static func answer<Value: RawRepresentable>(
-        _ ordinal: Int, of object: ManagedObject, _ answer: Value?
-    ) -> Value? where Value.RawValue: AttributeRepresentable {
+    static func answer<Value: RawRepresentable>(_ answer: Value?) -> Value?
+    where Value.RawValue: AttributeRepresentable {
         guard let probe = current, let step = probe.steps.popLast() else { return nil }
         probe.steps.append(
             Step(object: step.object, key: step.key, answer: nil) { value in
@@ -156,16 +169,91 @@ final class PropertyProbe: @unchecked Sendable {
         guard let probe = current, let property = property(ordinal, of: object),
             let objectClass = property.destination as? ManagedObject.Type
         else { return nil }
-        let answer = Self.object(of: objectClass)
         let isToMany: Bool
         if case .toMany = property.form { isToMany = true } else { isToMany = false }
-        probe.steps.append(
-            Step(object: object, key: property.key, answer: isToMany ? nil : answer) { value in
+        return probe.object(of: objectClass, isToMany: isToMany, property.key, of: object)
+    }
+
+    private func object(
+        of objectClass: ManagedObject.Type, isToMany: Bool, _ key: String, of object: ManagedObject
+    ) -> ManagedObject {
+        let answer = Self.object(of: objectClass)
+        steps.append(
+            Step(object: object, key: key, answer: isToMany ? nil : answer) { value in
                 if !isToMany { return value as? ManagedObject === answer }
-                return (value as? any Collection).flatMap { onlyMember(of: $0) } === answer
+                return (value as? any Collection).flatMap { Self.onlyMember(of: $0) } === answer
             })
         return answer
     }
+
+    /// Answers for a relationship that is read by key: an object of a class.
+    static func related(
+        _ objectClass: ManagedObject.Type, isToMany: Bool, _ key: String, of object: ManagedObject
+    ) -> ManagedObject? {
+        current?.object(of: objectClass, isToMany: isToMany, key, of: object)
+    }
+
+    /// Answers for a property that is read by key, of whatever type: with what the key path ends in, `nil` if that is none of a
+    /// property's types.
+    static func value(_ key: String, of object: ManagedObject) -> Any? {
+        guard let probe = current else { return nil }
+        switch probe.valueType {
+        case let type as any AttributeRepresentable.Type:
+            func answer<Value: AttributeRepresentable>(_ type: Value.Type) -> Value? {
+                attribute(key, of: object)
+            }
+            return answer(type)
+        case let objectClass as ManagedObject.Type:
+            return probe.object(of: objectClass, isToMany: false, key, of: object)
+        case let type as any ObjectCollection.Type:
+            return type.containing(
+                probe.object(of: type.objectClass, isToMany: true, key, of: object))
+        default: return nil
+        }
+    }
+
+    /// As ``value(_:of:)``, for a to-many relationship.
+    static func objects(_ key: String, of object: ManagedObject) -> [ManagedObject] {
+        switch value(key, of: object) {
+        case let objects as Set<ManagedObject>: Array(objects)
+        case let objects as [ManagedObject]: objects
+        default: []
+        }
+    }
+}
+
+private protocol OptionalType {
+    static var wrapped: Any.Type { get }
+}
+
+extension Optional: OptionalType {
+    static var wrapped: Any.Type { Wrapped.self }
+}
+
+extension RawRepresentable {
+    /// One of the type's cases, if they are known.
+    static var anyCase: Self? {
+        func last<Value: CaseIterable>(_ type: Value.Type) -> Self? {
+            Array(Value.allCases).last as? Self
+        }
+        return (self as? any CaseIterable.Type).flatMap { last($0) }
+    }
+}
+
+/// A type of to-many relationships.
+private protocol ObjectCollection {
+    static var objectClass: ManagedObject.Type { get }
+    static func containing(_ object: ManagedObject) -> Any
+}
+
+extension Set: ObjectCollection where Element: ManagedObject {
+    static var objectClass: ManagedObject.Type { Element.self }
+    static func containing(_ object: ManagedObject) -> Any { Set<ManagedObject>([object]) }
+}
+
+extension Array: ObjectCollection where Element: ManagedObject {
+    static var objectClass: ManagedObject.Type { Element.self }
+    static func containing(_ object: ManagedObject) -> Any { [object] }
 }
 
 // MARK: - Accessors
@@ -180,6 +268,10 @@ extension ManagedObject {
         /// The number of properties so far.
         @inlinable public static var propertyCount: Int { 0 }
     }
+
+    /// Whether this is an object by which the names in a key path are found; see ``PropertyProbe``.
+    @inline(__always)
+    final var isProbe: Bool { resolvedEntity.number == 0 }
 
     /// The slot of a property, or the position of a to-many relationship; `nil` for the probe of a key path, whose entity has
     /// no table.
@@ -218,7 +310,7 @@ extension ManagedObject {
     public final func attribute<Value: RawRepresentable>(_ ordinal: Int) -> Value?
     where Value.RawValue: AttributeRepresentable {
         guard let raw = Value.RawValue.value(of: self, at: ordinal) else { return nil }
-        return Value(rawValue: raw) ?? PropertyProbe.answer(ordinal, of: self, nil)
+        return Value(rawValue: raw) ?? PropertyProbe.answer(nil)
     }
 
     /// The value of an attribute with raw values; if it is missing or an invalid raw value, the class's default value.
@@ -227,7 +319,7 @@ extension ManagedObject {
         _ ordinal: Int, default value: @autoclosure () -> Value
     ) -> Value where Value.RawValue: AttributeRepresentable {
         guard let raw = Value.RawValue.value(of: self, at: ordinal) else { return value() }
-        return Value(rawValue: raw) ?? PropertyProbe.answer(ordinal, of: self, value()) ?? value()
+        return Value(rawValue: raw) ?? PropertyProbe.answer(value()) ?? value()
     }
 
     /// Explains that a property needs a default value.
