@@ -101,6 +101,14 @@ extension ClassTemplate {
                 {{ entity.class }}.self,
             {% endfor %}
             ]
+            {% for composite in composites %}
+
+            @Composite{{ composite.macroArguments }} {{ access }}struct {{ composite.structure }} {
+            {% for element in composite.elements %}
+                {{ access }}var {{ element.swiftName }}: {{ element.type }}
+            {% endfor %}
+            }
+            {% endfor %}
             """#,
             entityName: #"""
             {% for note in entity.notes %}
@@ -114,7 +122,9 @@ extension ClassTemplate {
             {% for note in property.notes %}
                 // {{ note }}
             {% endfor %}
-            {% if property.kind == "fetched" %}
+            {% if property.kind == "fetched" and not property.undeclared %}
+                @FetchedProperty{{ property.macroArguments }} {{ access }}var {{ property.swiftName }}: {{ property.type }}
+            {% elif property.kind == "fetched" %}
                 // Read by key, because {{ property.undeclared }}: it is there if the model comes from elsewhere.
                 {{ access }}var {{ property.swiftName }}: {{ property.type }} {
                     get throws { {{ property.get }} }
@@ -127,6 +137,8 @@ extension ClassTemplate {
                     set { {{ property.set }} }
             {% endif %}
                 }
+            {% elif property.structure %}
+                @Attribute{{ property.macroArguments }} {{ access }}var {{ property.swiftName }}: {{ property.structure }}
             {% elif property.kind == "attribute" %}
                 @Attribute{{ property.macroArguments }} {{ access }}var {{ property.swiftName }}: {{ property.type }}
             {% elif property.kind == "relationship" %}

@@ -43,6 +43,8 @@ struct ClassPlan {
         /// Whether no two objects may have the same value.
         var isUnique: Bool
         var isIndexed: Bool
+        /// The name of the structure that a composite is with macros; `nil` if there is none.
+        var structure: String?
         /// The reason why a class reads the value by its key, if `@Attribute` cannot express it.
         var undeclared: String?
         var notes: [String]
@@ -70,9 +72,18 @@ struct ClassPlan {
         var name: String
         /// The class of the objects it finds.
         var destination: String
-        /// Why a class with macros reads it by its key.
-        static let undeclared = "macros know no fetched properties"
+        /// The reason why a class reads it by its key, if `@FetchedProperty` cannot express it.
+        var undeclared: String?
         var notes: [String]
+    }
+
+    /// A composite that `@Composite` can express.
+    struct Structure {
+        var description: CompositeDescription
+        /// The structure's name.
+        var name: String
+        /// The elements, and the structures of those that are composites themselves.
+        var elements: [(description: AttributeDescription, structure: String?)]
     }
 
     /// The model's name: that of the file without extension.
@@ -80,6 +91,8 @@ struct ClassPlan {
     let model: ManagedObjectModel
     /// In the order of the model.
     private(set) var classes: [Class]
+    /// The model's composites, as far as they can be structures.
+    let structures: [Structure]
     /// Whether these are the classes of all entities.
     private(set) var isComplete = true
     private var modelWarnings: [String]
@@ -93,6 +106,7 @@ struct ClassPlan {
         self.modelName = modelName
         var planner = ClassPlanner(model)
         classes = planner.classes()
+        structures = planner.structures
         modelWarnings = planner.modelWarnings
     }
 
@@ -104,7 +118,8 @@ struct ClassPlan {
                     switch member {
                     case .attribute(let attribute):
                         attribute.undeclared.map { (attribute.description.name, $0) }
-                    case .fetched(let fetched): (fetched.description.name, Fetched.undeclared)
+                    case .fetched(let fetched):
+                        fetched.undeclared.map { (fetched.description.name, $0) }
                     case .relationship, .skipped: nil
                     }
                 }.map { "\(one.entity.name).\($0) is read by key: \($1)." }

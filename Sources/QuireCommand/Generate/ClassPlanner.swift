@@ -18,6 +18,9 @@ struct ClassPlanner {
     private(set) var memberNames: [String: [String: String]] = [:]
     /// By entity, the names in code of its own and inherited members.
     private var takenNames: [String: Set<String>] = [:]
+    private let composites: [CompositeDescription]
+    /// The composites that can be structures.
+    private(set) var structures: [ClassPlan.Structure] = []
 
     init(_ model: ManagedObjectModel) {
         var entities: [EntityDescription] = []
@@ -31,6 +34,7 @@ struct ClassPlanner {
             entities.append(entity)
             entitiesByName[entity.name] = entity
         }
+        composites = model.composites
         self.entities = entities
         self.entitiesByName = entitiesByName
     }
@@ -38,6 +42,7 @@ struct ClassPlanner {
     /// The classes, in the order of the model.
     mutating func classes() -> [ClassPlan.Class] {
         nameClasses()
+        nameStructures()
         findSuperentities()
         for entity in entities {
             for above in lineage(of: entity).reversed() { nameMembers(of: above) }
@@ -106,6 +111,53 @@ struct ClassPlanner {
             return entity.name
         }
         return last
+    }
+
+    // MARK: - Structures
+
+    /// Finds the composites that can be structures: whose elements have types and names that properties can have, and whose
+    /// composite elements can be structures too.
+    private mutating func nameStructures() {
+        var waiting = composites
+        while let index = waiting.firstIndex(where: { structure(of: $0) != nil }) {
+            let composite = waiting.remove(at: index)
+            if let structure = structure(of: composite) {
+                takenClassNames.insert(structure.name)
+                structures.append(structure)
+            }
+        }
+        let names = composites.map(\.name)
+        structures.sort { first, second in
+            names.firstIndex(of: first.description.name) ?? 0
+                < names.firstIndex(of: second.description.name) ?? 0
+        }
+    }
+
+    private func structure(of composite: CompositeDescription) -> ClassPlan.Structure? {
+        guard !composite.elements.isEmpty,
+            !structures.contains(where: { $0.description.name == composite.name }),
+            Set(composite.elements.map(\.name)).count == composite.elements.count
+        else { return nil }
+        var elements: [(description: AttributeDescription, structure: String?)] = []
+        for element in composite.elements {
+            let name = element.name
+            guard SwiftNames.identifier(name) == name, !isImpossible(name),
+                element.derivationExpression == nil,
+                element.type != .objectID, element.type != .undefined
+            else { return nil }
+            let structure = structure(named: element.compositeName)
+            if element.type == .composite && structure == nil { return nil }
+            elements.append((element, structure))
+        }
+        let name = SwiftNames.unique(SwiftNames.identifier(composite.name)) {
+            takenClassNames.contains($0) || SwiftNames.typesInGeneratedCode.contains($0)
+                || SwiftNames.keywords.contains($0)
+        }
+        return ClassPlan.Structure(description: composite, name: name, elements: elements)
+    }
+
+    private func structure(named composite: String?) -> String? {
+        structures.first { $0.description.name == composite }?.name
     }
 
     private mutating func findSuperentities() {
@@ -235,7 +287,7 @@ extension ClassPlanner {
                         ClassPlan.Fetched(
                             description: description, name: name,
                             destination: classNames[description.fetchRequest.entityName] ?? "",
-                            notes: notes)))
+                            undeclared: Self.undeclared(description.fetchRequest), notes: notes)))
             }
         }
     }
@@ -260,19 +312,30 @@ extension ClassPlanner {
         {
             notes.append("Its default value is none of its type.")
         }
+        let structure =
+            description.type == .composite ? structure(named: description.compositeName) : nil
         return ClassPlan.Attribute(
             description: description, name: name,
             isUnique: entity.uniquenessConstraints.contains([description.name]),
             isIndexed: description.isIndexed
                 || entity.indexes.contains { $0.plainKeys == [description.name] },
-            undeclared: Self.undeclared(description), notes: notes)
+            structure: structure,
+            undeclared: structure == nil ? Self.undeclared(description) : nil, notes: notes)
+    }
+
+    /// Why `@FetchedProperty` cannot declare a request; options that only say how objects are read make no difference.
+    private static func undeclared(_ request: FetchRequestTemplate) -> String? {
+        if !request.includesSubentities { return "macros know no requests without subentities" }
+        if !request.includesPendingChanges {
+            return "macros know no requests without unsaved changes"
+        }
+        return nil
     }
 
     /// Why `@Attribute` cannot declare an attribute.
     private static func undeclared(_ attribute: AttributeDescription) -> String? {
-        if attribute.derivationExpression != nil { return "macros know no derived attributes" }
         return switch attribute.type {
-        case .composite: "generated code has no structures for composites"
+        case .composite: "its composite cannot be a structure"
         case .objectID: "macros know no attributes that hold identifiers"
         case .undefined: "macros know no attributes without a type"
         default: nil

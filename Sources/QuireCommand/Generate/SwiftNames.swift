@@ -65,11 +65,12 @@ enum SwiftNames {
 
     /// Types that generated code names. A class or property of such a name would hide them.
     static let typesInGeneratedCode: Set<String> = [
-        "Any", "Array", "Attribute", "AttributeValue", "Bool", "Data", "Date", "Decimal",
-        "DeleteRule", "Double", "Entity", "EntityClass", "EntityDeclaration", "Float",
+        "Any", "Array", "Attribute", "AttributeValue", "Bool", "Composite",
+        "CompositeRepresentable", "Data", "Date", "Decimal", "DeleteRule", "Double", "Entity",
+        "EntityClass", "EntityDeclaration", "FetchedProperty", "Float",
         "Foundation", "Int", "Int16", "Int32", "Int64", "ManagedObject", "ManagedObjectID",
         "ManagedObjectModel", "Optional", "PropertyOrdinals", "Protocol", "Quire", "QuireMacros",
-        "Relationship", "Self", "Set", "String", "Swift", "Type", "URL", "UUID",
+        "Relationship", "Self", "Set", "SortOrdering", "String", "Swift", "Type", "URL", "UUID",
     ]
 }
 

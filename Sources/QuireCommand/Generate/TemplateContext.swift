@@ -9,13 +9,23 @@ struct TemplateContext {
 
     /// For a template that is rendered once in a file.
     ///
-    /// - Parameter classes: The classes in the file.
-    func file(of classes: [ClassPlan.Class]) -> [String: Any] {
+    /// - Parameters:
+    ///   - classes: The classes in the file.
+    ///   - hasStructures: Whether the structures of composites are in the file.
+    func file(of classes: [ClassPlan.Class], hasStructures: Bool = false) -> [String: Any] {
         [
             "access": isPublic ? "public " : "",
             "model": modelContext,
             "entities": classes.map(entity),
-            "needsFoundation": classes.contains(where: needsFoundation),
+            "composites": plan.structures.map(structure),
+            "needsFoundation": classes.contains(where: needsFoundation)
+                || hasStructures
+                    && plan.structures.contains { structure in
+                        structure.elements.contains {
+                            AttributeCode($0.description.type).needsFoundation
+                        }
+                    }
+                ,
         ]
     }
 
@@ -44,6 +54,23 @@ struct TemplateContext {
             }
             return false
         }
+    }
+
+    private func structure(_ structure: ClassPlan.Structure) -> [String: Any] {
+        [
+            "name": structure.description.name,
+            "structure": structure.name,
+            "macroArguments": structure.name == structure.description.name
+                ? "" : "(name: \(SwiftLiteral.text(structure.description.name)))",
+            "elements": structure.elements.map { element in
+                [
+                    "name": element.description.name,
+                    "swiftName": SwiftNames.code(element.description.name),
+                    "type": (element.structure ?? AttributeCode(element.description.type).type)
+                        + "?",
+                ]
+            },
+        ]
     }
 
     // MARK: - Entities
@@ -116,6 +143,7 @@ struct TemplateContext {
         let bounds = description.type == .string ? .integer64 : description.type
         context["default"] = standIn
         context["undeclared"] = attribute.undeclared
+        context["structure"] = attribute.structure.map { $0 + (description.isOptional ? "?" : "") }
         context["minimum"] = AttributeCode.literal(description.minimum, bounds)
         context["maximum"] = AttributeCode.literal(description.maximum, bounds)
         context["regularExpression"] = description.regularExpression
@@ -146,8 +174,9 @@ struct TemplateContext {
             "isOptional": description.isOptional,
             "userInfo": description.userInfo.mapValues(\.object),
             "notes": fetched.notes.map(SwiftLiteral.comment),
-            "undeclared": ClassPlan.Fetched.undeclared,
+            "macroArguments": MacroArguments.fetched(fetched),
         ]
+        context["undeclared"] = fetched.undeclared
         context["predicate"] = description.fetchRequest.predicateFormat
         return context
     }
@@ -226,7 +255,12 @@ enum MacroArguments {
         }
         add("renamingIdentifier", description.renamingIdentifier, to: &arguments)
         let type = description.type
-        add(code: "default", AttributeCode.literal(description.defaultValue, type), to: &arguments)
+        add("derived", description.derivationExpression, to: &arguments)
+        if description.derivationExpression == nil {
+            add(
+                code: "default", AttributeCode.literal(description.defaultValue, type),
+                to: &arguments)
+        }
         if description.type == .string {
             if let range = lengths(description) { arguments.append("length: \(range)") }
         } else {
@@ -235,6 +269,42 @@ enum MacroArguments {
         }
         add("regex", description.regularExpression, to: &arguments)
         return inParentheses(arguments)
+    }
+
+    static func fetched(_ fetched: ClassPlan.Fetched) -> String {
+        let request = fetched.description.fetchRequest
+        var arguments: [String] = []
+        add("predicate", request.predicateFormat, to: &arguments)
+        if !request.sortOrderings.isEmpty {
+            let orderings = request.sortOrderings.map(ordering).joined(separator: ", ")
+            arguments.append("sortOrderings: [\(orderings)]")
+        }
+        for (label, number) in [
+            ("fetchLimit", request.fetchLimit), ("fetchOffset", request.fetchOffset),
+            ("fetchBatchSize", request.fetchBatchSize),
+        ] where number != 0 {
+            arguments.append("\(label): \(number)")
+        }
+        let keyPaths = request.relationshipKeyPathsForPrefetching
+        if !keyPaths.isEmpty {
+            arguments.append("relationshipKeyPathsForPrefetching: \(list(keyPaths))")
+        }
+        if fetched.name != fetched.description.name {
+            arguments.append("key: \(SwiftLiteral.text(fetched.description.name))")
+        }
+        return inParentheses(arguments)
+    }
+
+    private static func ordering(_ ordering: SortOrdering) -> String {
+        let names: [(QueryComparison.Options, String)] = [
+            (.caseInsensitive, "caseInsensitive"), (.diacriticInsensitive, "diacriticInsensitive"),
+            (.normalized, "normalized"), (.localized, "localized"),
+        ]
+        let options = names.filter { ordering.options.contains($0.0) }.map { "." + $0.1 }
+        var code = "SortOrdering(\(SwiftLiteral.text(ordering.keyPath))"
+        if !ordering.ascending { code += ", ascending: false" }
+        if !options.isEmpty { code += ", options: [\(options.joined(separator: ", "))]" }
+        return code + ")"
     }
 
     static func relationship(_ relationship: ClassPlan.Relationship) -> String {
@@ -305,10 +375,11 @@ enum MacroArguments {
     }
 
     private static func lists(_ lists: [[String]]) -> String {
-        let texts = lists.map { list in
-            "[" + list.map(SwiftLiteral.text).joined(separator: ", ") + "]"
-        }
-        return "[" + texts.joined(separator: ", ") + "]"
+        "[" + lists.map(list).joined(separator: ", ") + "]"
+    }
+
+    private static func list(_ texts: [String]) -> String {
+        "[" + texts.map(SwiftLiteral.text).joined(separator: ", ") + "]"
     }
 
     private static func inParentheses(_ arguments: [String]) -> String {

@@ -185,6 +185,8 @@ struct ClassGenerator {
         var text: String
         /// The classes in it.
         var classes: [ClassPlan.Class]
+        /// Whether it has what is said of the whole model, such as the structures of composites.
+        var hasModel = false
     }
 
     /// The files: one for every class and one for the model, or all in one.
@@ -207,15 +209,20 @@ struct ClassGenerator {
                     name: SwiftNames.identifier(plan.modelName) + "+Classes.swift",
                     text: try renderer.text(
                         of: ClassTemplate.modelName, with: context.file(of: plan.classes)),
-                    classes: []))
+                    classes: [], hasModel: true))
         }
         if let name {
             let text = parts.map(\.text).joined(separator: "\n\n")
-            parts = [File(name: name, text: text, classes: plan.classes)]
+            parts = [
+                File(
+                    name: name, text: text, classes: plan.classes,
+                    hasModel: parts.contains(where: \.hasModel))
+            ]
         }
         return try parts.map { part in
             let header = try renderer.text(
-                of: ClassTemplate.headerName, with: context.file(of: part.classes))
+                of: ClassTemplate.headerName,
+                with: context.file(of: part.classes, hasStructures: part.hasModel))
             let rest =
                 [header, part.text].filter { !$0.isEmpty }.joined(separator: "\n\n") + "\n"
             var file = part

@@ -155,19 +155,63 @@ import Testing
                 FetchedPropertyDescription(
                     name: name, fetchRequest: FetchRequestTemplate(name: "r", entityName: entity)))
         }
+        var exact = FetchRequestTemplate(name: "r", entityName: "Book")
+        exact.includesSubentities = false
         let plan = plan(
             entity(
                 "Book", class: "Work", fetched("recent", "Book"), fetched("lost", "None"),
-                fetched("empty", "")))
+                fetched("empty", ""),
+                .fetched(FetchedPropertyDescription(name: "exact", fetchRequest: exact))))
         let lost = "the entity None, of which it fetches, does not exist"
         #expect(
             plan.classes.map(names) == [
-                ["recent of Work", "lost: \(lost)", "empty: it fetches of no entity"]
+                [
+                    "recent of Work", "lost: \(lost)", "empty: it fetches of no entity",
+                    "exact of Work",
+                ]
             ])
         #expect(plan.warnings.first == "Book.lost is left out: \(lost).")
         #expect(
             plan.warningsOfMacros == [
-                "Book.recent is read by key: macros know no fetched properties."
+                "Book.exact is read by key: macros know no requests without subentities."
+            ])
+    }
+
+    @Test func compositesAreStructuresIfTheirElementsCanBeProperties() {
+        func composite(_ name: String, _ elements: AttributeDescription...) -> CompositeDescription
+        {
+            CompositeDescription(name: name, elements: elements)
+        }
+        func nested(_ name: String, _ composite: String) -> AttributeDescription {
+            var element = AttributeDescription(name: name, type: .composite)
+            element.compositeName = composite
+            return element
+        }
+        let text = AttributeDescription(name: "text", type: .string)
+        var model = ManagedObjectModel(entities: [
+            entity(
+                "Place", class: "Place",
+                FixtureModels.attribute("area", .composite) { $0.compositeName = "Area" },
+                FixtureModels.attribute("odd", .composite) { $0.compositeName = "Odd" })
+        ])
+        model.composites = [
+            composite("Area", nested("corner", "Place"), text), composite("Place", text),
+            composite("Odd", AttributeDescription(name: "a b", type: .string)),
+            composite("Round", nested("round", "Round")), composite("Empty"),
+            composite("AboutOdd", nested("odd", "Odd")), composite("String", text),
+        ]
+        let plan = ClassPlan(model, modelName: "M")
+        #expect(
+            plan.structures.map { one in
+                "\(one.description.name) \(one.name): "
+                    + one.elements.map { "\($0.description.name) \($0.structure ?? "")" }
+                    .joined(separator: ", ")
+            } == [
+                "Area Area: corner Place2, text ", "Place Place2: text ", "String String2: text ",
+            ])
+        #expect(
+            plan.warningsOfMacros == [
+                "Place.odd is read by key: its composite cannot be a structure."
             ])
     }
 
