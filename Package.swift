@@ -235,6 +235,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             exclude: ["README.md"],
+            resources: [.copy("Resources/Templates")],
             swiftSettings: settings),
         .target(
             name: "QuireSync",

@@ -2,7 +2,6 @@
 
 samples=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 quire_program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-export QUIRE_TEMPLATES=$samples/../Templates
 
 quire() { "$quire_program" "$@"; }
 

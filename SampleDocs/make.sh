@@ -7,7 +7,6 @@ set -euo pipefail
 
 quire_program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 cd "$(dirname "$0")"
-export QUIRE_TEMPLATES=$PWD/../Templates
 quire() { "$quire_program" "$@"; }
 
 rm -rf Library.quire Notes.quire

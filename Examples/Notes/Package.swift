@@ -3,7 +3,7 @@ import PackageDescription
 
 let package = Package(
     name: "notes",
-    // In a package of yours: .package(url: "https://…/quire", from: "1.0.0").
+    // In a package of yours: .package(url: "https://…/quire", from: "0.1.0").
     dependencies: [.package(name: "quire", path: "../..")],
     targets: [
         .executableTarget(

@@ -35,7 +35,7 @@ import Testing
 
     private static let templates = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
-        .appendingPathComponent("Templates").path
+        .appendingPathComponent("Sources/QuireDocuments/Resources/Templates").path
 
     @Test func aDeletedPackageIsASentenceAndTheSessionGoesOnUntilItIsSavedElsewhere() async throws {
         let outcome = try await run(

@@ -108,8 +108,8 @@ extension DocumentTemplate {
     }
 
     /// The folder of templates: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates`, or
-    /// `share/quire/Templates`, beside the program or beside a folder above it. So both a checkout
-    /// (`.build/release/quire`) and an installation (`bin/quire`) find theirs. `nil` if there is none.
+    /// `share/quire/Templates`, beside the program or beside a folder above it; otherwise this package's own, which Swift puts beside
+    /// the programs that it builds. `nil` if there is none.
     public static var defaultFolder: String? {
         if let given = ProcessInfo.processInfo.environment["QUIRE_TEMPLATES"], !given.isEmpty {
             return given
@@ -121,18 +121,29 @@ extension DocumentTemplate {
         return folder(above: program)
     }
 
+    /// The resources of this module, beside a program. Not by `Bundle.module`, which stops the program if they are not there.
+    private static let resources = "quire_QuireDocuments.resources/Templates"
+
     static func folder(above program: String) -> String? {
         var place = URL(fileURLWithPath: program).deletingLastPathComponent()
         while true {
             for name in ["Templates", "share/quire/Templates"] {
                 let folder = place.appendingPathComponent(name).path
-                let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
-                if names.contains(where: { isTemplate(folder + "/" + $0) }) { return folder }
+                if hasTemplates(folder) { return folder }
             }
             let above = place.deletingLastPathComponent()
-            if above.path == place.path { return nil }
+            if above.path == place.path {
+                let own = URL(fileURLWithPath: program).deletingLastPathComponent()
+                    .appendingPathComponent(resources).path
+                return hasTemplates(own) ? own : nil
+            }
             place = above
         }
+    }
+
+    private static func hasTemplates(_ folder: String) -> Bool {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        return names.contains { isTemplate(folder + "/" + $0) }
     }
 
     private static func requireDefaultFolder() throws -> String {

@@ -9,7 +9,7 @@ import Testing
 @Suite struct DocumentTemplateTests {
     private let templates = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        .appendingPathComponent("Templates").path
+        .appendingPathComponent("Sources/QuireDocuments/Resources/Templates").path
 
     /// A template with a model of notes and tags, and a seed.
     private func template(_ seed: String?) throws -> (folder: TemporaryFolder, DocumentTemplate) {
@@ -25,7 +25,8 @@ import Testing
         return (folder, try DocumentTemplate(contentsOf: path))
     }
 
-    @Test func templatesOfTheCheckoutAreFoundFromTheProgram() throws {
+    /// They are resources of the package: of any program that depends on it.
+    @Test func templatesOfThePackageAreFoundFromTheProgram() throws {
         let names = try DocumentTemplate.all().map(\.name)
         #expect(names == ["Blank", "Library", "Notes"])
     }
@@ -37,6 +38,13 @@ import Testing
         try FileManager.default.createDirectory(
             atPath: installed + "/T/Model.xcdatamodeld", withIntermediateDirectories: true)
         #expect(DocumentTemplate.folder(above: folder.path("bin/quire")) == installed)
+        // Those of a program come before the package's own.
+        let own = folder.path("bin/quire_QuireDocuments.resources/Templates")
+        try FileManager.default.createDirectory(
+            atPath: own + "/T/Model.xcdatamodeld", withIntermediateDirectories: true)
+        #expect(DocumentTemplate.folder(above: folder.path("bin/quire")) == installed)
+        try FileManager.default.removeItem(atPath: folder.path("share"))
+        #expect(DocumentTemplate.folder(above: folder.path("bin/quire")) == own)
     }
 
     @Test(arguments: ["Blank", "Library", "Notes"])
