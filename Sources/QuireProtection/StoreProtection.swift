@@ -48,12 +48,15 @@ package final class StoreProtection: Sendable {
         return (FileSystem.path(root, keybagName), root)
     }
 
-    /// The domain of a store that is protected; `nil` if it is not. No key is needed.
+    /// The domain of a store that is protected; `nil` if it is not. No key is needed. A change of its protection that was interrupted
+    /// is finished first.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if the keybag cannot be read.
+    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if the keybag cannot be read, or errors of
+    ///   ``ProtectionChange/finish(ofStoreAt:)``.
     package static func domain(ofStoreAt path: String) throws -> ProtectionDomain? {
         if StorePath.isInMemory(FileSystem.absolute(path)) { return nil }
         let keybag = keybag(ofStoreAt: path)
+        if keybag.root == nil { try ProtectionChange.finish(ofStoreAt: path) }
         guard try FileSystem.hasEntry(at: keybag.path, beneath: keybag.root) else { return nil }
         return try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root)
     }

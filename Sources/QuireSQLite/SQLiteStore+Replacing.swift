@@ -1,7 +1,7 @@
 package import Foundation
 internal import Logging
 package import QuireModel
-internal import QuireProtection
+package import QuireProtection
 internal import QuireStore
 internal import QuireSystem
 
@@ -133,6 +133,32 @@ extension SQLiteStore {
             throw failure.error(path: path)
         }
         _ = try FileSystem.removeFileIfPresent(path + "-journal")
+    }
+
+    /// Copies a store that is not open, sealed with other keys or in clear, and runs a closure while nobody can open it.
+    ///
+    /// - Throws: ``QuireError`` with code `locked` if it is open, or is changed before the closure runs.
+    package static func copying(
+        _ path: String, to target: String, protectedBy other: StoreProtection?,
+        _ body: () throws -> Void
+    ) throws {
+        // Without a log its file says by itself whether it was changed.
+        try alone(with: path) {}
+        let copied = try FileSystem.information(at: path)
+        do {
+            var options = SQLiteStoreOptions()
+            options.isReadOnly = true
+            options.infersModel = true
+            let store = try open(at: path, options: options)
+            defer { try? store.close() }
+            try store.writeCopy(to: target, protectedBy: other)
+        }
+        try alone(with: path) {
+            guard let copied, let present = try FileSystem.information(at: path),
+                present.isSameFile(as: copied), present.hasSameContent(as: copied)
+            else { throw inUse(path) }
+            try body()
+        }
     }
 
     private static func inUse(_ path: String) -> QuireError {

@@ -225,6 +225,18 @@ package enum StorePath {
         packageRoot(of: path) == nil ? FileSystem.resolvingLink(path) : FileSystem.absolute(path)
     }
 
+    /// The folder beside a store that has the folder of its external data, as in Core Data: `.NAME_SUPPORT`, where NAME is the store's
+    /// name without its extension.
+    package static func supportFolder(of path: String) -> String {
+        let name = FileSystem.name(of: path)
+        let dot = name.lastIndex(of: ".").flatMap { $0 == name.startIndex ? nil : $0 }
+        return FileSystem.path(
+            FileSystem.folder(of: path), ".\(name[..<(dot ?? name.endIndex)])_SUPPORT")
+    }
+
+    /// The name of the folder of external data.
+    package static let externalData = "_EXTERNAL_DATA"
+
     /// Whether the path is that of a store in memory, as in Core Data: `/dev/null`, which is private, or `/dev/null/NAME`,
     /// which is shared within this process.
     package static func isInMemory(_ path: String) -> Bool {

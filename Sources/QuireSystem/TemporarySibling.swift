@@ -223,7 +223,7 @@ extension OpenFile {
     }
 
     /// Whether a path refers to this very file.
-    fileprivate func isFound(at path: String, beneath root: String? = nil) throws -> Bool {
+    package func isFound(at path: String, beneath root: String? = nil) throws -> Bool {
         try FileLocation(path, beneath: root).information()?.isSameFile(as: information()) == true
     }
 }

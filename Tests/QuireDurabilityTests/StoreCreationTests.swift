@@ -129,5 +129,6 @@ import Testing
     }
 
     private static let template = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        .appendingPathComponent("../../Sources/QuireDocuments/Resources/Templates/Library").standardizedFileURL.path
+        .appendingPathComponent("../../Sources/QuireDocuments/Resources/Templates/Library")
+        .standardizedFileURL.path
 }

@@ -29,7 +29,7 @@ package final class AtomicStoreFile: Sendable {
     }
 
     /// Reads the file, and records its identity.
-    func read() throws -> Data {
+    package func read() throws -> Data {
         let data = try readAsIs()
         return try protection?.classKey.unsealed(data, path: path) ?? data
     }
@@ -227,5 +227,5 @@ package final class AtomicStoreFile: Sendable {
             subject: .init(file: path))
     }
 
-    func close() { state.withLock { $0 = nil } }
+    package func close() { state.withLock { $0 = nil } }
 }

@@ -7,10 +7,11 @@ import QuireDocuments
 struct ProtectCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "protect",
-        abstract: "Protects a document by encryption, changes how, or shows it.",
+        abstract: "Protects a document or a store by encryption, changes how, or shows it.",
         discussion: """
-            All of the document is sealed anew, in one exchange: it is protected as asked for, or as it was. Nobody may have it \
-            open for writing. Without a key that unlocks it, nobody can read it again: keep copies of key files, and a recovery \
+            All of the document is sealed anew: whatever interrupts it, it is protected as asked for, or as it was. Nobody may \
+            have it open for writing. A bare store, SQLite, XML or binary, is protected with its external data; its keys are \
+            beside it, in a file with .keybag appended to its name. Without a key that unlocks it, nobody can read it again: keep copies of key files, and a recovery \
             key on paper. While a command runs that has the key, the classes complete, completeUnlessOpen and \
             completeUntilFirstUserAuthentication are alike; they say what a program that stays open does when it is locked.
 
@@ -20,18 +21,19 @@ struct ProtectCommand: AsyncParsableCommand {
             With --rotate all keys are made anew, so that whoever had one before has none afterwards. What it was unlocked with \
             stays, and so do domains; passphrases, key files and recovery keys of others cannot, and have to be added again: it \
             is refused if there are any, unless --remove-other-keys is given. With --erase the keys are overwritten and the \
-            document is removed; no key is needed. Copies and archives that were made before keep their keys.
+            document package is removed; no key is needed. Copies and archives that were made before keep their keys.
 
             EXAMPLES:
               quire protect D.quire --class complete --key-file my.key --make-key-file
               quire protect D.quire --class complete --recovery-key
               quire protect D.quire --show
+              quire protect Library.sqlite --class complete --key-file my.key
               quire protect D.quire --class none --key-file my.key
               quire protect D.quire --rotate --key-file my.key
               quire protect D.quire --erase
             """)
 
-    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    @Argument(help: ArgumentHelp("A document package or a bare store.", valueName: "PATH"))
     var path: String
 
     @Option(
@@ -72,20 +74,22 @@ struct ProtectCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        switch try DocumentPath.kind(of: path) {
+        let kind = try DocumentPath.kind(of: path)
+        switch kind {
         case .package: try DocumentPackage.checkIsPackage(DocumentPackageLayout(path: path))
-        case .store:
+        case .store where erase:
             throw QuireError(
                 .unsupported,
-                "“\(path)” is a bare store, whose protection is chosen by the program that makes it; this command protects document packages.",
+                "“\(path)” is a bare store; --erase is for document packages. Overwrite its keybag “\(StoreProtection.keybag(ofStoreAt: path).path)”, and remove it with the store.",
                 subject: .init(file: path))
+        case .store: break
         case .archive: throw DocumentPath.archiveError(path)
         }
         // Also after an interruption, when there is no keybag to read any more.
         if erase { return try eraseKeys() }
         if !show { try keys.checkOutsideDocuments() }
-        let domain = try DocumentPackage.protectionDomain(at: path)
-        try DocumentPackage.checkIsNotSealed(at: path)
+        let domain = try UnlockOptions.domain(at: path)
+        if kind == .package { try DocumentPackage.checkIsNotSealed(at: path) }
         if rotate { return try rotateKeys() }
         guard let protection else { return try printState(of: domain) }
         let former = domain?.protection ?? .none
@@ -145,6 +149,10 @@ struct ProtectCommand: AsyncParsableCommand {
     private func set(
         _ protection: FileProtection, domain: ProtectionDomain?, slots: [NewSlot]
     ) throws {
+        if try DocumentPath.kind(of: path) == .store {
+            return try StoreFile(at: path).setFileProtection(
+                protection, domain: domain, slots: slots)
+        }
         try DocumentPackage.setFileProtection(
             protection, ofDocumentAt: path, domain: domain, slots: slots,
             waiting: wait.lockWait(for: path))
@@ -165,8 +173,12 @@ struct ProtectCommand: AsyncParsableCommand {
         }
         var slots: [NewSlot] = []
         if let kept, let credential { slots = [NewSlot(credential, label: kept.label)] }
-        try DocumentPackage.rotateKeys(
-            ofDocumentAt: path, slots: slots, waiting: wait.lockWait(for: path))
+        if try DocumentPath.kind(of: path) == .store {
+            try StoreFile(at: path).rotateKeys(slots: slots)
+        } else {
+            try DocumentPackage.rotateKeys(
+                ofDocumentAt: path, slots: slots, waiting: wait.lockWait(for: path))
+        }
         try answer(
             "The keys of \(path) are new.", domain.protection, domain.protection)
         if !others.isEmpty {

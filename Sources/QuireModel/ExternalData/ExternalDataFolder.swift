@@ -42,12 +42,10 @@ package final class ExternalDataFolder: Sendable {
     /// - Parameter classKey: The class key of the files; `nil` for unsealed files, and if only names are used.
     package convenience init(storePath: String, classKey: ClassKey? = nil) {
         let storePath = StorePath.resolvingLink(storePath)
-        let name = FileSystem.name(of: storePath)
-        let dot = name.lastIndex(of: ".").flatMap { $0 == name.startIndex ? nil : $0 }
-        let root = FileSystem.folder(of: storePath)
-        let support = FileSystem.path(root, ".\(name[..<(dot ?? name.endIndex)])_SUPPORT")
+        let support = StorePath.supportFolder(of: storePath)
         self.init(
-            FileSystem.path(support, "_EXTERNAL_DATA"), beneath: root, classKey: classKey)
+            FileSystem.path(support, StorePath.externalData),
+            beneath: FileSystem.folder(of: storePath), classKey: classKey)
     }
 
     /// The temporary folder.

@@ -92,7 +92,8 @@ final class CommandShell {
         let programs = TestProgram.folder ?? Checkout.builtProducts
         environment["PATH"] = "\(programs):\(environment["PATH"] ?? "/usr/bin:/bin")"
         environment["ROOT"] = Checkout.path
-        environment["QUIRE_TEMPLATES"] = Checkout.path + "/Sources/QuireDocuments/Resources/Templates"
+        environment["QUIRE_TEMPLATES"] =
+            Checkout.path + "/Sources/QuireDocuments/Resources/Templates"
         environment["LC_ALL"] = "C.UTF-8"
         environment["COLUMNS"] = "100"
         self.environment = environment

@@ -321,10 +321,10 @@ extension PersistentStoreCoordinator {
     /// - Parameters:
     ///   - store: A store of the coordinator.
     ///   - description: The path, where there must be no file yet, the type and the options. The configuration is that of the
-    ///     old store.
+    ///     old store, and the class of protection too, unless the description has another.
     /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, and the errors of
-    ///   ``StoreFile/convert(to:type:model:allowsRemoval:progress:)`` and ``addPersistentStore(_:)``. Then the coordinator keeps the old
-    ///   store.
+    ///   ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)`` and
+    ///   ``addPersistentStore(_:)``. Then the coordinator keeps the old store, and there is no new one.
     @discardableResult
     public func migratePersistentStore(
         _ store: any PersistentStore, to description: PersistentStoreDescription
@@ -332,11 +332,18 @@ extension PersistentStoreCoordinator {
         guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         let path = try description.requirePath()
         try NewStoreFile(
-            path: path, type: description.type, sqliteOptions: description.sqliteOptions
+            path: path, type: description.type,
+            sqliteOptions: description.effectiveSQLiteOptions
         ).write(store)
         var description = description
         description.configuration = store.configurationName
-        let new = try addPersistentStore(description)
+        let new: any PersistentStore
+        do {
+            new = try addPersistentStore(description)
+        } catch {
+            try? StoreFile(at: path).destroy()
+            throw error
+        }
         try remove(store)
         return new
     }

@@ -33,10 +33,11 @@ public struct StoreFile: Sendable {
     private static func type(of path: String) throws -> StoreType {
         // A new open store may have only its log.
         if OpenDatabaseRegistry.contains(path) { return .sqlite }
+        let domain = try StoreProtection.domain(ofStoreAt: path)
         let file = try OpenFile.open(path, for: .reading)
         defer { file.close() }
         var head = try file.read(Int(min(file.information().size, headSize)), at: 0)
-        if try StoreProtection.domain(ofStoreAt: path) != nil {
+        if domain != nil {
             // A SQLite database is encrypted page by page, other stores as a whole.
             guard SealedFileHeader.isSealed(head) else { return .sqlite }
             let sealed = try ContentFile(
@@ -178,21 +179,27 @@ extension StoreFile {
     ///   - newType: `sqlite`, `xml` or `binary`.
     ///   - model: The model; `nil` for the one that the store contains, or else one inferred from its file.
     ///   - allowsRemoval: Whether contents that the new type cannot represent may be removed.
+    ///   - fileProtection: The class of protection of the new store; `nil` for that of the old one.
+    ///   - protectionDomain: The domain that unlocks it if the old one is not protected; `nil` for the process's.
     ///   - progress: Called with the progress, which can be cancelled.
     /// - Complexity: O(*n*) in objects and their relationships' contents. SQLite stores are streamed with little memory, other
     ///   stores are in memory as a whole.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` if the new type cannot hold the objects,
     ///   `removalDenied` if contents would be lost, `incompatibleModel`, `invalidFormat` also if external data are not what was
-    ///   saved, `cancelled`, `outOfSpace` or `inputOutput`.
+    ///   saved, `protectionUnavailable`, `cancelled`, `outOfSpace` or `inputOutput`.
     public func convert(
         to newPath: String, type newType: StoreType, model: ManagedObjectModel? = nil,
-        allowsRemoval: Bool = false, progress: ((Progress) -> Void)? = nil
+        allowsRemoval: Bool = false, fileProtection: FileProtection? = nil,
+        protectionDomain: ProtectionDomain? = nil, progress: ((Progress) -> Void)? = nil
     ) throws {
         let source = try open(
             model: model, isReadOnly: true, lockWait: nil, verifiesExternalData: true)
         defer { try? source.close() }
-        try NewStoreFile(path: newPath, type: newType, allowsRemoval: allowsRemoval)
-            .write(source, progress: progress)
+        var options = SQLiteStoreOptions()
+        (options.fileProtection, options.protectionDomain) = (fileProtection, protectionDomain)
+        try NewStoreFile(
+            path: newPath, type: newType, sqliteOptions: options, allowsRemoval: allowsRemoval
+        ).write(source, progress: progress)
     }
 }
 
@@ -200,7 +207,7 @@ extension StoreFile {
 struct NewStoreFile {
     let path: String
     let type: StoreType
-    /// The options for writing a SQLite store.
+    /// The options for writing a SQLite store; those of protection for other types too.
     private let sqliteOptions: SQLiteStoreOptions
     private let allowsRemoval: Bool
 
@@ -240,8 +247,8 @@ struct NewStoreFile {
         _ temporary: String, from source: any PersistentStore, permissionsOf original: String?,
         progress: ((Progress) -> Void)?
     ) throws {
-        // A protected store is converted to a protected one.
-        try source.storeProtection?.writeKeybag(forStoreAt: temporary)
+        let keybag = try writeKeybag(for: temporary, source.storeProtection)
+        defer { withExtendedLifetime(keybag) {} }
         let store = try create(at: temporary, layout(for: source), source.configurationName)
         let check: TransferCheck?
         do {
@@ -263,6 +270,25 @@ struct NewStoreFile {
         if let original {
             try SQLiteStore.copyPermissions(of: original, to: temporary)
         }
+    }
+
+    /// Writes the keybag of the new store, if it is to be protected: with the keys of the source, unless another class is asked for.
+    ///
+    /// - Returns: A new domain, to be retained until the store is written.
+    private func writeKeybag(
+        for path: String, _ present: StoreProtection?
+    ) throws -> ProtectionDomain? {
+        guard let asked = sqliteOptions.fileProtection,
+            asked != present?.fileProtection ?? FileProtection.none
+        else {
+            try present?.writeKeybag(forStoreAt: path)
+            return nil
+        }
+        // The store makes its own keybag where the source has none.
+        guard asked != .none, let present else { return nil }
+        let made = try present.domain.makeKeybag(protection: asked)
+        try made.write(to: StoreProtection.keybag(ofStoreAt: path).path)
+        return made
     }
 
     /// The model of the new store: the source's; if inferred from the file, with the inverses that SQLite needs to store all
@@ -290,6 +316,8 @@ struct NewStoreFile {
     ) throws -> any PersistentStore {
         var options = AtomicStoreOptions()
         options.configuration = configuration
+        options.fileProtection = sqliteOptions.fileProtection
+        options.protectionDomain = sqliteOptions.protectionDomain
         switch type {
         case .sqlite:
             var options = sqliteOptions

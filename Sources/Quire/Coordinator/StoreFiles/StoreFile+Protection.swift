@@ -1,0 +1,127 @@
+internal import Logging
+internal import QuireAtomicStores
+internal import QuireSQLite
+
+// Changing the keys of a store: all of its files are written with other keys to a folder beside it, and then take their places; see
+// ProtectionChange. Stores in document packages are sealed anew with all of the package instead.
+
+extension StoreFile {
+    /// The class of protection. No key is needed, so that it is not authenticated: opening the store does.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if the keybag cannot be read.
+    public var fileProtection: FileProtection {
+        get throws { try protectionDomain?.protection ?? .none }
+    }
+
+    /// The domain of a store that is protected; `nil` if it is not. To be unlocked, and held until the store is open.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if the keybag cannot be read.
+    public var protectionDomain: ProtectionDomain? {
+        get throws { try StoreProtection.domain(ofStoreAt: path) }
+    }
+
+    /// Changes the class of protection of a store that is not open: a SQLite, XML or binary file. All of it is sealed with new keys,
+    /// external data too.
+    ///
+    /// ```swift
+    /// try StoreFile(at: "Library.sqlite").setFileProtection(.complete, domain: domain)
+    /// ```
+    ///
+    /// The store is as it was, or has the new class, whatever interrupts it: after a power loss or a kill the change has not begun, or
+    /// whoever opens the store next completes it. **What was on the disk before is not overwritten**: after protecting a store for the
+    /// first time, the blocks of its files may be read by who has the disk until they are used again.
+    ///
+    /// - Parameters:
+    ///   - fileProtection: The class that it gets. Slots of its keybag stay, unless it is `none`.
+    ///   - domain: The domain that unlocks it if it was not protected; `nil` for the process's.
+    /// - Complexity: O(*n*) in the size of the store, for which there must be room on the disk. XML and binary stores are in memory as a
+    ///   whole.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain, `protectedDataUnavailable` if a domain is
+    ///   locked, `locked` if the store is open or is changed meanwhile, `unsupported` if it is in a document package,
+    ///   `invalidFormat` if it is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
+    public func setFileProtection(
+        _ fileProtection: FileProtection, domain: ProtectionDomain? = nil
+    ) throws {
+        try setFileProtection(fileProtection, domain: domain, slots: [])
+    }
+
+    /// As ``setFileProtection(_:domain:)``, with slots of its own for one that was not protected.
+    package func setFileProtection(
+        _ fileProtection: FileProtection, domain: ProtectionDomain?, slots: [NewSlot]
+    ) throws {
+        let present = try StoreProtection.find(forStoreAt: path)
+        if present?.fileProtection ?? .none == fileProtection { return }
+        try replaceKeys(present) {
+            if fileProtection == .none { return nil }
+            return try present?.domain.makeKeybag(protection: fileProtection)
+                ?? ProtectionDomain.makeKeybag(
+                    protection: fileProtection, slots: slots,
+                    parent: domain ?? (slots.isEmpty ? ProtectionDomain.default : nil))
+        }
+    }
+
+    /// Gives a protected store that is not open new keys, with slots of its own besides the domains that it belongs to.
+    ///
+    /// - Throws: As ``setFileProtection(_:domain:)``; `protectionUnavailable` if it is not protected, or belongs to no domain, so that
+    ///   nothing would unlock it.
+    package func rotateKeys(slots: [NewSlot]) throws {
+        guard let present = try StoreProtection.find(forStoreAt: path) else {
+            throw QuireError(
+                .protectionUnavailable,
+                "“\(path)” is not protected, so it has no keys; set its class of protection first.",
+                subject: .init(file: path))
+        }
+        try replaceKeys(present) { try present.domain.makeRotatedKeybag(slots: slots) }
+    }
+
+    private func replaceKeys(
+        _ present: StoreProtection?, _ makeKeybag: () throws -> ProtectionDomain?
+    ) throws {
+        let path = StorePath.resolvingLink(path)
+        if StorePath.packageRoot(of: path) != nil {
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is in a document package, which is protected as a whole; use DocumentPackage.setFileProtection.",
+                subject: .init(file: path))
+        }
+        let sibling = try TemporarySibling.makeFolder(
+            beside: ProtectionChange.folder(ofStoreAt: path))
+        defer { sibling.remove() }
+        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
+        try FileSystem.building(path, as: temporary) {
+            let made = try makeKeybag()
+            if let made {
+                let keybag = StoreProtection.keybag(ofStoreAt: temporary).path
+                try made.write(to: keybag)
+                try FileSystem.copyPermissions(of: path, to: keybag)
+            } else {
+                try ProtectionChange.markUnprotected(sibling.path)
+            }
+            let new = try made.map(StoreProtection.init)
+            func replace() throws {
+                try SQLiteStore.copyPermissions(of: path, to: temporary)
+                try FileSystem.synchronizeTree(sibling.path)
+                try sibling.publish()
+                // Its claim, which whoever moves the files takes.
+                sibling.remove()
+                try ProtectionChange.finish(ofStoreAt: path)
+            }
+            if type == .sqlite {
+                try SQLiteStore.copying(path, to: temporary, protectedBy: new, replace)
+            } else {
+                let file = AtomicStoreFile(
+                    path: path, lockWait: FileLockWait(timeout: .zero) { _ in },
+                    protection: present)
+                defer { file.close() }
+                try AtomicStoreFile(path: temporary, protection: new).create(with: file.read())
+                try replace()
+            }
+        }
+        // It protects nothing any more, and the change has succeeded whether or not its key can be removed.
+        do {
+            try present?.domain.removeFromUserKeyring()
+        } catch {
+            Logger(label: "quire.store").warning("\(error)")
+        }
+    }
+}
