@@ -54,6 +54,11 @@ extension ManagedDocument {
     ///   `inputOutput`, `notFound` if the package was deleted, or `invalidState` if the document is not open.
     public func save() async throws { try await request(.save) }
 
+    /// Saves the document as it is now; see ``save()``.
+    public func save(completionHandler: @escaping DocumentCompletionHandler) {
+        submit(.save, answer: completionHandler)
+    }
+
     /// Saves the document if it has unsaved changes.
     ///
     /// - Throws: As ``save()``.
@@ -83,15 +88,22 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `incompatibleModel` if it has another model and
     ///   ``migrationOptions`` do not help, `readOnly`, `invalidState` if the document is not open, or what reading and writing
     ///   throw; then nothing has changed.
-    public func revert(to url: URL) async throws {
+    public func revert(to url: URL) async throws { try await request(revertRequest(to: url)) }
+
+    /// Makes the document's content that of another package; see ``revert(to:)``.
+    public func revert(to url: URL, completionHandler: @escaping DocumentCompletionHandler) {
+        submit(completionHandler) { try revertRequest(to: url) }
+    }
+
+    private func revertRequest(to url: URL) throws -> StateMachine.Request {
         let path = try FileSystem.path(of: url)
         let migration = migrationOptions
-        let work = DocumentWork { [self] _ in
-            try await performRevert { open in
-                try await open.replaceContent(with: path, migrating: migration)
-            }
-        }
-        try await request(.revert(work))
+        return .revert(
+            DocumentWork { [self] _ in
+                try await performRevert { open in
+                    try await open.replaceContent(with: path, migrating: migration)
+                }
+            })
     }
 
     // MARK: Closing
@@ -115,6 +127,17 @@ extension ManagedDocument {
         discardingChanges: Bool = false, completionHandler: @escaping DocumentCompletionHandler
     ) {
         submit(.close(discardingChanges: discardingChanges), answer: completionHandler)
+    }
+
+    /// Hands a request to the state machine. If there is none, because an argument is wrong, that is the answer.
+    private func submit(
+        _ completionHandler: @escaping DocumentCompletionHandler,
+        _ request: () throws -> StateMachine.Request
+    ) {
+        do { try submit(request(), answer: completionHandler) } catch {
+            let error = QuireError(wrapping: error, path: path)
+            Task { @MainActor in completionHandler(error) }
+        }
     }
 }
 
@@ -144,14 +167,11 @@ extension ManagedDocument {
         to url: URL, for operation: SaveOperation,
         completionHandler: @escaping DocumentCompletionHandler
     ) {
-        let saving: SavingAs
-        do { saving = SavingAs(self, try destination(of: url, for: operation)) } catch {
-            let error = QuireError(wrapping: error, path: path)
-            DispatchQueue.main.async { MainActor.assumeIsolated { completionHandler(error) } }
-            return
-        }
-        submit(.saveTo(saving.target(for: operation))) {
-            completionHandler($0 ?? saving.reportIncomplete())
+        var saving: SavingAs?
+        submit({ completionHandler($0 ?? saving?.reportIncomplete()) }) {
+            let new = SavingAs(self, try destination(of: url, for: operation))
+            saving = new
+            return .saveTo(new.target(for: operation))
         }
     }
 
@@ -208,14 +228,20 @@ extension ManagedDocument {
     public func writeCopy(
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false
     ) async throws {
+        try await request(copyRequest(to: url, replacing, keepingDamage))
+    }
+
+    private func copyRequest(
+        to url: URL, _ replacing: Bool, _ keepingDamage: Bool
+    ) throws -> StateMachine.Request {
         let destination = SaveDestination(
             path: try FileSystem.path(of: url), replaces: replacing, keepsDamage: keepingDamage)
-        let work = DocumentWork(onSnapshotFor: .copy) { [self] open, snapshot in
-            // Where it fails the open store is still there to be copied.
-            try? await followPackage(of: open)
-            try await open.writeCopy(to: destination, snapshot)
-        }
-        try await request(.access(work))
+        return .access(
+            DocumentWork(onSnapshotFor: .copy) { [self] open, snapshot in
+                // Where it fails the open store is still there to be copied.
+                try? await followPackage(of: open)
+                try await open.writeCopy(to: destination, snapshot)
+            })
     }
 
     /// Writes the document as it is now to another package beside it, and gives a document for that, of the same class,
@@ -233,6 +259,23 @@ extension ManagedDocument {
         return Self(fileURL: copy)
     }
 
+    /// Writes the document as it is now to another package beside it; see ``duplicate(to:keepingDamage:)``.
+    ///
+    /// - Parameter completionHandler: Called once on the main queue with the document for the copy, which is of the same class.
+    public func duplicate(
+        to url: URL? = nil, keepingDamage: Bool = false,
+        completionHandler:
+            @escaping @MainActor @Sendable (Result<ManagedDocument, QuireError>)
+            -> Void
+    ) {
+        let copy = url ?? URL(fileURLWithPath: SiblingName.unused(beside: path))
+        let documentClass = type(of: self)
+        submit({ error in
+            completionHandler(
+                error.map { .failure($0) } ?? .success(documentClass.init(fileURL: copy)))
+        }) { try copyRequest(to: copy, false, keepingDamage) }
+    }
+
     /// Renames or moves the document's package within its file system; the document stays open there.
     ///
     /// If it has been moved, but its store cannot be opened there, this fails too, and ``path`` is the new one. To move it
@@ -242,15 +285,23 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` for another
     ///   file system, or `invalidState` if the document is not open. Then it is where it was. Or what opening the store
     ///   throws.
-    public func move(to url: URL) async throws {
+    public func move(to url: URL) async throws { try await request(moveRequest(to: url)) }
+
+    /// Renames or moves the document's package; see ``move(to:)``.
+    public func move(to url: URL, completionHandler: @escaping DocumentCompletionHandler) {
+        submit(completionHandler) { try moveRequest(to: url) }
+    }
+
+    private func moveRequest(to url: URL) throws -> StateMachine.Request {
         let path = try FileSystem.path(of: url)
-        try await withOpenDocument { [self] open in
-            try await followPackage(of: open)
-            if path == self.path { return }
-            try await open.move(to: path)
-            self.path = path
-            _ = try await open.follow()
-        }
+        return .access(
+            DocumentWork { [self] open in
+                try await followPackage(of: open)
+                if path == self.path { return }
+                try await open.move(to: path)
+                self.path = path
+                _ = try await open.follow()
+            })
     }
 
     // MARK: Copies of the last save
@@ -272,8 +323,38 @@ extension ManagedDocument {
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
         protection: ArchiveProtection? = nil, progress: Progress? = nil
     ) async throws {
-        let path = try FileSystem.path(of: url)
         if !isReadOnly { try await autosave() }
+        try await exportSaved(to: url, replacing, keepingDamage, protection, progress)
+    }
+
+    /// Saves unsaved changes, and exports the document to an archive; see
+    /// ``export(to:replacing:keepingDamage:protection:progress:)``.
+    public func export(
+        to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
+        protection: ArchiveProtection? = nil, progress: Progress? = nil,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        let exportSaved: @MainActor @Sendable (QuireError?) -> Void = { [self] error in
+            if let error { return completionHandler(error) }
+            Task { @MainActor in
+                var failure: QuireError?
+                do {
+                    try await self.exportSaved(
+                        to: url, replacing, keepingDamage, protection, progress)
+                } catch {
+                    failure = QuireError(wrapping: error, path: self.path)
+                }
+                completionHandler(failure)
+            }
+        }
+        if isReadOnly { exportSaved(nil) } else { submit(.autosave, answer: exportSaved) }
+    }
+
+    private func exportSaved(
+        to url: URL, _ replacing: Bool, _ keepingDamage: Bool, _ protection: ArchiveProtection?,
+        _ progress: Progress?
+    ) async throws {
+        let path = try FileSystem.path(of: url)
         let package = try openPackage()
         try await FileQueue.copies.run {
             try package.export(

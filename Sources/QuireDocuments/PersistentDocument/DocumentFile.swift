@@ -19,6 +19,8 @@ struct DocumentFile: Sendable {
     var storeType: StoreType?
     /// The model; `nil` for the one that the file carries.
     var model: ManagedObjectModel?
+    /// The options of a SQLite store; those of protection for other types too.
+    var options = SQLiteStoreOptions()
     /// Whether a SQLite file is opened for reading only. Others are read once, and are written only by saves.
     var isReadOnly = false
     var migration: StoreMigrationOptions?
@@ -32,7 +34,7 @@ struct DocumentFile: Sendable {
         try FileSystem.requireStoreFile(at: path)
         switch storeType {
         case .sqlite?:
-            var options = SQLiteStoreOptions()
+            var options = options
             options.isReadOnly = isReadOnly
             // Of one that is only read nothing is recorded: what is edited goes to a copy.
             options.isOnlyWriter = isReadOnly
@@ -44,29 +46,48 @@ struct DocumentFile: Sendable {
         case .binary?: return try open(BinaryStore.self)
         case let other?: throw unsupported(other)
         case nil:
+            try requireNoProtection()
             return try FormatStore.open(
                 at: path, layout: requireModel().layout(), reading: read, writing: write)
         }
     }
 
     private func open<Store: AtomicStore>(_ type: Store.Type) throws -> Store {
+        var options = atomicOptions
         if let model, let migration {
-            var options = AtomicStoreOptions()
             options.isReadOnly = isReadOnly
             try type.migrate(at: path, to: model, migration, options)
+            options.isReadOnly = false
         }
-        return try type.open(at: path, model: model)
+        return try type.open(at: path, model: model, options: options)
+    }
+
+    private var atomicOptions: AtomicStoreOptions {
+        var atomic = AtomicStoreOptions()
+        atomic.fileProtection = options.fileProtection
+        atomic.protectionDomain = options.protectionDomain
+        return atomic
+    }
+
+    /// Checks that no protection is asked for, which a file in a format of the program's own cannot have.
+    private func requireNoProtection() throws {
+        guard let asked = options.fileProtection, asked != .none else { return }
+        throw QuireError(
+            .protectionUnavailable,
+            "“\(path)” cannot be protected as “\(asked.rawValue)”, because it is in a format of the program's own; use a SQLite, XML or binary file.",
+            subject: .init(file: path))
     }
 
     /// Makes the file, which must not exist, without objects.
     func create() throws -> any PersistentStore {
         let model = try requireModel()
         switch storeType {
-        case .sqlite?: return try SQLiteStore.create(at: path, model: model)
-        case .xml?: return try XMLStore.create(at: path, model: model)
-        case .binary?: return try BinaryStore.create(at: path, model: model)
+        case .sqlite?: return try SQLiteStore.create(at: path, model: model, options: options)
+        case .xml?: return try XMLStore.create(at: path, model: model, options: atomicOptions)
+        case .binary?: return try BinaryStore.create(at: path, model: model, options: atomicOptions)
         case let other?: throw unsupported(other)
         case nil:
+            try requireNoProtection()
             return try FormatStore.create(at: path, layout: model.layout(), writing: write)
         }
     }

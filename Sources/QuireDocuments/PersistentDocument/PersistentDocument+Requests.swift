@@ -9,7 +9,8 @@ extension PersistentDocument {
     ///
     /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``.
     /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the URL, `invalidModel` if the model cannot be
-    ///   used or there is none, `invalidState` if the document is open, or what writing throws. Then no file is left.
+    ///   used or there is none, `protectionUnavailable` if the file cannot be protected as ``fileProtection`` says, `invalidState` if
+    ///   the document is open, or what writing throws. Then no file is left.
     public func create(model: ManagedObjectModel? = nil) async throws {
         try await carryOut { [self] in
             try requireClosed()
@@ -29,11 +30,21 @@ extension PersistentDocument {
     ///   `incompatibleModel`, `invalidModel`, `unsupported`, `locked`, `inputOutput`, `invalidState` if the document is open, or
     ///   what ``readObjects(from:type:into:)`` throws.
     public func open(model: ManagedObjectModel? = nil, readOnly: Bool = false) async throws {
-        try await carryOut { [self] in
-            try requireClosed()
-            try await install(
-                load(model: model ?? managedObjectModel, readOnly), readOnly: readOnly)
-        }
+        try await carryOut { [self] in try await performOpen(model, readOnly) }
+    }
+
+    /// Opens the file; see ``open(model:readOnly:)``.
+    public func open(
+        model: ManagedObjectModel? = nil, readOnly: Bool = false,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        submit(completionHandler) { [self] in try await performOpen(model, readOnly) }
+    }
+
+    private func performOpen(_ model: ManagedObjectModel?, _ readOnly: Bool) async throws {
+        try requireClosed()
+        try await install(
+            load(model: model ?? managedObjectModel, readOnly), readOnly: readOnly)
     }
 
     private func load(
@@ -83,11 +94,23 @@ extension PersistentDocument {
         try await carryOut { [self] in try await performSave() }
     }
 
+    /// Saves the document as it is when the requests before this one have ended; see ``save()``.
+    public func save(completionHandler: @escaping DocumentCompletionHandler) {
+        submit(completionHandler) { [self] in try await performSave() }
+    }
+
     /// Saves the document if it has unsaved changes.
     ///
     /// - Throws: As ``save()``.
     public func autosave() async throws {
         try await carryOut(isAutomatic: true) { [self] in
+            if hasUnsavedChanges { try await performSave() }
+        }
+    }
+
+    /// Saves the document if it has unsaved changes; see ``autosave()``.
+    public func autosave(completionHandler: @escaping DocumentCompletionHandler) {
+        submit(completionHandler, isAutomatic: true) { [self] in
             if hasUnsavedChanges { try await performSave() }
         }
     }
@@ -148,21 +171,26 @@ extension PersistentDocument {
     ///   cannot hold the objects, `invalidState` if objects were changed while they were converted, or as ``save()``. Then the
     ///   document is what it was.
     public func save(as url: URL) async throws {
-        try await carryOut { [self] in
-            if try FileSystem.path(of: url) == path && !isReadOnly {
-                return try await performSave()
-            }
-            let contexts = try opened()
-            let file = try file(at: url, model: model)
-            if file.continues(contexts.store) {
-                try await contexts.save(as: file)
-                fileURL = url
-                isReadOnly = false
-            } else {
-                try await convert(contexts, to: file, url)
-            }
-            didSave(nil)
+        try await carryOut { [self] in try await performSave(as: url) }
+    }
+
+    /// Saves the document as another file, which it is from then on; see ``save(as:)``.
+    public func save(as url: URL, completionHandler: @escaping DocumentCompletionHandler) {
+        submit(completionHandler) { [self] in try await performSave(as: url) }
+    }
+
+    private func performSave(as url: URL) async throws {
+        if try FileSystem.path(of: url) == path && !isReadOnly { return try await performSave() }
+        let contexts = try opened()
+        let file = try file(at: url, model: model)
+        if file.continues(contexts.store) {
+            try await contexts.save(as: file)
+            fileURL = url
+            isReadOnly = false
+        } else {
+            try await convert(contexts, to: file, url)
         }
+        didSave(nil)
     }
 
     private func convert(
@@ -222,19 +250,26 @@ extension PersistentDocument {
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or as ``open(model:readOnly:)``; then nothing
     ///   has changed.
     public func revert() async throws {
-        try await carryOut { [self] in
-            let contexts = try opened()
-            let store = contexts.store
-            if try await FileQueue.shared.run({ try store.isFileCurrent() }) {
-                await contexts.reset()
-            } else {
-                let new = try await load(model: managedObjectModel ?? model, isReadOnly)
-                install(new, readOnly: isReadOnly, replacing: contexts)
-                await FileQueue.shared.run { store.closeSaved() }
-            }
-            lastSaveError = nil
-            autosaveSchedule = AutosaveSchedule()
+        try await carryOut { [self] in try await performRevert() }
+    }
+
+    /// Makes the document what its file is now; see ``revert()``.
+    public func revert(completionHandler: @escaping DocumentCompletionHandler) {
+        submit(completionHandler) { [self] in try await performRevert() }
+    }
+
+    private func performRevert() async throws {
+        let contexts = try opened()
+        let store = contexts.store
+        if try await FileQueue.shared.run({ try store.isFileCurrent() }) {
+            await contexts.reset()
+        } else {
+            let new = try await load(model: managedObjectModel ?? model, isReadOnly)
+            install(new, readOnly: isReadOnly, replacing: contexts)
+            await FileQueue.shared.run { store.closeSaved() }
         }
+        lastSaveError = nil
+        autosaveSchedule = AutosaveSchedule()
     }
 
     /// Saves unsaved changes and closes the document. Closing a closed document does nothing.
@@ -245,38 +280,86 @@ extension PersistentDocument {
     /// - Parameter discardingChanges: Whether to drop unsaved changes instead.
     /// - Throws: As ``save()``; then the document stays open and nothing is lost.
     public func close(discardingChanges: Bool = false) async throws {
-        try await carryOut { [self] in
-            DescriptorReserve.beginUse()
-            defer { DescriptorReserve.endUse() }
-            guard let contexts else { return }
-            // Objects may be changed while they are saved.
-            while !discardingChanges && contexts.mayHaveUnsavedChanges { try await performSave() }
-            contexts.detach(closedError)
-            self.contexts = nil
-            OpenDocuments.remove(self)
-            lastSaveError = nil
-            let store = contexts.store
-            await FileQueue.shared.run { store.closeSaved() }
-        }
+        try await carryOut { [self] in try await performClose(discardingChanges) }
+    }
+
+    /// Saves unsaved changes and closes the document; see ``close(discardingChanges:)``.
+    public func close(
+        discardingChanges: Bool = false, completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        submit(completionHandler) { [self] in try await performClose(discardingChanges) }
+    }
+
+    private func performClose(_ discardingChanges: Bool) async throws {
+        DescriptorReserve.beginUse()
+        defer { DescriptorReserve.endUse() }
+        guard let contexts else { return }
+        // Objects may be changed while they are saved.
+        while !discardingChanges && contexts.mayHaveUnsavedChanges { try await performSave() }
+        contexts.detach(closedError)
+        self.contexts = nil
+        OpenDocuments.remove(self)
+        lastSaveError = nil
+        let store = contexts.store
+        await FileQueue.shared.run { store.closeSaved() }
     }
 
     // MARK: - One at a time
 
+    /// The turn of a request, whose place is that of the call that made it.
+    @MainActor final class Turn {
+        private var hasCome = false
+        private var continuation: CheckedContinuation<Void, Never>?
+
+        func come() {
+            hasCome = true
+            continuation?.resume()
+            continuation = nil
+        }
+
+        func wait() async {
+            if !hasCome { await withCheckedContinuation { continuation = $0 } }
+        }
+    }
+
+    private func takeTurn() -> Turn {
+        let turn = Turn()
+        if isBusy {
+            waiting.append(turn)
+        } else {
+            isBusy = true
+            turn.come()
+        }
+        return turn
+    }
+
+    /// Carries out a request after those that were made before, and calls a handler.
+    private func submit(
+        _ completionHandler: @escaping DocumentCompletionHandler, isAutomatic: Bool = false,
+        _ body: @escaping @MainActor () async throws -> Void
+    ) {
+        let turn = takeTurn()
+        Task { @MainActor in
+            var failure: QuireError?
+            do { try await carryOut(isAutomatic: isAutomatic, turn, body) } catch {
+                failure = QuireError(wrapping: error, path: path)
+            }
+            completionHandler(failure)
+        }
+    }
+
     /// Carries out a request when those before it have ended.
     private func carryOut(
-        isAutomatic: Bool = false, _ body: @MainActor () async throws -> Void
+        isAutomatic: Bool = false, _ turn: Turn? = nil, _ body: @MainActor () async throws -> Void
     ) async throws {
-        if isBusy {
-            await withCheckedContinuation { waiting.append($0) }
-        }
-        isBusy = true
+        await (turn ?? takeTurn()).wait()
         defer {
             if waiting.isEmpty {
                 isBusy = false
                 scheduleAutosave()
             } else {
                 // It stays busy, so that no other request comes first.
-                waiting.removeFirst().resume()
+                waiting.removeFirst().come()
             }
         }
         autosaveTimer.cancel()
@@ -350,7 +433,7 @@ extension PersistentDocument {
         let type = url == fileURL ? fileType : url.pathExtension
         return DocumentFile(
             path: try FileSystem.path(of: url), storeType: persistentStoreType(forFileType: type),
-            model: model, migration: migrationOptions,
+            model: model, options: persistentStoreOptions, migration: migrationOptions,
             read: { [weak self] url, context in
                 guard let self else { throw Self.released(url) }
                 try readObjects(from: url, type: type, into: context)

@@ -53,7 +53,7 @@ public import Quire
 /// Not guaranteed: nothing prevents others from opening the same file for writing. Saves of several processes to one SQLite file
 /// are serialized by SQLite; of other files the process that saves first wins, and the others' saves fail. A file that is
 /// moved while it is open is not followed: saving fails. Files in a format of the program's own are not protected by keys, also
-/// if the document they were saved from is.
+/// if the document they were saved from is; see ``fileProtection``.
 ///
 /// ``ManagedDocument/saveOnTermination(signals:)`` saves these documents too when the process is asked to end.
 @MainActor
@@ -70,6 +70,9 @@ open class PersistentDocument {
     /// The migration when the document is opened with another model than it was made with; `nil` if opening it is to fail then.
     /// Files in a format of the program's own are read by any version of the program that can.
     public var migrationOptions: StoreMigrationOptions?
+    /// The options of the file's store: of a SQLite file all of them, of an XML or a binary file those of its protection. They are used
+    /// when the document is created or opened. Whether it is read only is an argument of ``open(model:readOnly:)``.
+    public var persistentStoreOptions = SQLiteStoreOptions()
     /// Why the last save failed, until one succeeds.
     public internal(set) var lastSaveError: QuireError?
     /// Whether the document was opened for reading only. It can be saved as another file, and is writable from then on.
@@ -84,7 +87,7 @@ open class PersistentDocument {
     lazy var autosaveTimer = AutosaveTimer { [weak self] in self?.autosaveTimerFired() }
     /// Whether an operation is running, and the requests that wait for its end.
     var isBusy = false
-    var waiting: [CheckedContinuation<Void, Never>] = []
+    var waiting: [Turn] = []
 
     /// Makes a document for a file, which need not exist yet. Nothing is read before it is opened.
     public required init(fileURL: URL) { self.fileURL = fileURL }
@@ -99,6 +102,26 @@ open class PersistentDocument {
     public var localizedName: String { fileURL.deletingPathExtension().lastPathComponent }
     /// The type of the document: the extension of its file.
     open var fileType: String { fileURL.pathExtension }
+
+    /// The class of protection: what an open document has, and otherwise what a new one gets, `nil` for that of
+    /// ``protectionDomain``, or none if there is no domain.
+    ///
+    /// A file that is there keeps its class, which `StoreFile.setFileProtection(_:domain:)` changes while the document is closed. To
+    /// open it with another one fails, with code `protectionUnavailable`, unless that is `none`; so does making a file in a format of
+    /// the program's own, which cannot be protected.
+    public var fileProtection: FileProtection? {
+        get {
+            guard let store = contexts?.store else { return persistentStoreOptions.fileProtection }
+            return store.storeProtection?.fileProtection ?? FileProtection.none
+        }
+        set { persistentStoreOptions.fileProtection = newValue }
+    }
+    /// The domain whose keys protect the document: its own while it is open, and otherwise the one that a new document
+    /// belongs to, `nil` for ``ProtectionDomain/default``.
+    public var protectionDomain: ProtectionDomain? {
+        get { contexts?.store.storeProtection?.domain ?? persistentStoreOptions.protectionDomain }
+        set { persistentStoreOptions.protectionDomain = newValue }
+    }
 
     /// The context to edit the document's objects in. It belongs to the main queue. Swift's Observation follows its objects;
     /// see ``ManagedObjectContext/isObservable``. Its merge policy is that of saves to the file.
