@@ -81,12 +81,14 @@ torture:
 	@QUIRE_TORTURE=1 QUIRE_SEED=$(SEED) Tests/run.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" \
 		QuireDurabilityTests
 
-# Only the tests of what several threads do at once; see Package.swift.
+# Only the tests of what several threads do at once; see Package.swift. Without backtraces of the programs that are to stop: what makes
+# them forks, which the sanitizer does not always survive.
 test-threads:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	QUIRE_THREAD_SANITIZER=1 swift build --sanitize=thread --scratch-path .build/threads $(FLAGS) \
 		--product quirePackageTests
-	QUIRE_CONCURRENCY_DEBUG=1 QUIRE_THREAD_SANITIZER=1 swift test --skip-build --sanitize=thread \
+	SWIFT_BACKTRACE=enable=no QUIRE_CONCURRENCY_DEBUG=1 QUIRE_THREAD_SANITIZER=1 \
+		swift test --skip-build --sanitize=thread \
 		--scratch-path .build/threads $(FLAGS) --experimental-maximum-parallelization-width 10
 
 # The command, and programs that use the library, as users build them: what the optimizer makes of them can fail where the plain

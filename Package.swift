@@ -87,6 +87,24 @@ let isDependency: Bool = {
     return folder.path != ours.path
 }()
 
+let (crypto, cryptoExtras): (Target.Dependency, Target.Dependency) = (
+    .product(name: "Crypto", package: "swift-crypto"),
+    .product(name: "CryptoExtras", package: "swift-crypto")
+)
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let collections: Target.Dependency = .product(
+    name: "OrderedCollections", package: "swift-collections")
+
+/// A module with a page about it.
+func module(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(
+        name: name, dependencies: dependencies, exclude: ["README.md"], swiftSettings: settings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
 let forCommand: TargetDependencyCondition? = .when(traits: ["Command"])
 
 // `make bench` sets this. Nobody else fetches and builds what Quire is compared with.
@@ -145,108 +163,70 @@ let package = Package(
             name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZLib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux"),
-        .target(
-            name: "QuireSystem", dependencies: ["CLinux", "CZLib"], exclude: ["README.md"],
-            swiftSettings: settings),
+        module("QuireSystem", ["CLinux", "CZLib"]),
         .target(
             name: "QuireProtection",
             dependencies: [
                 "QuireSystem", "CLinux",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
+                crypto,
+                cryptoExtras,
             ],
             exclude: ["EncryptionFormat.md", "README.md"],
             swiftSettings: settings),
-        .target(
-            name: "QuireModel",
-            dependencies: [
-                "QuireSystem", "QuireProtection",
-                .product(name: "Crypto", package: "swift-crypto"),
-            ],
-            exclude: ["README.md"],
-            swiftSettings: settings),
-        .target(
-            name: "QuireQuery", dependencies: ["QuireModel", "QuireSystem"],
-            exclude: ["README.md"],
-            swiftSettings: settings),
-        .target(
-            name: "QuireStore",
-            dependencies: ["QuireQuery", "QuireModel", "QuireProtection", "QuireSystem"],
-            exclude: ["README.md"],
-            swiftSettings: settings),
-        .target(
-            name: "QuireModelFiles",
-            dependencies: ["QuireQuery", "QuireModel", "QuireSystem", "CLibXML2"],
-            exclude: ["README.md"],
-            swiftSettings: settings),
-        .target(
-            name: "QuireSQLite",
-            dependencies: [
+        module("QuireModel", ["QuireSystem", "QuireProtection", crypto]),
+        module("QuireQuery", ["QuireModel", "QuireSystem"]),
+        module("QuireStore", ["QuireQuery", "QuireModel", "QuireProtection", "QuireSystem"]),
+        module("QuireModelFiles", ["QuireQuery", "QuireModel", "QuireSystem", "CLibXML2"]),
+        module(
+            "QuireSQLite",
+            [
                 "QuireStore", "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection",
-                "QuireSystem", "CSQLite",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            exclude: ["README.md"],
-            swiftSettings: settings),
-        .target(
-            name: "QuireAtomicStores",
-            dependencies: [
+                "QuireSystem", "CSQLite", logging,
+            ]),
+        module(
+            "QuireAtomicStores",
+            [
                 "QuireStore", "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection",
-                "QuireSystem", "CLibXML2",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            exclude: ["README.md"],
-            swiftSettings: settings),
-        .target(
-            name: "QuireMigration",
-            dependencies: [
+                "QuireSystem", "CLibXML2", logging,
+            ]),
+        module(
+            "QuireMigration",
+            [
                 "QuireSQLite", "QuireAtomicStores", "QuireStore", "QuireModelFiles", "QuireQuery",
-                "QuireModel", "QuireProtection", "QuireSystem",
-                .product(name: "OrderedCollections", package: "swift-collections"),
-            ],
-            exclude: ["README.md"],
-            swiftSettings: settings),
-        .target(
-            name: "QuireRescue",
-            dependencies: [
+                "QuireModel", "QuireProtection", "QuireSystem", collections,
+            ]),
+        module(
+            "QuireRescue",
+            [
                 "QuireMigration", "QuireSQLite", "QuireAtomicStores", "QuireStore",
                 "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection", "QuireSystem",
-                .product(name: "Crypto", package: "swift-crypto"),
-            ],
-            exclude: ["README.md"],
-            swiftSettings: settings),
-        .target(
-            name: "Quire",
-            dependencies: [
+                crypto,
+            ]),
+        module(
+            "Quire",
+            [
                 "QuireMigration", "QuireSQLite", "QuireAtomicStores", "QuireStore",
                 "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection", "QuireSystem",
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "OrderedCollections", package: "swift-collections"),
-            ],
-            exclude: ["README.md"],
-            swiftSettings: settings),
+                logging, collections,
+            ]),
         .target(
             name: "QuireDocuments",
             dependencies: [
                 "Quire", "QuireRescue", "QuireAtomicStores", "QuireSQLite", "QuireStore",
                 "CArchive",
                 "CLinux",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
+                crypto,
+                logging,
             ],
             exclude: ["README.md"],
             resources: [.copy("Resources/Templates")],
             swiftSettings: settings),
-        .target(
-            name: "QuireSync",
-            dependencies: [
-                "Quire", "QuireSQLite", "QuireStore", "QuireQuery", "QuireModel",
-                "QuireProtection", "QuireSystem",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            exclude: ["README.md"],
-            swiftSettings: settings),
+        module(
+            "QuireSync",
+            [
+                "Quire", "QuireSQLite", "QuireStore", "QuireQuery", "QuireModel", "QuireProtection",
+                "QuireSystem", crypto, logging,
+            ]),
         .target(
             name: "QuireMacros", dependencies: ["Quire", "QuireMacrosPlugin"],
             swiftSettings: settings),
@@ -273,7 +253,7 @@ let package = Package(
                 .product(
                     name: "ArgumentParser", package: "swift-argument-parser",
                     condition: forCommand),
-                .product(name: "Logging", package: "swift-log"),
+                logging,
                 .product(name: "Stencil", package: "Stencil", condition: forCommand),
             ],
             exclude: ["JSON.md", "README.md", "TEMPLATES.md"],
@@ -316,79 +296,55 @@ let package = Package(
             ],
             packageAccess: false,
             swiftSettings: warningsAreErrors ? [.treatAllWarnings(as: .error)] : []),
-        .testTarget(
-            name: "QuireProtectionTests",
-            dependencies: [
-                "CLinux", "QuireProtection", "QuireSystem", "QuireTestSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "QuireTests",
-            dependencies: [
+        tests(
+            "QuireProtectionTests",
+            ["CLinux", "QuireProtection", "QuireSystem", "QuireTestSupport", crypto, cryptoExtras]),
+        tests(
+            "QuireTests",
+            [
                 "CLinux", "QuireModel", "QuireQuery", "QuireStore", "QuireSQLite", "QuireRescue",
-                "Quire",
-                "QuireProtection", "QuireTestSupport",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "QuireConcurrencyTests",
-            dependencies: ["QuireSQLite", "Quire", "QuireTestSupport"],
-            swiftSettings: settings),
-        .testTarget(
-            name: "QuireModelFileTests",
-            dependencies: [
-                "QuireModelFiles", "QuireRescue", "Quire", "QuireSystem", "QuireTestSupport",
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "QuireStoreTests",
-            dependencies: [
+                "Quire", "QuireProtection", "QuireTestSupport", logging,
+            ]),
+        tests("QuireConcurrencyTests", ["QuireSQLite", "Quire", "QuireTestSupport"]),
+        tests(
+            "QuireModelFileTests",
+            ["QuireModelFiles", "QuireRescue", "Quire", "QuireSystem", "QuireTestSupport"]),
+        tests(
+            "QuireStoreTests",
+            [
                 "QuireSQLite", "QuireAtomicStores", "QuireRescue", "Quire", "QuireStoreConformance",
                 "QuireTestSupport",
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "QuireMigrationTests",
-            dependencies: [
+            ]),
+        tests(
+            "QuireMigrationTests",
+            [
                 "QuireSQLite", "QuireAtomicStores", "QuireMigration", "QuireRescue", "Quire",
                 "QuireTestSupport",
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "QuireRescueTests",
-            dependencies: [
+            ]),
+        tests(
+            "QuireRescueTests",
+            [
                 "QuireModelFiles", "QuireSQLite", "QuireAtomicStores", "QuireMigration",
-                "QuireRescue", "Quire",
-                "QuireTestSupport",
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "QuireDocumentsTests",
-            dependencies: [
-                "QuireModel", "QuireSQLite", "QuireRescue",
-                "Quire", "QuireDocuments", "QuireTestSupport", "QuireCrashWriter",
-                .product(name: "Crypto", package: "swift-crypto"),
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "QuireSyncTests",
-            dependencies: [
+                "QuireRescue", "Quire", "QuireTestSupport",
+            ]),
+        tests(
+            "QuireDocumentsTests",
+            [
+                "QuireModel", "QuireSQLite", "QuireRescue", "Quire", "QuireDocuments",
+                "QuireTestSupport", "QuireCrashWriter", crypto,
+            ]),
+        tests(
+            "QuireSyncTests",
+            [
                 "QuireSync", "QuireModel", "QuireSQLite", "QuireStore", "QuireProtection",
-                "QuireRescue",
-                "QuireSystem", "Quire", "QuireDocuments", "QuireTestSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "QuireDurabilityTests",
-            dependencies: [
+                "QuireRescue", "QuireSystem", "Quire", "QuireDocuments", "QuireTestSupport", crypto,
+            ]),
+        tests(
+            "QuireDurabilityTests",
+            [
                 "Quire", "QuireDocuments", "QuireRescue", "QuireSync", "QuireTestSupport",
                 "QuireCrashWriter",
-            ],
-            swiftSettings: settings),
+            ]),
         .testTarget(
             name: "QuireCommandTests",
             dependencies: [

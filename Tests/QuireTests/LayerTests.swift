@@ -21,7 +21,7 @@ import Testing
         var declared: [String: Set<String>] = [:]
         for target in package.matches(
             of:
-                /\.(?:target|executableTarget|macro)\(\s*name: "(\w+)"(,\s*dependencies: \[[^\]]*\])?/
+                /(?:\.(?:target|executableTarget|macro)\(\s*name: |module\(\s*)"(\w+)"(,\s*(?:dependencies: )?\[[^\]]*\])?/
         ) {
             let dependencies = target.2.map(String.init) ?? ""
             declared[String(target.1)] = Set(

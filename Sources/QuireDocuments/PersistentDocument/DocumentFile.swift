@@ -154,9 +154,9 @@ struct DocumentFile: Sendable {
 
     /// Writes a store with unsaved changes to the file, which must not exist, in the format of the file.
     ///
-    /// - Parameter original: The file of the store, whose permissions the new one gets.
+    /// - Parameter original: The file of the store, whose permissions the new one gets; `nil` if it has none.
     func write(
-        _ store: any PersistentStore, applying changes: ChangeSet, permissionsOf original: String
+        _ store: any PersistentStore, applying changes: ChangeSet, permissionsOf original: String?
     ) throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         if continues(store) {
@@ -169,10 +169,13 @@ struct DocumentFile: Sendable {
         }
         try withCopy(of: store, applying: changes) { copy in
             if let storeType {
-                return try copy.convert(to: path, type: storeType, permissionsOf: original)
+                return try copy.convert(
+                    to: path, type: storeType, options: options, permissionsOf: original)
             }
+            try requireNoProtection()
             let data = try FormatStore.bytes(of: copy, forFileAt: path, write)
-            let permissions = try FileSystem.information(at: original)?.permissions
+            let permissions = try original.flatMap { try FileSystem.information(at: $0) }?
+                .permissions
             try AtomicStoreFile(path: path, protection: nil)
                 .create(with: data, permissions: permissions.map { $0 & 0o777 })
         }
@@ -183,7 +186,8 @@ struct DocumentFile: Sendable {
         of store: any PersistentStore, applying changes: ChangeSet,
         _ body: (any PersistentStore) throws -> Void
     ) throws {
-        if let store = store as? FormatStore {
+        // Their contents are in memory.
+        if store is FormatStore || store is InMemoryStore, let store = store as? AtomicStore {
             return try body(InMemoryStore.holding(store.applying(changes).contents))
         }
         let sibling = try TemporarySibling.makeFolder(beside: path)

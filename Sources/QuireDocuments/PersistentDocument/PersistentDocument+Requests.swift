@@ -7,14 +7,14 @@ extension PersistentDocument {
 
     /// Makes the file, without objects, and opens it. It is on disk when this returns.
     ///
-    /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``.
+    /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``, or the models of the program's bundle.
     /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the URL, `invalidModel` if the model cannot be
     ///   used or there is none, `protectionUnavailable` if the file cannot be protected as ``fileProtection`` says, `invalidState` if
     ///   the document is open, or what writing throws. Then no file is left.
     public func create(model: ManagedObjectModel? = nil) async throws {
         try await carryOut { [self] in
             try requireClosed()
-            let file = try file(at: fileURL, model: model ?? managedObjectModel)
+            let file = try file(at: requireURL(), model: requireModel(model))
             try await install(FileQueue.shared.run { try file.create() }, readOnly: false)
         }
     }
@@ -50,7 +50,7 @@ extension PersistentDocument {
     private func load(
         model: ManagedObjectModel?, _ readOnly: Bool
     ) async throws -> any PersistentStore {
-        var file = try file(at: fileURL, model: model)
+        var file = try file(at: requireURL(), model: model)
         file.isReadOnly = readOnly
         return try await FileQueue.shared.run { [file] in try file.open() }
     }
@@ -58,7 +58,7 @@ extension PersistentDocument {
     /// Shows a store as the document.
     ///
     /// - Parameter former: The contexts that the new ones replace; the undo manager stays, without actions.
-    private func install(
+    func install(
         _ store: any PersistentStore, readOnly: Bool, replacing former: DocumentContexts? = nil
     ) {
         let new = DocumentContexts(PersistentStoreCoordinator(store: store))
@@ -120,6 +120,7 @@ extension PersistentDocument {
         defer { DescriptorReserve.endUse() }
         let contexts = try opened()
         do {
+            if contexts.mayHaveUnsavedChanges { _ = try requireURL() }
             if isReadOnly && contexts.mayHaveUnsavedChanges {
                 throw QuireError(
                     .readOnly,
@@ -180,7 +181,9 @@ extension PersistentDocument {
     }
 
     private func performSave(as url: URL) async throws {
-        if try FileSystem.path(of: url) == path && !isReadOnly { return try await performSave() }
+        if let fileURL, try FileSystem.path(of: url) == FileSystem.path(of: fileURL), !isReadOnly {
+            return try await performSave()
+        }
         let contexts = try opened()
         let file = try file(at: url, model: model)
         if file.continues(contexts.store) {
@@ -196,7 +199,7 @@ extension PersistentDocument {
     private func convert(
         _ contexts: DocumentContexts, to file: DocumentFile, _ url: URL
     ) async throws {
-        let (store, original) = (contexts.store, path)
+        let (store, original) = (contexts.store, fileURL.map { _ in path })
         let snapshot = try await contexts.takeSnapshot()
         let new = try await FileQueue.copies.run {
             try file.write(store, applying: snapshot.changes, permissionsOf: original)
@@ -212,7 +215,7 @@ extension PersistentDocument {
             }
             throw QuireError(
                 .invalidState,
-                "“\(original)” was not saved as “\(file.path)”, because objects were changed meanwhile; save it again.",
+                "“\(path)” was not saved as “\(file.path)”, because objects were changed meanwhile; save it again.",
                 subject: .init(file: file.path))
         }
         fileURL = url
@@ -231,7 +234,8 @@ extension PersistentDocument {
     public func writeCopy(to url: URL) async throws {
         try await carryOut { [self] in
             let contexts = try opened()
-            let (file, store, original) = (try file(at: url, model: model), contexts.store, path)
+            let (file, store) = (try file(at: url, model: model), contexts.store)
+            let original = fileURL.map { _ in path }
             let snapshot = try await contexts.takeSnapshot()
             try await FileQueue.copies.run {
                 try file.write(store, applying: snapshot.changes, permissionsOf: original)
@@ -260,6 +264,7 @@ extension PersistentDocument {
 
     private func performRevert() async throws {
         let contexts = try opened()
+        _ = try requireURL()
         let store = contexts.store
         if try await FileQueue.shared.run({ try store.isFileCurrent() }) {
             await contexts.reset()
@@ -402,7 +407,7 @@ extension PersistentDocument {
 
     /// Schedules the timer for unsaved changes.
     func scheduleAutosave() {
-        guard isOpen, !isReadOnly, hasUnsavedChanges else {
+        guard isOpen, !isReadOnly, fileURL != nil, hasUnsavedChanges else {
             autosaveSchedule.isClean()
             return autosaveTimer.cancel()
         }
@@ -427,7 +432,23 @@ extension PersistentDocument {
     // MARK: - Files
 
     /// The path of the document's file, for errors.
-    var path: String { FileSystem.absolute(fileURL.path) }
+    var path: String { fileURL.map { FileSystem.absolute($0.path) } ?? Self.untitled }
+
+    private func requireURL() throws -> URL {
+        if let fileURL { return fileURL }
+        throw QuireError(
+            .invalidState, "“\(path)” has no file yet; save it as one with save(as:).",
+            subject: .init(file: path))
+    }
+
+    /// The model of a new document.
+    func requireModel(_ model: ManagedObjectModel?) throws -> ManagedObjectModel {
+        if let model = try model ?? managedObjectModel ?? .mergedModel() { return model }
+        throw QuireError(
+            .invalidModel,
+            "“\(path)” cannot be made without a model, and the program's bundle has none; give one, or override managedObjectModel.",
+            subject: .init(file: path))
+    }
 
     private func file(at url: URL, model: ManagedObjectModel?) throws -> DocumentFile {
         let type = url == fileURL ? fileType : url.pathExtension

@@ -1,5 +1,6 @@
 public import Foundation
 public import Quire
+internal import QuireAtomicStores
 
 /// A document that is one file: a store, or a file in a format of the program's own.
 ///
@@ -13,6 +14,14 @@ public import Quire
 /// let book = try document.managedObjectContext.insertObject(entityName: "Book")
 /// book["title"] = "Emma"
 /// try await document.close()          // Saves.
+/// ```
+///
+/// A new document can do without a file until the user gives it a name:
+///
+/// ```swift
+/// let document = try PersistentDocument(model: model)
+/// try document.managedObjectContext.insertObject(entityName: "Book")["title"] = "Emma"
+/// try await document.save(as: URL(fileURLWithPath: "Library.sqlite"))
 /// ```
 ///
 /// The extension of the file decides its format: ``persistentStoreType(forFileType:)`` says SQLite, XML or binary. For other
@@ -58,8 +67,8 @@ public import Quire
 /// ``ManagedDocument/saveOnTermination(signals:)`` saves these documents too when the process is asked to end.
 @MainActor
 open class PersistentDocument {
-    /// The file. It changes when the document is saved as another file.
-    public internal(set) var fileURL: URL
+    /// The file; `nil` for a document that has not been saved as one yet. It changes when the document is saved as another file.
+    public internal(set) var fileURL: URL?
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() {
         didSet {
@@ -92,6 +101,22 @@ open class PersistentDocument {
     /// Makes a document for a file, which need not exist yet. Nothing is read before it is opened.
     public required init(fileURL: URL) { self.fileURL = fileURL }
 
+    /// Makes a document without a file, and opens it. Its objects are in memory until ``save(as:)`` makes the file; then
+    /// ``managedObjectContext`` is another one, and objects that are held belong to no context.
+    ///
+    /// It does not save itself. Saving it, and closing it with unsaved changes, fails with code `invalidState` until it has a file.
+    ///
+    /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``, or the models of the program's bundle.
+    /// - Throws: ``QuireError`` with code `invalidModel` if it cannot be used or there is none.
+    public convenience init(model: ManagedObjectModel? = nil) throws {
+        self.init(fileURL: URL(fileURLWithPath: Self.untitled))
+        fileURL = nil
+        try install(InMemoryStore(model: requireModel(model)), readOnly: false)
+    }
+
+    /// The name of a document without a file.
+    static let untitled = "Untitled"
+
     // MARK: - State
 
     /// Whether the document is open.
@@ -99,9 +124,11 @@ open class PersistentDocument {
     /// Whether there is anything that the last save did not save. Undoing back to what was saved makes it false.
     public var hasUnsavedChanges: Bool { contexts?.hasUnsavedChanges ?? false }
     /// The name to show: that of the file without its extension.
-    public var localizedName: String { fileURL.deletingPathExtension().lastPathComponent }
-    /// The type of the document: the extension of its file.
-    open var fileType: String { fileURL.pathExtension }
+    public var localizedName: String {
+        fileURL?.deletingPathExtension().lastPathComponent ?? Self.untitled
+    }
+    /// The type of the document: the extension of its file; empty without one.
+    open var fileType: String { fileURL?.pathExtension ?? "" }
 
     /// The class of protection: what an open document has, and otherwise what a new one gets, `nil` for that of
     /// ``protectionDomain``, or none if there is no domain.
@@ -147,7 +174,8 @@ open class PersistentDocument {
     // MARK: - For subclasses: the format
 
     /// The model of documents of this class; `nil`, as it is by itself, for the one that a file carries. Stores that were made
-    /// here carry theirs; files in a format of the program's own carry none.
+    /// here carry theirs; files in a format of the program's own carry none. A new document then gets all models of the program's
+    /// bundle, as by ``ManagedObjectModel/mergedModel(from:)``.
     open var managedObjectModel: ManagedObjectModel? { nil }
 
     /// The type of the store in files of a type; `nil` for files that ``readObjects(from:type:into:)`` and

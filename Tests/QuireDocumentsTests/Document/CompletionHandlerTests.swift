@@ -131,24 +131,25 @@ import Testing
         chmod(url("key").path, 0o600)
         let domain = try ProtectionDomain.setUp(
             at: url("me.keybag").path, keyFile: url("key").path)
-        let document = PeopleDocument(fileURL: url("People.\(format.rawValue)"))
+        let file = url("People.\(format.rawValue)")
+        let document = PeopleDocument(fileURL: file)
         document.autosavePolicy = .never
         (document.fileProtection, document.protectionDomain) = (.complete, domain)
         if document.persistentStoreType(forFileType: format.rawValue) == nil {
             let error = await failure { try await document.create() }
             #expect(error?.code == .protectionUnavailable)
-            #expect(!FileManager.default.fileExists(atPath: document.fileURL.path))
+            #expect(!FileManager.default.fileExists(atPath: file.path))
             return
         }
         try await document.create()
         try document.add("CANARY-6a20")
         try await document.close()
-        #expect(try StoreFile(at: document.fileURL.path).fileProtection == .complete)
+        #expect(try StoreFile(at: file.path).fileProtection == .complete)
         for name in try FileManager.default.subpathsOfDirectory(atPath: folder.path) {
             let bytes = FileManager.default.contents(atPath: folder.path(name))
             #expect(bytes?.range(of: Data("CANARY-6a20".utf8)) == nil, "\(name)")
         }
-        let again = PeopleDocument(fileURL: document.fileURL)
+        let again = PeopleDocument(fileURL: file)
         try await again.open()
         #expect(again.fileProtection == .complete && again.protectionDomain != nil)
         #expect(try again.person("CANARY-6a20") != nil)

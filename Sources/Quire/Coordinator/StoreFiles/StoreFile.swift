@@ -336,15 +336,19 @@ struct NewStoreFile {
 }
 
 extension PersistentStore {
-    /// Writes the store's contents to a new store file, like ``StoreFile/convert(to:type:model:allowsRemoval:progress:)``,
+    /// Writes the store's contents to a new store file, like ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)``,
     /// also of a store without a file.
     ///
-    /// - Parameter original: The file whose permissions the new one gets; `nil` for that of the store, if it has one.
+    /// - Parameters:
+    ///   - options: The options of a SQLite store; those of protection for other types too.
+    ///   - original: The file whose permissions the new one gets; `nil` for that of the store, if it has one.
     /// - Throws: Errors of that method; then there is no new store.
     package func convert(
-        to path: String, type: StoreType, permissionsOf original: String? = nil
+        to path: String, type: StoreType, options: SQLiteStoreOptions = SQLiteStoreOptions(),
+        permissionsOf original: String? = nil
     ) throws {
-        try NewStoreFile(path: path, type: type).write(self, permissionsOf: original)
+        try NewStoreFile(path: path, type: type, sqliteOptions: options)
+            .write(self, permissionsOf: original)
     }
 
     /// The encryption keys of the store's files; `nil` if it is not protected.
