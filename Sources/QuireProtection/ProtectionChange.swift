@@ -35,21 +35,24 @@ package enum ProtectionChange {
         guard try FileSystem.informationWithoutFollowing(at: folder)?.kind == .folder else {
             return
         }
-        let claimed = try FileLockWait(timeout: patience) { _ in }.polling(path) {
-            _ -> OpenFile?? in
+        var claim: OpenFile?
+        let isDecided: Void? = try FileLockWait(timeout: patience) { _ in }.polling(path) { _ in
+            // Another process may have moved them meanwhile.
             guard try FileSystem.informationWithoutFollowing(at: folder)?.kind == .folder else {
-                return .some(nil)
+                return ()
             }
             let file = try OpenFile.open(folder, for: .folder)
             guard try file.claim(), try file.isFound(at: folder) else { return nil }
-            return file
+            claim = file
+            return ()
         }
-        guard let claimed else {
+        guard isDecided != nil else {
             throw QuireError(
-                .locked, "The protection of “\(path)” is being changed by another process.",
+                .locked,
+                "The protection of “\(path)” is being changed by another process; try again when it has finished.",
                 subject: .init(file: path))
         }
-        guard let claim = claimed else { return }
+        guard let claim else { return }
         defer { claim.close() }
         try moveFiles(of: folder, to: path)
         try FileSystem.removeTree(folder)
@@ -88,6 +91,7 @@ package enum ProtectionChange {
             for suffix in ["-wal", "-shm", "-journal"] {
                 try FileSystem.removeFileIfPresent(path + suffix, beneath: root)
             }
+            try FileSystem.synchronizeFolder(root)
         }
         try move(store, to: path)
         try FileSystem.synchronizeFolder(root)

@@ -19,13 +19,7 @@ struct TemplateContext {
             "entities": classes.map(entity),
             "composites": plan.structures.map(structure),
             "needsFoundation": classes.contains(where: needsFoundation)
-                || hasStructures
-                    && plan.structures.contains { structure in
-                        structure.elements.contains {
-                            AttributeCode($0.description.type).needsFoundation
-                        }
-                    }
-                ,
+                || hasStructures && plan.structures.contains(where: needsFoundation),
         ]
     }
 
@@ -54,6 +48,10 @@ struct TemplateContext {
             }
             return false
         }
+    }
+
+    private func needsFoundation(_ structure: ClassPlan.Structure) -> Bool {
+        structure.elements.contains { AttributeCode($0.description.type).needsFoundation }
     }
 
     private func structure(_ structure: ClassPlan.Structure) -> [String: Any] {

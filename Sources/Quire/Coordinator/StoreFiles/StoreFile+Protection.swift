@@ -38,7 +38,8 @@ extension StoreFile {
     ///   whole.
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain, `protectedDataUnavailable` if a domain is
     ///   locked, `locked` if the store is open or is changed meanwhile, `unsupported` if it is in a document package,
-    ///   `invalidFormat` if it is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
+    ///   `invalidFormat` if it is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed, unless only
+    ///   moving the new files into place has failed: whoever opens the store next completes that.
     public func setFileProtection(
         _ fileProtection: FileProtection, domain: ProtectionDomain? = nil
     ) throws {
