@@ -10,8 +10,8 @@ import QuireSystem
 /// let domain = try await ProtectionDomain.setUp(at: "me.keybag", passphrase: passphrase)
 /// ProtectionDomain.default = domain
 /// …
-/// await domain.lock()                       // documents of class complete close
-/// try await domain.unlock(passphrase: passphrase)     // and open again
+/// await domain.lock()                       // what is of class complete cannot be read
+/// try await domain.unlock(passphrase: passphrase)
 /// ```
 ///
 /// ``FileProtection`` has the table of permitted operations by state. The state is that of this process; it is initially
