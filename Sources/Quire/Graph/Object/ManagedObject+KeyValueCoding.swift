@@ -52,7 +52,7 @@ extension ManagedObject {
 
     /// The value of an attribute, converted to a type; `nil` if it is missing or not representable in the type.
     ///
-    /// Traps as ``subscript(_:)``.
+    /// Traps as `subscript(_:)`.
     public final subscript<Value: AttributeRepresentable>(
         key: String, as type: Value.Type, file file: StaticString = #fileID, line line: UInt = #line
     ) -> Value? {
@@ -68,7 +68,7 @@ extension ManagedObject {
 
     /// The value of an attribute, converted to an enumeration; `nil` if it is missing or no raw value of the enumeration.
     ///
-    /// Traps as ``subscript(_:)``.
+    /// Traps as `subscript(_:)`.
     public final subscript<Value: RawRepresentable>(
         key: String, as type: Value.Type, file file: StaticString = #fileID, line line: UInt = #line
     ) -> Value? where Value.RawValue: AttributeRepresentable {
@@ -84,7 +84,7 @@ extension ManagedObject {
 
     /// The destination of a to-one relationship; `nil` also if it is of another class.
     ///
-    /// Traps as ``subscript(_:)``.
+    /// Traps as `subscript(_:)`.
     public final subscript<Destination: ManagedObject>(
         key: String, as type: Destination.Type, file file: StaticString = #fileID,
         line line: UInt = #line
@@ -101,7 +101,7 @@ extension ManagedObject {
 
     /// The objects of a class in a to-many relationship.
     ///
-    /// Traps as ``subscript(_:)``.
+    /// Traps as `subscript(_:)`.
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
     public final subscript<Destination: ManagedObject>(
@@ -112,9 +112,9 @@ extension ManagedObject {
         set { self[key, file: file, line: line] = newValue }
     }
 
-    /// The objects of a class in a to-many relationship: in its order if it is ordered, else as in ``objectIDs(_:)``.
+    /// The objects of a class in a to-many relationship: in its order if it is ordered, else as in `objectIDs(_:)`.
     ///
-    /// Traps as ``subscript(_:)``.
+    /// Traps as `subscript(_:)`.
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
     public final subscript<Destination: ManagedObject>(
@@ -139,7 +139,7 @@ extension ManagedObject {
     /// The value of an attribute, or the destination's identifier of a to-one relationship, as stores exchange it: for tools
     /// that handle values of any type.
     ///
-    /// Traps as ``subscript(_:)``.
+    /// Traps as `subscript(_:)`.
     public final subscript(
         key: String, as type: AttributeValue.Type, file file: StaticString = #fileID,
         line line: UInt = #line

@@ -54,7 +54,7 @@ extension ManagedObject {
         notedMembers(of: relationship(key, toMany: true, file: file, line: line)).elements
     }
 
-    /// The objects in a to-many relationship, in the order of ``objectIDs(_:)``.
+    /// The objects in a to-many relationship, in the order of `objectIDs(_:)`.
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault. Faults among the objects are fulfilled in batches,
     ///   when the first of them fires.

@@ -295,7 +295,7 @@ extension ManagedObject {
     /// Sets an attribute so that it is saved, without undo and without notifying observers; ``willSave()`` is not called again
     /// for it.
     ///
-    /// Within ``awakeFromInsert()`` it thus sets an initial value. In a custom accessor, call ``willChangeValue(forKey:)``
+    /// Within ``awakeFromInsert()`` it thus sets an initial value. In a custom accessor, call `willChangeValue(forKey:)`
     /// before it, which makes it an ordinary change.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, or `invalidValue` if the value is of the
@@ -381,7 +381,7 @@ extension ManagedObject {
     }
 
     /// The identifiers of a relationship's destinations, without instantiating objects: at most one if it is to-one, else as in
-    /// ``objectIDs(_:)``.
+    /// `objectIDs(_:)`.
     ///
     /// Traps if the key names no relationship.
     public final func objectIDs(

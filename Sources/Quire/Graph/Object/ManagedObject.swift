@@ -21,7 +21,7 @@ internal import Synchronization
 ///
 /// An entity's objects are of the class its description names (``EntityDescription/objectClass``), a subclass of this one. A
 /// subclass may have stored properties with initial values, override life-cycle methods such as ``awakeFromInsert()``, and
-/// create objects by ``init(context:)``.
+/// create objects by `init(context:)`.
 open class ManagedObject: EntityClass {
     struct State: OptionSet {
         let rawValue: UInt16

@@ -74,7 +74,7 @@ extension ManagedObjectContext: Observable {
 /// | refetch after merges of other contexts' changes | ``didMergeChangesObjectIDsNotification`` |
 /// | follow changes with `for await` | ``changes`` and ``saves``, or ``PersistentStoreCoordinator/saves`` |
 /// | follow the properties that a view shows | Swift's Observation; see ``isObservable`` |
-/// | follow an ordered relationship, with positions | ``ManagedObject/observe(_:changeHandler:)-(String,_)`` |
+/// | follow an ordered relationship, with positions | `observe(_:changeHandler:)` |
 ///
 /// A notification's objects are read by `notification.insertedObjects` and its siblings, and only on the context's
 /// queue; its identifiers by ``Foundation/Notification/objectIDChanges``. A deallocating context posts nothing.

@@ -1,7 +1,7 @@
 public import Foundation
 internal import OrderedCollections
 
-/// A change of a to-many relationship that is observed by ``ManagedObject/observe(_:changeHandler:)``.
+/// A change of a to-many relationship that is observed by `observe(_:changeHandler:)`.
 ///
 /// A change that both removes and inserts objects, other than a replacement, is two: the removal, and then the insertion. A
 /// moved object is removed and inserted. Applied one after the other to a list of the former contents they make the present
@@ -183,7 +183,7 @@ extension ManagedObject {
 
 extension EntityClass where Self: ManagedObject {
     /// Calls a closure after each change of an ordered to-many relationship; see
-    /// ``ManagedObject/observe(_:changeHandler:)-(String,_)``.
+    /// `observe(_:changeHandler:)`.
     ///
     /// Traps if the key path has no name; see ``propertyNames(for:)``.
     public func observe<Destination: ManagedObject>(

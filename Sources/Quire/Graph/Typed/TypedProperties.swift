@@ -441,7 +441,7 @@ extension ManagedObject {
     /// Sets the objects of an ordered to-many relationship. Traps if one is of another context; if one does not exist that is
     /// reported as the context's ``ManagedObjectContext/lastFaultError``, and nothing is changed.
     ///
-    /// - Complexity: O(*n*). To change one object, use ``EntityClass/add(_:to:)-(_,KeyPath<Self,Set<Destination>>)``
+    /// - Complexity: O(*n*). To change one object, use `add(_:to:)`
     ///   and its siblings.
     @inlinable
     public final func setRelated<Destination: ManagedObject>(
