@@ -259,9 +259,8 @@ extension ManagedDocument {
         return Self(fileURL: copy)
     }
 
-    /// Writes the document as it is now to another package beside it; see ``duplicate(to:keepingDamage:)``.
-    ///
-    /// - Parameter completionHandler: Called once on the main queue with the document for the copy, which is of the same class.
+    /// Writes the document as it is now to another package beside it; see ``duplicate(to:keepingDamage:)``. The handler is called once on
+    /// the main queue, with the document for the copy, which is of the same class.
     public func duplicate(
         to url: URL? = nil, keepingDamage: Bool = false,
         completionHandler:
