@@ -5,7 +5,7 @@ import Testing
 
 /// A store whose protection is being changed when the process is killed, or a call fails.
 @Suite(
-    .serialized,
+    .serialized, .inClear,
     .needs(CrashWriterProcess.strace != nil, or: "strace is not installed, or may not trace")
 )
 struct ProtectionChangeTests {

@@ -54,7 +54,7 @@ import Testing
                 case .failure(let error): answer("duplicate", error)
                 }
             }
-            document.export(to: archive) { answer("export", $0) }
+            document.export(to: archive, protection: .keep) { answer("export", $0) }
             document.revert(to: url("Nowhere.quire")) { answer("revert", $0) }
         }
         #expect(
