@@ -101,13 +101,17 @@ extension ClassTemplate {
                 {{ entity.class }}.self,
             {% endfor %}
             ]
+            """#,
+            compositesName: #"""
             {% for composite in composites %}
-
             @Composite{{ composite.macroArguments }} {{ access }}struct {{ composite.structure }} {
             {% for element in composite.elements %}
                 {{ access }}var {{ element.swiftName }}: {{ element.type }}
             {% endfor %}
             }
+            {% if not forloop.last %}
+
+            {% endif %}
             {% endfor %}
             """#,
             entityName: #"""

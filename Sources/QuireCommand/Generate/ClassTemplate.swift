@@ -8,6 +8,7 @@ import Quire
 /// | `Entity.stencil` | for every entity |
 /// | `Header.stencil` | at the top of every file, if there is one |
 /// | `Model.stencil` | once for the model, if there is one |
+/// | `Composites.stencil` | once for the composites that are structures, if there is one |
 ///
 /// All others are for these to include or extend.
 struct ClassTemplate {
@@ -15,6 +16,7 @@ struct ClassTemplate {
     static let entityName = "Entity" + fileExtension
     static let headerName = "Header" + fileExtension
     static let modelName = "Model" + fileExtension
+    static let compositesName = "Composites" + fileExtension
 
     /// Its name in error messages: its name or path.
     let title: String
@@ -73,6 +75,7 @@ struct ClassTemplate {
             // Only what it includes by name is taken from the files beside it.
             sources[Self.headerName] = nil
             sources[Self.modelName] = nil
+            sources[Self.compositesName] = nil
             sources[entityTemplate] = try Self.text(of: name)
         }
         title = name

@@ -185,8 +185,8 @@ struct ClassGenerator {
         var text: String
         /// The classes in it.
         var classes: [ClassPlan.Class]
-        /// Whether it has what is said of the whole model, such as the structures of composites.
-        var hasModel = false
+        /// Whether it has the structures of composites.
+        var hasStructures = false
     }
 
     /// The files: one for every class and one for the model, or all in one.
@@ -209,20 +209,28 @@ struct ClassGenerator {
                     name: SwiftNames.identifier(plan.modelName) + "+Classes.swift",
                     text: try renderer.text(
                         of: ClassTemplate.modelName, with: context.file(of: plan.classes)),
-                    classes: [], hasModel: true))
+                    classes: []))
+        }
+        if !plan.structures.isEmpty, template.sources[ClassTemplate.compositesName] != nil {
+            parts.append(
+                File(
+                    name: SwiftNames.identifier(plan.modelName) + "+Composites.swift",
+                    text: try renderer.text(
+                        of: ClassTemplate.compositesName, with: context.file(of: plan.classes)),
+                    classes: [], hasStructures: true))
         }
         if let name {
             let text = parts.map(\.text).joined(separator: "\n\n")
             parts = [
                 File(
                     name: name, text: text, classes: plan.classes,
-                    hasModel: parts.contains(where: \.hasModel))
+                    hasStructures: parts.contains(where: \.hasStructures))
             ]
         }
         return try parts.map { part in
             let header = try renderer.text(
                 of: ClassTemplate.headerName,
-                with: context.file(of: part.classes, hasStructures: part.hasModel))
+                with: context.file(of: part.classes, hasStructures: part.hasStructures))
             let rest =
                 [header, part.text].filter { !$0.isEmpty }.joined(separator: "\n\n") + "\n"
             var file = part
