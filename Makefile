@@ -81,8 +81,8 @@ torture:
 	@QUIRE_TORTURE=1 QUIRE_SEED=$(SEED) Tests/run.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" \
 		QuireDurabilityTests
 
-# Only the tests of what several threads do at once; see Package.swift. Without backtraces of the programs that are to stop: what makes
-# them forks, which the sanitizer does not always survive.
+# Only the tests of what several threads do at once; see Package.swift. Backtraces are off: Swift forks to make one, which the
+# sanitizer does not always survive.
 test-threads:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	QUIRE_THREAD_SANITIZER=1 swift build --sanitize=thread --scratch-path .build/threads $(FLAGS) \

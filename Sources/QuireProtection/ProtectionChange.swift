@@ -3,9 +3,9 @@ internal import QuireSystem
 /// A change of the keys of a store outside of packages.
 ///
 /// The store, its keybag and each large value are files of their own, which cannot be replaced at once. So all of them are written,
-/// with the new keys, to a folder beside the store. Once it is complete and on disk it gets the name `.NAME.protection`: that decides
-/// the change. Then the files are moved to where they belong, and whoever opens the store first after an interruption moves the rest.
-/// Until then nobody reads the old ones.
+/// with the new keys, to a folder beside the store. Once that is complete and on disk it is renamed to `.NAME.protection`, which decides
+/// the change. Then the files are moved to where they belong. If that is interrupted, the next process to open the store moves the rest
+/// first, so the former files are never read again.
 package enum ProtectionChange {
     /// The name of an empty file that says that the store has no keybag afterwards.
     private static let unprotected = "Unprotected"

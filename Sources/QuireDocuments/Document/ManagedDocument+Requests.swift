@@ -129,7 +129,7 @@ extension ManagedDocument {
         submit(.close(discardingChanges: discardingChanges), answer: completionHandler)
     }
 
-    /// Hands a request to the state machine. If there is none, because an argument is wrong, that is the answer.
+    /// Hands a request to the state machine. If an argument is invalid, the handler gets that error instead.
     private func submit(
         _ completionHandler: @escaping DocumentCompletionHandler,
         _ request: () throws -> StateMachine.Request

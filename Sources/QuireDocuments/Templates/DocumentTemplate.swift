@@ -121,7 +121,7 @@ extension DocumentTemplate {
         return folder(above: program)
     }
 
-    /// The resources of this module, beside a program. Not by `Bundle.module`, which stops the program if they are not there.
+    /// The resources of this module, beside a program. `Bundle.module` would stop a program that was installed without them.
     private static let resources = "quire_QuireDocuments.resources/Templates"
 
     static func folder(above program: String) -> String? {

@@ -27,9 +27,9 @@ extension StoreFile {
     /// try StoreFile(at: "Library.sqlite").setFileProtection(.complete, domain: domain)
     /// ```
     ///
-    /// The store is as it was, or has the new class, whatever interrupts it: after a power loss or a kill the change has not begun, or
-    /// whoever opens the store next completes it. **What was on the disk before is not overwritten**: after protecting a store for the
-    /// first time, the blocks of its files may be read by who has the disk until they are used again.
+    /// If the process is killed, the store is as it was, or the next process to open it completes the change. **The former blocks of the
+    /// disk are not overwritten**: after a store has been protected for the first time, whoever has the disk may read what was in its
+    /// files until the blocks are used again.
     ///
     /// - Parameters:
     ///   - fileProtection: The class that it gets. Slots of its keybag stay, unless it is `none`.
@@ -38,8 +38,8 @@ extension StoreFile {
     ///   whole.
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain, `protectedDataUnavailable` if a domain is
     ///   locked, `locked` if the store is open or is changed meanwhile, `unsupported` if it is in a document package,
-    ///   `invalidFormat` if it is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed, unless only
-    ///   moving the new files into place has failed: whoever opens the store next completes that.
+    ///   `invalidFormat` if it is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed. If only
+    ///   moving the new files into place has failed, the next process to open the store completes that.
     public func setFileProtection(
         _ fileProtection: FileProtection, domain: ProtectionDomain? = nil
     ) throws {
@@ -103,7 +103,7 @@ extension StoreFile {
                 try SQLiteStore.copyPermissions(of: path, to: temporary)
                 try FileSystem.synchronizeTree(sibling.path)
                 try sibling.publish()
-                // Its claim, which whoever moves the files takes.
+                // Releases its claim: moving the files takes one.
                 sibling.remove()
                 try ProtectionChange.finish(ofStoreAt: path)
             }

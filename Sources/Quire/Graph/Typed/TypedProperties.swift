@@ -193,8 +193,8 @@ final class PropertyProbe: @unchecked Sendable {
         current?.object(of: objectClass, isToMany: isToMany, key, of: object)
     }
 
-    /// Answers for a property that is read by key, of whatever type: with what the key path ends in, `nil` if that is none of a
-    /// property's types.
+    /// Answers for a property that is read by key without a type: with a value of the type that the key path ends in, or `nil` if no
+    /// property has that type.
     static func value(_ key: String, of object: ManagedObject) -> Any? {
         guard let probe = current else { return nil }
         switch probe.valueType {
