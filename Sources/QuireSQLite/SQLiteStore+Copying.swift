@@ -19,11 +19,12 @@ extension SQLiteStore {
     ///   - withoutDraft: Whether the copy omits the draft.
     ///   - keepingDamage: Whether a damaged store is copied all the same, page by page, without missing external data.
     ///     Otherwise damage, and rows with it, may be lost in the copy.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `invalidFormat` if a table of the copy has fewer rows,
+    ///   - progress: Advances by the sizes of the files; see ``byteCount()``. Cancelling it leaves no copy.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `cancelled`, `outOfSpace`, `invalidFormat` if a table of the copy has fewer rows,
     ///   `notFound` if a concurrent save removed external data, or `storeUnavailable`.
     package func writeCopy(
         to path: String, linking: Bool = false, withoutDraft: Bool = false,
-        keepingDamage: Bool = false
+        keepingDamage: Bool = false, progress: Progress? = nil
     ) throws {
         if FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
@@ -32,15 +33,27 @@ extension SQLiteStore {
         do {
             try writeFiles(
                 to: path, linking: linking, withoutDraft: withoutDraft,
-                keepingDamage: keepingDamage)
+                keepingDamage: keepingDamage, progress)
         } catch {
             if hasNewKeybag { try? StoreProtection.removeKeybag(ofStoreAt: path) }
             throw error
         }
     }
 
+    /// The size of the store's files, of external data too, as a copy's progress counts them.
+    package func byteCount() throws -> Int64 {
+        try presentExternalFiles().reduce(databaseSize()) {
+            try $0 + (FileSystem.information(at: $1.path)?.size ?? 0)
+        }
+    }
+
+    private func databaseSize() throws -> Int64 {
+        try FileSystem.information(at: storePath)?.size ?? 0
+    }
+
     private func writeFiles(
-        to path: String, linking: Bool, withoutDraft: Bool, keepingDamage: Bool
+        to path: String, linking: Bool, withoutDraft: Bool, keepingDamage: Bool,
+        _ progress: Progress?
     ) throws {
         // Copying a damaged database row by row would omit unreachable rows.
         if try keepingDamage && !integrityProblems().isEmpty {
@@ -52,11 +65,12 @@ extension SQLiteStore {
                     "The draft of “\(storePath)”, which is damaged, is in its copy “\(path)” too: \(error)"
                 )
             }
-            return try copyExternalData(to: path, linking: linking, skippingMissing: true)
+            return try copyExternalData(
+                to: path, linking: linking, skippingMissing: true, progress)
         }
         try makeEmptyFile(at: path)
         do {
-            try read { try $0.vacuum(into: path, cipher: protection?.cipher) }
+            try vacuum(into: path, progress)
             if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: protection) }
             // VACUUM increments the schema version, at this offset of the header: a copy of a copy would differ. No connection
             // can have cached the version yet. Sealed copies differ anyway.
@@ -69,7 +83,30 @@ extension SQLiteStore {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error
         }
-        try copyExternalData(to: path, linking: linking, skippingMissing: keepingDamage)
+        try copyExternalData(
+            to: path, linking: linking, skippingMissing: keepingDamage, progress)
+    }
+
+    private func vacuum(into path: String, _ progress: Progress?) throws {
+        guard let progress else {
+            return try read { try $0.vacuum(into: path, cipher: protection?.cipher) }
+        }
+        let monitor = FetchMonitor { _ in }
+        let vacuum = Progress(totalUnitCount: 1)
+        vacuum.cancellationHandler = { monitor.cancel() }
+        progress.addChild(vacuum, withPendingUnitCount: try databaseSize())
+        if progress.isCancelled { monitor.cancel() }
+        do {
+            try read { connection in
+                try connection.watched(by: monitor) {
+                    try connection.vacuum(into: path, cipher: protection?.cipher)
+                }
+            }
+        } catch {
+            try progress.checkCancelled(copying: storePath)
+            throw error
+        }
+        vacuum.completedUnitCount = 1
     }
 
     /// Writes a copy of the store with different keys, or unprotected. Nothing is synchronized.
@@ -116,7 +153,7 @@ extension SQLiteStore {
 
     /// Copies the external data that a database copy refers to. On failure the copy is removed.
     private func copyExternalData(
-        to path: String, linking: Bool, skippingMissing: Bool
+        to path: String, linking: Bool, skippingMissing: Bool, _ progress: Progress?
     ) throws {
         do {
             var options = SQLiteStoreOptions()
@@ -162,7 +199,7 @@ extension SQLiteStore {
                         copied[information.inode] = target
                     }
                 }
-                try FileSystem.copyFile(source, beneath: root, to: target)
+                try FileSystem.copyFile(source, beneath: root, to: target, progress: progress)
             }
             if FileSystem.exists(copy.externalData.folder) {
                 for (original, made) in [

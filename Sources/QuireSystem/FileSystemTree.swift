@@ -1,5 +1,5 @@
 import CLinux
-import Foundation
+package import Foundation
 
 // Folders and their contents.
 
@@ -135,12 +135,12 @@ extension FileSystem {
 
 extension FileSystem {
     /// Copies the bytes and permissions of a file to a new file, sharing blocks if the file system can, and preserving holes.
-    /// Not synchronized unless requested.
+    /// Not synchronized unless requested. The progress advances by the size; cancelling it leaves no copy.
     ///
     /// Must not be used for a database that is open in this process: closing the file would drop SQLite's locks.
     package static func copyFile(
         _ path: String, beneath root: String? = nil, to newPath: String,
-        within newRoot: String? = nil, synchronizing: Bool = false
+        within newRoot: String? = nil, synchronizing: Bool = false, progress: Progress? = nil
     ) throws {
         let source = try OpenFile.open(path, beneath: root, for: .reading)
         let information = try source.information()
@@ -151,7 +151,10 @@ extension FileSystem {
         }
         let target = try OpenFile.open(newPath, beneath: newRoot, for: .creating)
         do {
-            try copyBytes(from: source, to: target)
+            let start = progress?.completedUnitCount ?? 0
+            try copyBytes(from: source, to: target, progress)
+            // Holes and shared blocks were not counted.
+            progress?.completedUnitCount = start + information.size
             try target.setPermissionsIfPossible(information.permissions & 0o777)
             if synchronizing { try target.synchronize() }
         } catch {
@@ -160,13 +163,15 @@ extension FileSystem {
         }
     }
 
-    private static func copyBytes(from source: OpenFile, to target: OpenFile) throws {
+    private static func copyBytes(
+        from source: OpenFile, to target: OpenFile, _ progress: Progress?
+    ) throws {
         if quire_clone(source.descriptor, target.descriptor) == 0 { return }
         let size = try source.information().size
         var hole = lseek(source.descriptor, 0, SEEK_HOLE)
         guard hole >= 0, hole < size else {
             lseek(source.descriptor, 0, SEEK_SET)
-            return try copyBytes(from: source, to: target, count: .max)
+            return try copyBytes(from: source, to: target, count: .max, progress)
         }
         // Holes are preserved: they may exceed the free space.
         var data = lseek(source.descriptor, 0, SEEK_DATA)
@@ -175,7 +180,7 @@ extension FileSystem {
             guard hole > data, lseek(source.descriptor, data, SEEK_SET) == data,
                 lseek(target.descriptor, data, SEEK_SET) == data
             else { throw failure("read", source.path) }
-            try copyBytes(from: source, to: target, count: Int64(hole - data))
+            try copyBytes(from: source, to: target, count: Int64(hole - data), progress)
             data = lseek(source.descriptor, hole, SEEK_DATA)
         }
         // No data behind the last hole.
@@ -185,10 +190,15 @@ extension FileSystem {
 
     /// Copies bytes between the positions of two files, to the end of the first or a number of them.
     private static func copyBytes(
-        from source: OpenFile, to target: OpenFile, count greatest: Int64
+        from source: OpenFile, to target: OpenFile, count greatest: Int64, _ progress: Progress?
     ) throws {
         var rest = greatest
         var isFirst = true
+        func advance(by count: Int) throws {
+            rest -= Int64(count)
+            progress?.completedUnitCount += Int64(count)
+            try progress?.checkCancelled(copying: source.path)
+        }
         while rest > 0 {
             let count = quire_copy_file_range(
                 source.descriptor, target.descriptor, Int(min(rest, 1 << 24)))
@@ -196,7 +206,7 @@ extension FileSystem {
             if count < 0 && errno == EINTR { continue }
             if count > 0 {
                 isFirst = false
-                rest -= Int64(count)
+                try advance(by: count)
                 continue
             }
             // Zero on the first call: an empty file, or a file system without support (or, like procfs, with a false report
@@ -212,7 +222,7 @@ extension FileSystem {
                     into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<most]))
                 if count == 0 { return }
                 try target.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-                rest -= Int64(count)
+                try advance(by: count)
             }
         }
     }
@@ -231,17 +241,17 @@ extension FileSystem {
     ///   failure.
     package static func copyTree(
         _ path: String, beneath root: String? = nil, to newPath: String,
-        by method: CopyMethod = .copying
+        by method: CopyMethod = .copying, progress: Progress? = nil
     ) throws {
         try makeFolder(newPath)
-        try copyContents(of: path, beneath: root, to: newPath, by: method)
+        try copyContents(of: path, beneath: root, to: newPath, by: method, progress: progress)
         try copyPermissions(of: path, beneath: root, to: newPath)
     }
 
     /// Copies everything in a folder to a folder that is there, as ``copyTree(_:beneath:to:by:)`` does.
     package static func copyContents(
         of path: String, beneath root: String? = nil, to newPath: String,
-        by method: CopyMethod = .copying
+        by method: CopyMethod = .copying, progress: Progress? = nil
     ) throws {
         for name in try names(in: path, beneath: root) {
             let from = FileSystem.path(path, name)
@@ -250,8 +260,10 @@ extension FileSystem {
                 continue
             }
             switch information.kind {
-            case .folder: try copyTree(from, beneath: root, to: to, by: method)
-            case .regular: try copyFile(from, beneath: root, to: to, by: method)
+            case .folder:
+                try copyTree(from, beneath: root, to: to, by: method, progress: progress)
+            case .regular:
+                try copyFile(from, beneath: root, to: to, by: method, progress: progress)
             case .symbolicLink, .other:
                 throw QuireError(
                     .unsupported, "“\(from)” cannot be copied: it is neither a file nor a folder.",
@@ -281,11 +293,11 @@ extension FileSystem {
     @discardableResult
     package static func copyFile(
         _ path: String, beneath root: String? = nil, to newPath: String,
-        within newRoot: String? = nil, by method: CopyMethod
+        within newRoot: String? = nil, by method: CopyMethod, progress: Progress? = nil
     ) throws -> Bool {
         switch method {
         case .copying:
-            try copyFile(path, beneath: root, to: newPath, within: newRoot)
+            try copyFile(path, beneath: root, to: newPath, within: newRoot, progress: progress)
             return true
         case .linking:
             return try linkOrCopy(path, beneath: root, to: newPath, within: newRoot)

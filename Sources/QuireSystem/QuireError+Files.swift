@@ -61,6 +61,11 @@ extension FileSystem {
 }
 
 extension Progress {
+    /// Throws if the copy of a file was cancelled.
+    package func checkCancelled(copying path: String) throws {
+        try checkCancelled("“\(path)” was not copied: that was cancelled.", file: path)
+    }
+
     /// Throws if the operation was cancelled.
     package func checkCancelled(_ sentence: @autoclosure () -> String, file: String) throws {
         if isCancelled { throw QuireError(.cancelled, sentence(), subject: .init(file: file)) }

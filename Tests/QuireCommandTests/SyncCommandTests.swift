@@ -77,7 +77,7 @@ import Testing
         #expect(
             normal(try shell.output("quire sync status b/L.quire")) == [
                 "Shared document ID, replica ID.", "The folder is shared.",
-                "What is sent is not encrypted.", "Nothing is to be sent.",
+                "Protection: none; shared folder: not encrypted", "Nothing is to be sent.",
                 "Replica ID: 1 file merged, last TIME.",
             ])
         let container = "quire sync status $f/L.quire --json | grep container"
@@ -126,7 +126,9 @@ import Testing
                 == "Sent 0 files, received 1 file: 1 object inserted.\n")
         #expect(try shell.output("quire sync join shared a/L.quire").contains("nothing to send"))
         #expect(
-            try shell.output("quire sync status a/L.quire").contains("What is sent is encrypted."))
+            try shell.output("quire sync status a/L.quire; quire info a/L.quire").components(
+                separatedBy: "Protection: none; shared folder: encrypted with a password\n"
+            ).count == 3)
         #expect(
             try shell.output("quire sync status a/L.quire --json | grep encrypted").contains("true")
         )
@@ -572,6 +574,11 @@ import Testing
         #expect(try shell.output("ls") == "k\np.quire\n")
         _ = try shell.output("quire sync init p.quire shared --key-file k --in-clear")
         #expect(try shell.run("quire sync run p.quire --key-file k").code != 0)
+        for verb in ["info", "sync status"] {
+            #expect(
+                try shell.output("quire \(verb) p.quire --key-file k").contains(
+                    "Protection: complete; shared folder: not encrypted\n"), "\(verb)")
+        }
         _ = try shell.output(
             "quire new j.quire --template Library --class complete --key-file k")
         #expect(try shell.run("quire sync join shared j.quire --key-file k").code != 0)

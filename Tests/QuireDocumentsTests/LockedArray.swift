@@ -6,6 +6,8 @@ final class LockedArray<Element: Sendable>: Sendable {
 
     func append(_ element: Element) { elements.withLock { $0.append(element) } }
 
+    var values: [Element] { elements.withLock { $0 } }
+
     func takeAll() -> [Element] {
         elements.withLock { elements in
             defer { elements = [] }

@@ -32,12 +32,15 @@ struct SyncStatusCommand: AsyncParsableCommand {
     func run() async throws {
         try options.unlock.unlock(path)
         let access: DocumentSession.Access = check ? .write : .read
-        let (faults, status, folder) = try await DocumentSession.use(path, access, options) {
+        let (faults, status, folder, protection) = try await DocumentSession.use(
+            path, access, options
+        ) {
             document in
             let replica = try document.replica()
             return (
                 check ? try await replica.checkInvariants() : [], try await document.syncStatus(),
-                try await replica.transportDescription()
+                try await replica.transportDescription(),
+                document.store.storeProtection?.fileProtection ?? .none
             )
         }
         let output = Output(json: options.json)
@@ -47,6 +50,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
                     "path": .string(path), "container": .string(status.container.description),
                     "peer": .string(status.peer.description), "folder": JSONValue(folder),
                     "encrypted": .boolean(status.isEncrypted),
+                    "protection": ProtectionListing.json(protection, isLocked: false),
                     "toSend": .integer(Int64(status.outgoingCount)),
                     "hasNewChanges": .boolean(status.hasNewChanges || status.isPreparing),
                     "conflicts": .integer(Int64(status.conflictCount)),
@@ -57,7 +61,9 @@ struct SyncStatusCommand: AsyncParsableCommand {
         } else {
             try output.print("Shared document \(status.container), replica \(status.peer).")
             if let folder { try output.print("The folder is \(folder).") }
-            try output.print("What is sent is \(status.isEncrypted ? "" : "not ")encrypted.")
+            if let line = ProtectionListing.line(protection, encryptedFolder: status.isEncrypted) {
+                try output.print(line)
+            }
             var toSend: [String] = []
             if status.outgoingCount > 0 { toSend.append(Count.of(status.outgoingCount, "file")) }
             if status.hasNewChanges || status.isPreparing {

@@ -47,7 +47,7 @@ struct ExtractCommand: AsyncParsableCommand {
     @MainActor
     private func report(_ output: Output) async throws {
         let document = try await DocumentSession.open(path, modelPath: nil, access: .read)
-        let info = try DocumentInfo(of: document)
+        let info = try await DocumentInfo(of: document)
         try await document.close()
         if json {
             try info.print(output)

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Quire
 import QuireDocuments
+import QuireSQLite
 
 /// `quire info PATH`
 struct InfoVerb: DocumentVerb {
@@ -15,7 +16,7 @@ struct InfoVerb: DocumentVerb {
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
-        let info = try DocumentInfo(of: document)
+        let info = try await DocumentInfo(of: document)
         return Reply { try info.print($0) }
     }
 }
@@ -42,7 +43,10 @@ struct DocumentInfo {
     var additionalContent: [DocumentSession.ContentFile]
     var externalData: (files: Int, bytes: Int64)
 
-    init(of document: DocumentSession) throws {
+    /// Whether the shared folder is encrypted; `nil` if the document is not synchronized.
+    var encryptedFolder: Bool?
+
+    init(of document: DocumentSession) async throws {
         path = document.path
         kind = document.kind
         storeType = document.store.type.rawValue
@@ -61,6 +65,9 @@ struct DocumentInfo {
         }
         additionalContent = try document.additionalContentFiles()
         externalData = try document.externalData()
+        if document.store is SQLiteStore {
+            encryptedFolder = try await document.replica().status()?.isEncrypted
+        }
     }
 
     /// The members of the JSON object.
@@ -72,6 +79,7 @@ struct DocumentInfo {
             "storeUUID": .string(storeUUID),
             "mirroredToCloudKit": .boolean(isMirrored),
             "protection": ProtectionListing.json(protection, isLocked: false),
+            "encryptedFolder": encryptedFolder.map { .boolean($0) } ?? .null,
             "modelVersionIdentifiers": .array(modelVersionIdentifiers.map { .string($0) }),
             "entities": .array(
                 entities.map {
@@ -99,7 +107,9 @@ struct DocumentInfo {
         try output.print("\(path): \(kind.title), store \(storeType) \(storeUUID)")
         let versions = modelVersionIdentifiers.filter { !$0.isEmpty }.joined(separator: ", ")
         if !versions.isEmpty { try output.print("Model version: \(versions)") }
-        if protection != .none { try output.print("Protection: \(protection.rawValue)") }
+        if let line = ProtectionListing.line(protection, encryptedFolder: encryptedFolder) {
+            try output.print(line)
+        }
         if isMirrored { try output.print("Mirrored to CloudKit by its app") }
         try output.print("")
         var table = TextTable([("entity", .left), ("parent", .left), ("objects", .right)])

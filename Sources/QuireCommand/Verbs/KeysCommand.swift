@@ -245,6 +245,15 @@ enum ProtectionListing {
         .object(["class": .string(protection.rawValue), "locked": .boolean(isLocked)])
     }
 
+    /// A class, and, of a replica, whether its shared folder is encrypted; `nil` for neither.
+    static func line(_ protection: FileProtection, encryptedFolder: Bool?) -> String? {
+        guard let encryptedFolder else {
+            return protection == .none ? nil : "Protection: \(protection.rawValue)"
+        }
+        let folder = encryptedFolder ? "encrypted with a password" : "not encrypted"
+        return "Protection: \(protection.rawValue); shared folder: \(folder)"
+    }
+
     /// A slot.
     static func json(_ slot: ProtectionDomain.Slot) -> JSONValue {
         .object([

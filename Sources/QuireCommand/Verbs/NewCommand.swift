@@ -57,7 +57,7 @@ struct NewCommand: AsyncParsableCommand {
         if let domain = document.protectionDomain { UnlockOptions.hold(domain) }
         try await document.close()
         let made = try await DocumentSession.open(path, modelPath: nil, access: .read)
-        let info = try DocumentInfo(of: made)
+        let info = try await DocumentInfo(of: made)
         try await made.close()
         // A key that could not be printed is not passed over.
         let output = Output(json: json, reportsChanges: words == nil)

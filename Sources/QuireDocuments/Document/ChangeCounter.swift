@@ -104,6 +104,7 @@ public enum DocumentChange: Sendable, Hashable {
 final class ParentChanges: Sendable {
     private struct State {
         var counter = ChangeCounter()
+        var count = 0
         var isIgnoring = false
         /// Whether a notification is on its way to the main queue.
         var isAnnounced = false
@@ -114,6 +115,9 @@ final class ParentChanges: Sendable {
 
     /// Whether the parent has such changes that no save has written.
     var hasChanges: Bool { state.withLock { $0.counter.hasChanges } }
+
+    /// The number of such changes so far.
+    var count: Int { state.withLock(\.count) }
 
     /// Sets the handler that is called on the main actor soon after a change of the parent.
     func follow(_ changed: (@MainActor @Sendable () -> Void)?) {
@@ -132,6 +136,7 @@ final class ParentChanges: Sendable {
         let announces = state.withLock { state in
             if state.isIgnoring { return false }
             state.counter.count(.done)
+            state.count += 1
             // Without changes it was rolled back.
             if !hasChanges { state.counter.discardChanges() }
             if state.isAnnounced || state.changed == nil { return false }

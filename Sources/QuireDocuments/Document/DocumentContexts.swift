@@ -107,11 +107,13 @@ final class DocumentContexts {
         if pushes { hasPushedChanges = true }
     }
 
-    /// The changes that the parent has not saved.
+    /// The document's own store, in its package or its file; others may have been added to the coordinator after it.
+    var store: any PersistentStore { coordinator.persistentStores[0] }
+
+    /// The changes of the document's own store that the parent has not saved.
     func unsavedChanges() async throws -> ChangeSet {
-        try await parent.performWithoutObjects { context in
-            try context.withUnsavedChanges { $0 }
-        }
+        let store = store
+        return try await parent.performWithoutObjects { try $0.unsavedChanges(of: store) }
     }
 
     /// A token of the objects' present state, for ``didSave(_:)`` or ``didFailToSave(_:)``.
@@ -127,6 +129,32 @@ final class DocumentContexts {
 
     /// Drops a token whose state was not saved.
     func didFailToSave(_ token: ChangeCounter.Token) { objectChanges.failSave(token) }
+
+    // MARK: - Background contexts
+
+    /// A context on a queue of its own, whose saves go to the parent.
+    func newBackgroundContext() -> QueueConfinedContext {
+        let context = QueueConfinedContext(parent: parent)
+        context.performAndWait { $0.automaticallyMergesChangesFromParent = true }
+        return context
+    }
+
+    /// Blocks saves of background contexts to the parent, so that none is lost by closing.
+    ///
+    /// - Parameters:
+    ///   - discardingChanges: Whether to block them even if the parent has unsaved changes.
+    ///   - error: The error of such a save.
+    /// - Returns: Whether they are blocked.
+    func blockChildSaves(discardingChanges: Bool, _ error: QuireError) async -> Bool {
+        await parent.perform { parent in
+            if parent.hasChanges && !discardingChanges { return false }
+            parent.saveBlock = error
+            return true
+        }
+    }
+
+    /// Permits saves of background contexts again.
+    func unblockChildSaves() async { await parent.perform { $0.saveBlock = nil } }
 
     // MARK: - Reverting and closing
 

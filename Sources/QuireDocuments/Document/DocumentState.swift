@@ -1,7 +1,7 @@
 public import Foundation
 public import Quire
 
-/// The state of a document: any of these, or none when it is open without problems.
+/// The state of a ``ManagedDocument`` or a ``PersistentDocument``: any of these, or none when it is open without problems.
 public struct DocumentState: OptionSet, Sendable, Hashable {
     /// The bits.
     public let rawValue: Int
@@ -13,14 +13,14 @@ public struct DocumentState: OptionSet, Sendable, Hashable {
     public static let normal: DocumentState = []
     /// It is not open.
     public static let closed = DocumentState(rawValue: 1 << 0)
-    /// Another program has changed the package while it was open here, so that there are two contents for one document. See
-    /// ``ManagedDocument/resolveConflict(keeping:)``.
+    /// Another program has changed the package, or the file, while it was open here, so that there are two contents for one
+    /// document. See ``ManagedDocument/resolveConflict(keeping:)``; save a ``PersistentDocument`` as another file, or revert it.
     public static let inConflict = DocumentState(rawValue: 1 << 1)
     /// The last save failed. Nothing is lost: the changes are still in the document, which is to be saved again.
     public static let savingError = DocumentState(rawValue: 1 << 2)
     /// It may not be edited now, because it is being reverted or closed.
     public static let editingDisabled = DocumentState(rawValue: 1 << 3)
-    /// It is being opened, saved, or saved elsewhere.
+    /// It is being opened, saved, or saved elsewhere; see ``ManagedDocument/progress`` and ``PersistentDocument/progress``.
     public static let progressAvailable = DocumentState(rawValue: 1 << 4)
 }
 
@@ -50,11 +50,12 @@ public struct DocumentStateChange: Sendable {
 
     private static let key = "change"
 
-    /// The notification's user info: the change, and its error under the usual key.
-    var userInfo: [String: any Sendable] {
+    /// Posts the notification, whose user info has the change, and its error under the usual key.
+    fileprivate func post(by document: AnyObject) {
         var userInfo: [String: any Sendable] = [Self.key: self]
         if let error { userInfo[NSUnderlyingErrorKey] = error }
-        return userInfo
+        NotificationCenter.default.post(
+            name: ManagedDocument.stateChangedNotification, object: document, userInfo: userInfo)
     }
 }
 
@@ -78,7 +79,29 @@ extension ManagedDocument {
     func notify(_ change: DocumentStateChange) {
         stateChangeHandler?(change)
         stateBroadcast.send(change)
-        NotificationCenter.default.post(
-            name: Self.stateChangedNotification, object: self, userInfo: change.userInfo)
+        change.post(by: self)
+    }
+}
+
+extension PersistentDocument {
+    /// Posted on the main queue after each change of ``documentState``; as ``ManagedDocument/stateChangedNotification``, whose name
+    /// it has.
+    public nonisolated static let stateChangedNotification =
+        ManagedDocument.stateChangedNotification
+
+    /// The changes of ``documentState`` from now on, in order; as ``ManagedDocument/stateChanges``.
+    public var stateChanges: AsyncStream<DocumentStateChange> { stateBroadcast.stream() }
+
+    /// Reports the state if it has changed.
+    func stateDidChange() {
+        let (previous, current) = (reportedState, documentState)
+        if previous == current { return }
+        reportedState = current
+        let change = DocumentStateChange(
+            previous: previous, current: current,
+            error: current.contains(.savingError) ? lastSaveError : requestError)
+        stateChangeHandler?(change)
+        stateBroadcast.send(change)
+        change.post(by: self)
     }
 }

@@ -168,7 +168,7 @@ extension PersistentDocument: TerminableDocument {
         }
     }
 
-    func closeBeforeTermination() { contexts?.store.closeSaved() }
+    func closeBeforeTermination() { contexts?.coordinator.closeSaved() }
 }
 
 /// The documents that are open in this process, for what concerns all of them.
@@ -223,10 +223,7 @@ extension ManagedDocument {
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open.
     public func newBackgroundContext() throws -> QueueConfinedContext {
-        guard let openDocument else { throw notOpenError }
-        let context = QueueConfinedContext(parent: openDocument.parent)
-        context.performAndWait { $0.automaticallyMergesChangesFromParent = true }
-        return context
+        try opened().contexts.newBackgroundContext()
     }
 
     /// Runs a closure in a new context on a queue of its own; see ``newBackgroundContext()``. The closure saves the context

@@ -148,9 +148,9 @@ extension ManagedDocument {
             throw old.otherDocument
         }
         // What background contexts save from here on would be neither in the draft nor in the new contexts.
-        _ = await open.blockChildSaves(discardingChanges: true)
+        _ = await open.contexts.blockChildSaves(discardingChanges: true, open.closedError)
         var isShown = false
-        defer { if !isShown { Task { await open.unblockChildSaves() } } }
+        defer { if !isShown { Task { await open.contexts.unblockChildSaves() } } }
         var loaded = try await load(
             OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
             succeeding: succeedsInPlace ? old : nil)

@@ -185,6 +185,7 @@ extension ManagedDocument {
 
     private func finish(_ operation: StateMachine.Operation, _ error: QuireError?) {
         operationError = error
+        progress = nil
         switch operation {
         case .save: finishSave(error)
         case .saveAs: if error == nil { finishSaveAs() }
@@ -226,9 +227,13 @@ extension ManagedDocument {
     func load(
         _ request: OpenRequest, succeeding predecessor: DocumentPackage? = nil
     ) async throws -> OpenedPackage {
-        let (path, options, migration) = (path, persistentStoreOptions, migrationOptions)
+        var migration = migrationOptions
+        if migration?.progress == nil { migration?.progress = Progress() }
+        progress = migration?.progress
+        defer { progress = nil }
+        let (path, options) = (path, persistentStoreOptions)
         let (waiting, type) = (lockWait, fileType)
-        return try await FileQueue.shared.run {
+        return try await FileQueue.shared.run { [migration] in
             try request.load(
                 path: path, options: options, migrating: migration, waiting: waiting,
                 succeeding: predecessor,
@@ -297,10 +302,12 @@ extension ManagedDocument {
         await writeLibraryMetadata(of: open)
         let isDiscarding = machine.isDiscardingChanges
         // Background contexts save to the parent at any time, until that is blocked.
-        guard await open.blockChildSaves(discardingChanges: isDiscarding) else { return false }
+        let isBlocked = await open.contexts.blockChildSaves(
+            discardingChanges: isDiscarding, open.closedError)
+        guard isBlocked else { return false }
         // There is no suspension from here until the contexts are detached, so that nothing can be changed.
         if !isDiscarding && open.mayHaveUnsavedChanges {
-            await open.unblockChildSaves()
+            await open.contexts.unblockChildSaves()
             return false
         }
         isClosing = true
@@ -315,7 +322,7 @@ extension ManagedDocument {
         await open.removeDraft()
         let (package, coordinator) = (open.package, open.coordinator)
         await FileQueue.shared.run {
-            package.closeSaved(coordinator)
+            coordinator.closeSaved()
             package.closeSaved()
             // The document keeps the package for callers that do not know that it is closed.
             package.folder?.close()

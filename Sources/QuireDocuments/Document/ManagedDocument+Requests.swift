@@ -84,26 +84,46 @@ extension ManagedDocument {
     /// and additional content, all or nothing, on disk as well. The document keeps its place. Unsaved changes are dropped.
     /// Objects that are held belong to no context afterwards.
     ///
-    /// - Parameter url: The other package. Others may have it open.
+    /// - Parameters:
+    ///   - url: The other package. Others may have it open.
+    ///   - progress: Cancelling it leaves everything as it was. ``progress`` is the same while the request is carried out.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `incompatibleModel` if it has another model and
-    ///   ``migrationOptions`` do not help, `readOnly`, `invalidState` if the document is not open, or what reading and writing
-    ///   throw; then nothing has changed.
-    public func revert(to url: URL) async throws { try await request(revertRequest(to: url)) }
-
-    /// Makes the document's content that of another package; see ``revert(to:)``.
-    public func revert(to url: URL, completionHandler: @escaping DocumentCompletionHandler) {
-        submit(completionHandler) { try revertRequest(to: url) }
+    ///   ``migrationOptions`` do not help, `readOnly`, `cancelled`, `invalidState` if the document is not open, or what reading
+    ///   and writing throw; then nothing has changed.
+    public func revert(to url: URL, progress: Progress? = nil) async throws {
+        try await request(revertRequest(to: url, progress))
     }
 
-    private func revertRequest(to url: URL) throws -> StateMachine.Request {
+    /// Makes the document's content that of another package; see ``revert(to:progress:)``.
+    public func revert(
+        to url: URL, progress: Progress? = nil,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        submit(completionHandler) { try revertRequest(to: url, progress) }
+    }
+
+    private func revertRequest(
+        to url: URL, _ progress: Progress?
+    ) throws -> StateMachine.Request {
         let path = try FileSystem.path(of: url)
         let migration = migrationOptions
-        return .revert(
-            DocumentWork { [self] _ in
-                try await performRevert { open in
-                    try await open.replaceContent(with: path, migrating: migration)
-                }
-            })
+        let work = DocumentWork { [self] _ in
+            let progress = show(progress)
+            try await performRevert { open in
+                try await open.replaceContent(
+                    with: path, migrating: migration, progress: progress)
+            }
+        }
+        return .revert(work)
+    }
+
+    /// Makes a progress the present one until the running request ends.
+    ///
+    /// - Parameter progress: The progress that the caller of a request has given; `nil` for a new one.
+    func show(_ progress: Progress?) -> Progress {
+        let shown = progress ?? Progress()
+        self.progress = shown
+        return shown
     }
 
     // MARK: Closing
@@ -149,7 +169,7 @@ extension ManagedDocument {
     // MARK: Saving to a place
 
     /// Saves the document to a place, and makes that the document's: its own package for ``save()``, another for
-    /// ``save(as:replacing:keepingDamage:)``. A document that is not open is made there, with ``managedObjectModel``.
+    /// ``save(as:replacing:keepingDamage:progress:)``. A document that is not open is made there, with ``managedObjectModel``.
     /// Which of these it is, the state of the document decides when the requests before it have ended.
     ///
     /// - Parameters:
@@ -197,19 +217,23 @@ extension ManagedDocument {
     ///   - url: The package to make.
     ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
+    ///   - progress: Gets the bytes to copy as its total; cancelling it leaves no package. ``progress`` is the same while the
+    ///     request is carried out.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `notFound` if the folder is not there, or as ``save()``.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `cancelled`, `notFound` if the folder is not there, or as
+    ///   ``save()``.
     ///   Then the document is what it was. With code `notFound` and ``path`` the new one if the document was saved as far as
     ///   it is still there: `failures` has one error for each file of external data and of additional content that is not,
     ///   and the message names the first ones.
     public func save(
-        as url: URL, replacing: Bool = false, keepingDamage: Bool = false
+        as url: URL, replacing: Bool = false, keepingDamage: Bool = false,
+        progress: Progress? = nil
     ) async throws {
         let saving = SavingAs(
             self,
             SaveDestination(
-                path: try FileSystem.path(of: url), replaces: replacing, keepsDamage: keepingDamage)
-        )
+                path: try FileSystem.path(of: url), replaces: replacing,
+                keepsDamage: keepingDamage, progress: progress))
         try await request(.saveAs(saving.work))
         if let error = saving.reportIncomplete() { throw error }
     }
@@ -221,23 +245,26 @@ extension ManagedDocument {
     ///   - url: The package to make.
     ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
+    ///   - progress: As ``save(as:replacing:keepingDamage:progress:)`` has it.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `validation` if an object could not be saved, or what
-    ///   reading and writing throw. With code `notFound` and the path of the copy as its subject if that is there, but lacks
-    ///   files which others have deleted with the document's package; see ``save(as:replacing:keepingDamage:)``.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `cancelled`, `validation` if an object could not be saved, or
+    ///   what reading and writing throw. With code `notFound` and the path of the copy as its subject if that is there, but lacks
+    ///   files which others have deleted with the document's package; see ``save(as:replacing:keepingDamage:progress:)``.
     public func writeCopy(
-        to url: URL, replacing: Bool = false, keepingDamage: Bool = false
+        to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
+        progress: Progress? = nil
     ) async throws {
-        try await request(copyRequest(to: url, replacing, keepingDamage))
+        try await request(copyRequest(to: url, replacing, keepingDamage, progress))
     }
 
     private func copyRequest(
-        to url: URL, _ replacing: Bool, _ keepingDamage: Bool
+        to url: URL, _ replacing: Bool, _ keepingDamage: Bool, _ progress: Progress?
     ) throws -> StateMachine.Request {
-        let destination = SaveDestination(
+        var destination = SaveDestination(
             path: try FileSystem.path(of: url), replaces: replacing, keepsDamage: keepingDamage)
         return .access(
             DocumentWork(onSnapshotFor: .copy) { [self] open, snapshot in
+                destination.progress = show(progress)
                 // Where it fails the open store is still there to be copied.
                 try? await followPackage(of: open)
                 try await open.writeCopy(to: destination, snapshot)
@@ -249,20 +276,21 @@ extension ManagedDocument {
     ///
     /// - Parameters:
     ///   - url: The package to make; `nil` for one beside this one, “Name 2”, or 3, 4 ….
-    ///   - keepingDamage: As ``writeCopy(to:replacing:keepingDamage:)`` has it.
-    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:)``.
+    ///   - keepingDamage: As ``writeCopy(to:replacing:keepingDamage:progress:)`` has it.
+    ///   - progress: As ``writeCopy(to:replacing:keepingDamage:progress:)`` has it.
+    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:progress:)``.
     public func duplicate(
-        to url: URL? = nil, keepingDamage: Bool = false
+        to url: URL? = nil, keepingDamage: Bool = false, progress: Progress? = nil
     ) async throws -> Self {
         let copy = url ?? URL(fileURLWithPath: SiblingName.unused(beside: path))
-        try await writeCopy(to: copy, keepingDamage: keepingDamage)
+        try await writeCopy(to: copy, keepingDamage: keepingDamage, progress: progress)
         return Self(fileURL: copy)
     }
 
-    /// Writes the document as it is now to another package beside it; see ``duplicate(to:keepingDamage:)``. The handler is called once on
-    /// the main queue, with the document for the copy, which is of the same class.
+    /// Writes the document as it is now to another package beside it; see ``duplicate(to:keepingDamage:progress:)``. The handler
+    /// is called once on the main queue, with the document for the copy, which is of the same class.
     public func duplicate(
-        to url: URL? = nil, keepingDamage: Bool = false,
+        to url: URL? = nil, keepingDamage: Bool = false, progress: Progress? = nil,
         completionHandler:
             @escaping @MainActor @Sendable (Result<ManagedDocument, QuireError>)
             -> Void
@@ -272,7 +300,7 @@ extension ManagedDocument {
         submit({ error in
             completionHandler(
                 error.map { .failure($0) } ?? .success(documentClass.init(fileURL: copy)))
-        }) { try copyRequest(to: copy, false, keepingDamage) }
+        }) { try copyRequest(to: copy, false, keepingDamage, progress) }
     }
 
     /// Renames or moves the document's package within its file system; the document stays open there.
@@ -391,7 +419,7 @@ extension ManagedDocument {
 @MainActor
 private final class SavingAs {
     private let document: ManagedDocument
-    private let destination: SaveDestination
+    private var destination: SaveDestination
     /// The error of files that are missing in the new package.
     private var incomplete: QuireError?
 
@@ -402,6 +430,7 @@ private final class SavingAs {
 
     var work: DocumentWork {
         DocumentWork(onSnapshotFor: .save) { [self] open, snapshot in
+            destination.progress = document.show(destination.progress)
             // Where it fails the open store is still there to be saved.
             try? await document.followPackage(of: open)
             incomplete = try await open.saveAs(destination, snapshot)

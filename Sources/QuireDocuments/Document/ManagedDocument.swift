@@ -81,6 +81,10 @@ open class ManagedDocument {
     public var stateChangeHandler: ((DocumentStateChange) -> Void)?
     /// Why the last save failed, until one succeeds.
     public internal(set) var lastSaveError: QuireError?
+    /// The progress of the request that is being carried out, if it may take long: opening with a migration, saving as another
+    /// package, writing a copy, and reverting to another package. Cancelling it makes the request fail with code `cancelled`, and
+    /// changes nothing.
+    public internal(set) var progress: Progress?
     /// When the document was saved last, here or by others; `nil` while it is closed.
     public internal(set) var fileModificationDate: Date?
 

@@ -1,3 +1,4 @@
+import Foundation
 import Quire
 internal import QuireStore
 
@@ -58,14 +59,16 @@ extension OpenDocument {
     // MARK: Other packages
 
     /// Makes the package's content that of another package. The contexts are to be reset afterwards.
-    func replaceContent(with path: String, migrating migration: StoreMigrationOptions?) async throws
-    {
+    func replaceContent(
+        with path: String, migrating migration: StoreMigrationOptions?, progress: Progress
+    ) async throws {
         let old = package
         let new = try await FileQueue.copies.run {
             let other = try DocumentPackage.open(at: path, readOnly: true)
             // It was only read.
             defer { try? other.close() }
-            return try old.replaceContent(with: other, migrating: migration)
+            return try old.replaceContent(
+                with: other, migrating: migration, progress: progress)
         }
         await switchPackage(from: old, to: new)
     }

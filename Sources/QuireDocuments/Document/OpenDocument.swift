@@ -164,29 +164,13 @@ final class OpenDocument {
         return loaded.contents
     }
 
-    /// Blocks saves of background contexts to the parent, so that none is lost by closing.
-    ///
-    /// - Parameter discardingChanges: Whether to block them even if the parent has unsaved changes.
-    /// - Returns: Whether they are blocked.
-    func blockChildSaves(discardingChanges: Bool) async -> Bool {
-        let error = closedError
-        return await parent.perform { parent in
-            if parent.hasChanges && !discardingChanges { return false }
-            parent.saveBlock = error
-            return true
-        }
-    }
-
     /// The error of saving to a document that is closed.
-    private var closedError: QuireError {
+    var closedError: QuireError {
         QuireError(
             .invalidState,
             "“\(package.layout.path)” was closed, so that nothing more can be saved to it; open it again, and make "
                 + "the changes in a new context.", subject: .init(file: package.layout.path))
     }
-
-    /// Permits saves of background contexts again.
-    func unblockChildSaves() async { await parent.perform { $0.saveBlock = nil } }
 
     /// Releases the objects: those that are still referenced belong to no context afterwards.
     func detach() { contexts.detach(closedError) }

@@ -152,24 +152,31 @@ extension DocumentPackage {
         with other: DocumentPackage, migrating migration: StoreMigrationOptions? = nil,
         progress: Progress? = nil
     ) throws -> DocumentPackage {
-        try replaceContent(migrating: migration, progress: progress) {
+        try replaceContent(migrating: migration, progress: progress) { staging, progress in
             if StoreProtection.hasKeys(store.protection, of: other.store.protection) {
-                try other.fill($0, by: .copying)
+                try other.fill(staging, by: .copying, progress: progress)
             } else {
-                try store.protection?.writeKeybag(forStoreAt: $0.store)
-                try other.fill($0, protectedBy: store.protection, withoutDraft: true)
+                try store.protection?.writeKeybag(forStoreAt: staging.store)
+                try other.fill(staging, protectedBy: store.protection, withoutDraft: true)
             }
         }
     }
 
     /// Replaces the content of this package by the files that a body puts into a new folder.
     ///
-    /// - Parameter fill: Fills a folder that has the layout of a package, with files that may be moved away from there.
+    /// - Parameter fill: Fills a folder that has the layout of a package, with files that may be moved away from there, and
+    ///   counts that in a progress of its own.
     func replaceContent(
         migrating migration: StoreMigrationOptions?, progress: Progress?,
-        by fill: (DocumentPackageLayout) throws -> Void
+        by fill: (DocumentPackageLayout, Progress?) throws -> Void
     ) throws -> DocumentPackage {
         try checkMayWrite()
+        // What is filled in, and then the pages of the database.
+        progress?.totalUnitCount = 2
+        progress?.completedUnitCount = 0
+        func part() -> Progress? {
+            progress.map { Progress(totalUnitCount: 1, parent: $0, pendingUnitCount: 1) }
+        }
         let staging = DocumentPackageLayout(
             path: FileSystem.temporarySibling(of: layout.storeFolder, for: "replacement"))
         defer { try? FileSystem.removeTree(staging.path, beneath: layout.path) }
@@ -178,11 +185,11 @@ extension DocumentPackage {
             try FileSystem.building(layout.path, as: staging.path) {
                 try FileSystem.makeFolder(staging.path, beneath: layout.path)
                 try FileSystem.makeFolder(staging.storeFolder)
-                try fill(staging)
+                try fill(staging, part())
                 try checkCancelled(progress)
                 try staged.moveIn(migrating: migration)
                 try checkCancelled(progress)
-                try store.replaceContent(withDatabaseAt: staging.store, progress: progress)
+                try store.replaceContent(withDatabaseAt: staging.store, progress: part())
             }
         } catch {
             // If it is unknown which content is there, the next owner of the package finds out.

@@ -20,12 +20,13 @@ extension DocumentPackage {
     ///   - keepingDamage: Whether a damaged package is copied too, with its damage.
     ///   - waiting: How to wait while the package to replace is open for writing, which blocks the thread; `nil` to
     ///     fail at once.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, or what
+    ///   - progress: Gets the bytes to copy as its total; cancelling it stops the copy and leaves nothing.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, `cancelled`, or what
     ///   reading and writing throw. Then there is no copy. With code `notFound` and the path of the copy as its subject if
     ///   the copy is there, but lacks files that went with the package.
     public func writeCopy(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
-        waiting: LockWait? = nil
+        waiting: LockWait? = nil, progress: Progress? = nil
     ) throws {
         try checkOutside(path)
         if replacing { try checkReplaceable(path) }
@@ -33,7 +34,7 @@ extension DocumentPackage {
         try Self.build(
             at: path, replacing: replacing, waiting: waiting, permissionsOf: folderInformation()
         ) {
-            try fill($0, by: .copying, keepingDamage: keepingDamage)
+            try fill($0, by: .copying, keepingDamage: keepingDamage, progress: progress)
             lost = try finishIfLost($0)
         }
         if !lost.isEmpty { throw incomplete(path, without: lost) }
@@ -46,14 +47,18 @@ extension DocumentPackage {
 
     /// Writes a copy of the package as of the last save beside it, under a name that nothing has: “Name 2”, or 3, 4 ….
     ///
-    /// - Parameter keepingDamage: Whether a damaged package is copied too, with its damage.
+    /// - Parameters:
+    ///   - keepingDamage: Whether a damaged package is copied too, with its damage.
+    ///   - progress: As ``writeCopy(to:replacing:keepingDamage:waiting:progress:)`` has it.
     /// - Returns: The path of the copy.
-    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:)``.
-    public func duplicate(keepingDamage: Bool = false) throws -> String {
+    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:progress:)``.
+    public func duplicate(
+        keepingDamage: Bool = false, progress: Progress? = nil
+    ) throws -> String {
         while true {
             let path = SiblingName.unused(beside: layout.path)
             do {
-                try writeCopy(to: path, keepingDamage: keepingDamage)
+                try writeCopy(to: path, keepingDamage: keepingDamage, progress: progress)
                 return path
             } catch let error as QuireError where error.code == .alreadyExists {
                 // Another process was faster.
@@ -125,7 +130,7 @@ extension DocumentPackage {
     @discardableResult
     func fill(
         _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod,
-        keepingDamage: Bool = false
+        keepingDamage: Bool = false, progress: Progress? = nil
     ) throws -> [String: String] {
         if !keepingDamage {
             let problems = try store.integrityProblems()
@@ -133,11 +138,16 @@ extension DocumentPackage {
                 throw damaged(problems.map(databaseMessage))
             }
         }
+        if let progress {
+            let content = try content.files(in: liveGeneration())
+            progress.totalUnitCount = try content.reduce(store.byteCount()) { $0 + $1.size }
+        }
         // A writer may remove what the copied store refers to before we have copied it; then the copy is made anew.
         var attempts = 3
         while true {
             do {
-                return try fillOnce(target, by: method, keepingDamage: keepingDamage)
+                return try fillOnce(
+                    target, by: method, keepingDamage: keepingDamage, progress: progress)
             } catch let error as QuireError where error.code == .notFound {
                 attempts -= 1
                 if attempts == 0 {
@@ -154,11 +164,12 @@ extension DocumentPackage {
     }
 
     private func fillOnce(
-        _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod, keepingDamage: Bool
+        _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod, keepingDamage: Bool,
+        progress: Progress?
     ) throws -> [String: String] {
         try store.writeCopy(
             to: target.store, linking: method == .linking, withoutDraft: true,
-            keepingDamage: keepingDamage)
+            keepingDamage: keepingDamage, progress: progress)
         // The generation of the copy, which may be of an earlier save than the present one of the store.
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
@@ -180,7 +191,8 @@ extension DocumentPackage {
             try FileSystem.makeFolder(target.additionalContent)
             try FileSystem.copyTree(
                 layout.additionalContent(generation: generation), beneath: layout.path,
-                to: target.additionalContent(generation: generation), by: method)
+                to: target.additionalContent(generation: generation), by: method,
+                progress: progress)
             try content.checkIsThere(generation)
             try FileSystem.copyPermissions(
                 of: layout.additionalContent, beneath: layout.path, to: target.additionalContent)
@@ -202,6 +214,7 @@ extension DocumentPackage {
         ] {
             try FileSystem.copyPermissions(of: original, beneath: layout.path, to: made)
         }
+        try progress?.checkCancelled(copying: layout.path)
         if keepingDamage { return [:] }
         let (problems, digests) = try externalDataDamage(of: copy, by: method)
         if !problems.isEmpty { throw damaged(problems) }

@@ -20,6 +20,7 @@ struct SaveDestination: Sendable {
     var replaces: Bool
     /// Whether a damaged document is copied with its damage.
     var keepsDamage = false
+    var progress: Progress?
 }
 
 extension DocumentPackage {
@@ -46,7 +47,7 @@ extension DocumentPackage {
 extension DocumentPackage {
     /// Writes a copy that includes unsaved changes.
     ///
-    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:)``; also with code `notFound` after the copy was made.
+    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:progress:)``; also with code `notFound` after the copy was made.
     func writeCopy(to destination: SaveDestination, with unsaved: UnsavedChanges) throws {
         try checkOutside(destination.path)
         if destination.replaces { try checkReplaceable(destination.path) }
@@ -54,7 +55,7 @@ extension DocumentPackage {
         try Self.build(
             at: destination.path, replacing: destination.replaces,
             permissionsOf: folderInformation()
-        ) { lost = try fill($0, with: unsaved, keepingDamage: destination.keepsDamage).lost }
+        ) { lost = try fill($0, with: unsaved, for: destination).lost }
         if !lost.isEmpty { throw incomplete(destination.path, without: lost) }
     }
 
@@ -72,7 +73,7 @@ extension DocumentPackage {
         let lock = try Self.build(
             at: destination.path, replacing: destination.replaces, locking: true,
             permissionsOf: folderInformation()
-        ) { filled = try fill($0, with: unsaved, keepingDamage: destination.keepsDamage) }
+        ) { filled = try fill($0, with: unsaved, for: destination) }
         let layout = DocumentPackageLayout(path: destination.path)
         do {
             let store = try SQLiteStore.open(
@@ -132,9 +133,12 @@ extension DocumentPackage {
     }
 
     private func fill(
-        _ target: DocumentPackageLayout, with unsaved: UnsavedChanges, keepingDamage: Bool
+        _ target: DocumentPackageLayout, with unsaved: UnsavedChanges,
+        for destination: SaveDestination
     ) throws -> (derived: [ManagedObjectID], lost: [MissingFile]) {
-        try fill(target, by: .copying, keepingDamage: keepingDamage)
+        try fill(
+            target, by: .copying, keepingDamage: destination.keepsDamage,
+            progress: destination.progress)
         let isLost = location() != .here
         if try unsaved.isEmpty && !store.hasDraft() && !isLost { return ([], []) }
         return try add(unsaved, to: target, isLost: isLost)

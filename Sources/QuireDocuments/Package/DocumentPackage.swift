@@ -411,17 +411,22 @@ extension DocumentPackage {
 extension DocumentPackage {
     /// Ends all use of the package after everything has been saved. Failures are logged; the next owner of the package tidies
     /// up, and the log holds what has been saved.
-    package func closeSaved() { closeSaved(close) }
+    package func closeSaved() { reportingFailure(of: close, layout.path) }
+}
 
-    /// Closes the coordinator of the package's store, and the stores that a subclass has added to it, in the same way.
-    func closeSaved(_ coordinator: PersistentStoreCoordinator) { closeSaved(coordinator.close) }
+extension PersistentStore {
+    /// Closes the store after everything has been saved. Failures are logged: what was saved is on disk.
+    func closeSaved() { reportingFailure(of: close, path) }
+}
 
-    private func closeSaved(_ close: () throws -> Void) {
-        do {
-            try close()
-        } catch {
-            Self.logger.warning(
-                "“\(layout.path)” was closed, but its files could not be tidied up: \(error)")
-        }
+extension PersistentStoreCoordinator {
+    /// Closes a document's own store, and those that a subclass has added, in the same way.
+    func closeSaved() { reportingFailure(of: close, persistentStores.first?.path) }
+}
+
+private func reportingFailure(of close: () throws -> Void, _ path: String?) {
+    do { try close() } catch {
+        Logger(label: "quire.document").warning(
+            "“\(path ?? "")” was closed, but its files could not be tidied up: \(error)")
     }
 }

@@ -1,13 +1,9 @@
-import Logging
 import Quire
 internal import QuireStore
 
 // Saving the contexts of a ``PersistentDocument``, whose coordinator has one store.
 
 extension DocumentContexts {
-    /// The store of the document's file. ``save(as:)`` replaces it.
-    var store: any PersistentStore { coordinator.persistentStores[0] }
-
     /// Pushes the changes and runs a closure that writes those of the parent. What is changed meanwhile stays unsaved.
     private func saving(_ write: (QueueConfinedContext) async throws -> Void) async throws {
         try pushChanges()
@@ -41,8 +37,17 @@ extension DocumentContexts {
         try await saving { [parentChanges] parent in
             try await parent.performWithoutObjects { context in
                 parentChanges.beginSave()
-                try context.save(replacing: old) { changes in
-                    try file.makeSuccessor(of: old, applying: changes)
+                var isMade = false
+                do {
+                    try context.save(replacing: old) { changes in
+                        let made = try file.makeSuccessor(of: old, applying: changes)
+                        isMade = true
+                        return made
+                    }
+                } catch {
+                    // Another store failed afterwards.
+                    if isMade { file.removeUnused() }
+                    throw error
                 }
                 parentChanges.didSave()
             }
@@ -54,28 +59,21 @@ extension DocumentContexts {
     struct Snapshot: Sendable {
         var changes: ChangeSet
         fileprivate var editCount: Int
+        fileprivate var parentChangeCount: Int
     }
 
     /// A snapshot of the unsaved changes, which stay unsaved.
     func takeSnapshot() async throws -> Snapshot {
         try pushChanges()
-        let editCount = editCount
-        return Snapshot(changes: try await unsavedChanges(), editCount: editCount)
+        let (editCount, parentChangeCount) = (editCount, parentChanges.count)
+        return Snapshot(
+            changes: try await unsavedChanges(), editCount: editCount,
+            parentChangeCount: parentChangeCount)
     }
 
     /// Whether objects have been changed since a snapshot was taken.
     func hasChanged(since snapshot: Snapshot) -> Bool {
         context.processPendingChanges()
-        return editCount != snapshot.editCount
-    }
-}
-
-extension PersistentStore {
-    /// Closes the store after everything has been saved. Failures are logged: what was saved is on disk.
-    func closeSaved() {
-        do { try close() } catch {
-            Logger(label: "quire.document").warning(
-                "“\(path ?? "")” was closed, but its files could not be tidied up: \(error)")
-        }
+        return editCount != snapshot.editCount || parentChanges.count != snapshot.parentChangeCount
     }
 }

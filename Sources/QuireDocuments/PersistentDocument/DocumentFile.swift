@@ -24,13 +24,30 @@ struct DocumentFile: Sendable {
     /// Whether a SQLite file is opened for reading only. Others are read once, and are written only by saves.
     var isReadOnly = false
     var migration: StoreMigrationOptions?
+    /// The progress of writing the file.
+    var progress: Progress?
     let read: Reader
     let write: Writer
+    /// Adds other stores to the coordinator of the file's store.
+    let configure: @Sendable (PersistentStoreCoordinator) throws -> Void
 
     // MARK: - Opening
 
-    /// Opens the file.
-    func open() throws -> any PersistentStore {
+    /// Opens the file, and makes a coordinator for its store.
+    func open() throws -> PersistentStoreCoordinator { try coordinator(of: openStore()) }
+
+    private func coordinator(
+        of store: any PersistentStore
+    ) throws -> PersistentStoreCoordinator {
+        let coordinator = PersistentStoreCoordinator(store: store)
+        do { try configure(coordinator) } catch {
+            coordinator.closeSaved()
+            throw error
+        }
+        return coordinator
+    }
+
+    private func openStore() throws -> any PersistentStore {
         try FileSystem.requireStoreFile(at: path)
         switch storeType {
         case .sqlite?:
@@ -64,6 +81,7 @@ struct DocumentFile: Sendable {
 
     private var atomicOptions: AtomicStoreOptions {
         var atomic = AtomicStoreOptions()
+        atomic.configuration = options.configuration
         atomic.fileProtection = options.fileProtection
         atomic.protectionDomain = options.protectionDomain
         return atomic
@@ -78,8 +96,16 @@ struct DocumentFile: Sendable {
             subject: .init(file: path))
     }
 
-    /// Makes the file, which must not exist, without objects.
-    func create() throws -> any PersistentStore {
+    /// Makes the file, which must not exist, without objects, and a coordinator for its store.
+    func create() throws -> PersistentStoreCoordinator {
+        let store = try createStore()
+        do { return try coordinator(of: store) } catch {
+            removeUnused()
+            throw error
+        }
+    }
+
+    private func createStore() throws -> any PersistentStore {
         let model = try requireModel()
         switch storeType {
         case .sqlite?: return try SQLiteStore.create(at: path, model: model, options: options)
@@ -146,6 +172,7 @@ struct DocumentFile: Sendable {
             }
         }
         guard let store = store as? AtomicStore else { throw unsupported(store.type) }
+        try progress?.checkCancelled(copying: store.path ?? path)
         let (new, derived) = try store.continued(at: path, applying: changes) {
             ($0 as? FormatStore)?.use(write)
         }
@@ -168,6 +195,7 @@ struct DocumentFile: Sendable {
             return
         }
         try withCopy(of: store, applying: changes) { copy in
+            try progress?.checkCancelled(copying: store.path ?? path)
             if let storeType {
                 return try copy.convert(
                     to: path, type: storeType, options: options, permissionsOf: original)
@@ -214,7 +242,9 @@ struct DocumentFile: Sendable {
         let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
         return try sibling.building {
             try FileSystem.building(path, as: temporary) {
-                try store.writeCopy(to: temporary, withoutDraft: true)
+                progress?.totalUnitCount = try store.byteCount()
+                try store.writeCopy(to: temporary, withoutDraft: true, progress: progress)
+                try progress?.checkCancelled(copying: path)
                 var derived: [ManagedObjectID] = []
                 if !changes.isEmpty {
                     let copy = try SQLiteStore.open(

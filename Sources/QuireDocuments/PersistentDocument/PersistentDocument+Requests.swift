@@ -14,6 +14,7 @@ extension PersistentDocument {
     public func create(model: ManagedObjectModel? = nil) async throws {
         try await carryOut { [self] in
             try requireClosed()
+            activity = .progressAvailable
             let file = try file(at: requireURL(), model: requireModel(model))
             try await install(FileQueue.shared.run { try file.create() }, readOnly: false)
         }
@@ -43,25 +44,29 @@ extension PersistentDocument {
 
     private func performOpen(_ model: ManagedObjectModel?, _ readOnly: Bool) async throws {
         try requireClosed()
+        activity = .progressAvailable
         try await install(
             load(model: model ?? managedObjectModel, readOnly), readOnly: readOnly)
     }
 
     private func load(
         model: ManagedObjectModel?, _ readOnly: Bool
-    ) async throws -> any PersistentStore {
+    ) async throws -> PersistentStoreCoordinator {
         var file = try file(at: requireURL(), model: model)
         file.isReadOnly = readOnly
+        if file.migration?.progress == nil { file.migration?.progress = Progress() }
+        progress = file.migration?.progress
         return try await FileQueue.shared.run { [file] in try file.open() }
     }
 
-    /// Shows a store as the document.
+    /// Shows a coordinator's store as the document.
     ///
     /// - Parameter former: The contexts that the new ones replace; the undo manager stays, without actions.
     func install(
-        _ store: any PersistentStore, readOnly: Bool, replacing former: DocumentContexts? = nil
+        _ coordinator: PersistentStoreCoordinator, readOnly: Bool,
+        replacing former: DocumentContexts? = nil
     ) {
-        let new = DocumentContexts(PersistentStoreCoordinator(store: store))
+        let new = DocumentContexts(coordinator)
         if let former {
             let undoManager = former.context.undoManager
             new.context.mergePolicy = former.context.mergePolicy
@@ -71,7 +76,7 @@ extension PersistentDocument {
         }
         new.changed = { [weak self] in self?.documentDidChange() }
         contexts = new
-        model = store.layout.model
+        model = coordinator.managedObjectModel
         isReadOnly = readOnly
         lastSaveError = nil
         autosaveSchedule = AutosaveSchedule()
@@ -115,10 +120,12 @@ extension PersistentDocument {
         }
     }
 
-    private func performSave() async throws {
+    func performSave() async throws {
         DescriptorReserve.beginUse()
         defer { DescriptorReserve.endUse() }
         let contexts = try opened()
+        activity.insert(.progressAvailable)
+        defer { activity.remove(.progressAvailable) }
         do {
             if contexts.mayHaveUnsavedChanges { _ = try requireURL() }
             if isReadOnly && contexts.mayHaveUnsavedChanges {
@@ -136,7 +143,7 @@ extension PersistentDocument {
         }
     }
 
-    private func didSave(_ error: QuireError?) {
+    func didSave(_ error: QuireError?) {
         lastSaveError = error
         autosaveSchedule.didSave(succeeded: error == nil, at: .now)
     }
@@ -157,90 +164,6 @@ extension PersistentDocument {
             "“\(path)” was changed, replaced or removed by somebody else since it was read here, so it was not saved over; "
                 + "save the document as another file, or revert it.",
             subject: .init(file: path), underlying: error)
-    }
-
-    /// Saves the document, unsaved changes included, as another file, which it is from then on. The file that it was stays as it
-    /// was saved last.
-    ///
-    /// If the new file is of the same format, objects, their identifiers, undo and the context stay; what is changed meanwhile
-    /// stays unsaved. Files in formats of the program's own count as one format. If it is of another format it is converted and
-    /// opened: ``managedObjectContext`` is another one afterwards, and objects that are held belong to no context.
-    ///
-    /// - Parameter url: The file, which must not exist yet. It gets the permissions of the present one.
-    /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` if the format
-    ///   cannot hold the objects, `invalidState` if objects were changed while they were converted, or as ``save()``. Then the
-    ///   document is what it was.
-    public func save(as url: URL) async throws {
-        try await carryOut { [self] in try await performSave(as: url) }
-    }
-
-    /// Saves the document as another file, which it is from then on; see ``save(as:)``.
-    public func save(as url: URL, completionHandler: @escaping DocumentCompletionHandler) {
-        submit(completionHandler) { [self] in try await performSave(as: url) }
-    }
-
-    private func performSave(as url: URL) async throws {
-        if let fileURL, try FileSystem.path(of: url) == FileSystem.path(of: fileURL), !isReadOnly {
-            return try await performSave()
-        }
-        let contexts = try opened()
-        let file = try file(at: url, model: model)
-        if file.continues(contexts.store) {
-            try await contexts.save(as: file)
-            fileURL = url
-            isReadOnly = false
-        } else {
-            try await convert(contexts, to: file, url)
-        }
-        didSave(nil)
-    }
-
-    private func convert(
-        _ contexts: DocumentContexts, to file: DocumentFile, _ url: URL
-    ) async throws {
-        let (store, original) = (contexts.store, fileURL.map { _ in path })
-        let snapshot = try await contexts.takeSnapshot()
-        let new = try await FileQueue.copies.run {
-            try file.write(store, applying: snapshot.changes, permissionsOf: original)
-            do { return try file.open() } catch {
-                file.removeUnused()
-                throw error
-            }
-        }
-        if contexts.hasChanged(since: snapshot) {
-            await FileQueue.copies.run {
-                new.closeSaved()
-                file.removeUnused()
-            }
-            throw QuireError(
-                .invalidState,
-                "“\(path)” was not saved as “\(file.path)”, because objects were changed meanwhile; save it again.",
-                subject: .init(file: file.path))
-        }
-        fileURL = url
-        install(new, readOnly: false, replacing: contexts)
-        await FileQueue.shared.run { store.closeSaved() }
-    }
-
-    /// Writes the document as it is now, unsaved changes included, to another file, in the format of its extension. The
-    /// document's own file and its unsaved changes stay as they are.
-    ///
-    /// - Parameter url: The file, which must not exist yet. It gets the permissions of the present one.
-    /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `validation` if an object could
-    ///   not be saved, `unsupported` if the format cannot hold the objects, `invalidState` if the document is not open, or what
-    ///   reading and writing throw. Then there is no copy.
-    public func writeCopy(to url: URL) async throws {
-        try await carryOut { [self] in
-            let contexts = try opened()
-            let (file, store) = (try file(at: url, model: model), contexts.store)
-            let original = fileURL.map { _ in path }
-            let snapshot = try await contexts.takeSnapshot()
-            try await FileQueue.copies.run {
-                try file.write(store, applying: snapshot.changes, permissionsOf: original)
-            }
-        }
     }
 
     // MARK: - Reverting and closing
@@ -265,13 +188,14 @@ extension PersistentDocument {
     private func performRevert() async throws {
         let contexts = try opened()
         _ = try requireURL()
-        let store = contexts.store
+        activity = .editingDisabled
+        let (store, coordinator) = (contexts.store, contexts.coordinator)
         if try await FileQueue.shared.run({ try store.isFileCurrent() }) {
             await contexts.reset()
         } else {
             let new = try await load(model: managedObjectModel ?? model, isReadOnly)
             install(new, readOnly: isReadOnly, replacing: contexts)
-            await FileQueue.shared.run { store.closeSaved() }
+            await FileQueue.shared.run { coordinator.closeSaved() }
         }
         lastSaveError = nil
         autosaveSchedule = AutosaveSchedule()
@@ -299,14 +223,52 @@ extension PersistentDocument {
         DescriptorReserve.beginUse()
         defer { DescriptorReserve.endUse() }
         guard let contexts else { return }
-        // Objects may be changed while they are saved.
-        while !discardingChanges && contexts.mayHaveUnsavedChanges { try await performSave() }
+        activity = .editingDisabled
+        while true {
+            // Objects may be changed while they are saved, and background contexts save at any time, until that is blocked.
+            while !discardingChanges && contexts.mayHaveUnsavedChanges { try await performSave() }
+            let isBlocked = await contexts.blockChildSaves(
+                discardingChanges: discardingChanges, closedError)
+            if isBlocked && (discardingChanges || !contexts.mayHaveUnsavedChanges) { break }
+            if isBlocked { await contexts.unblockChildSaves() } else { try await performSave() }
+        }
         contexts.detach(closedError)
         self.contexts = nil
         OpenDocuments.remove(self)
         lastSaveError = nil
-        let store = contexts.store
-        await FileQueue.shared.run { store.closeSaved() }
+        let coordinator = contexts.coordinator
+        await FileQueue.shared.run { coordinator.closeSaved() }
+    }
+
+    // MARK: - Background contexts
+
+    /// Makes a context on a queue of its own, for work on the document's objects that takes long. Its saves are unsaved changes
+    /// of the document, as ``ManagedDocument/newBackgroundContext()`` has them.
+    ///
+    /// Once the document was closed, or ``managedObjectContext`` is another context, saving it is an error with code `invalidState`.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open.
+    public func newBackgroundContext() throws -> QueueConfinedContext {
+        try opened().newBackgroundContext()
+    }
+
+    /// Runs a closure in a new context on a queue of its own; see ``ManagedDocument/performBackgroundTask(_:)``. The closure saves
+    /// the context itself; what it has not saved is dropped.
+    ///
+    /// ```swift
+    /// try await document.performBackgroundTask { context in
+    ///     for title in titles { try context.insertObject(entityName: "Book")["title"] = title }
+    ///     try context.save()          // The document has unsaved changes now, and shows the books.
+    /// }
+    /// ```
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what the closure throws.
+    public func performBackgroundTask<Result>(
+        _ body: sending @escaping (ManagedObjectContext) throws -> sending Result
+    ) async throws -> sending Result {
+        let context = try newBackgroundContext()
+        defer { contexts?.context.mergePendingSaves() }
+        return try await context.perform(body)
     }
 
     // MARK: - One at a time
@@ -339,7 +301,7 @@ extension PersistentDocument {
     }
 
     /// Carries out a request after those that were made before, and calls a handler.
-    private func submit(
+    func submit(
         _ completionHandler: @escaping DocumentCompletionHandler, isAutomatic: Bool = false,
         _ body: @escaping @MainActor () async throws -> Void
     ) {
@@ -354,11 +316,14 @@ extension PersistentDocument {
     }
 
     /// Carries out a request when those before it have ended.
-    private func carryOut(
+    func carryOut(
         isAutomatic: Bool = false, _ turn: Turn? = nil, _ body: @MainActor () async throws -> Void
     ) async throws {
         await (turn ?? takeTurn()).wait()
+        requestError = nil
         defer {
+            progress = nil
+            activity = []
             if waiting.isEmpty {
                 isBusy = false
                 scheduleAutosave()
@@ -372,6 +337,7 @@ extension PersistentDocument {
             try await body()
         } catch {
             let error = QuireError(wrapping: error, path: path)
+            requestError = error
             handleError(error, userInteractionPermitted: !isAutomatic)
             throw error
         }
@@ -384,7 +350,7 @@ extension PersistentDocument {
             subject: .init(file: path))
     }
 
-    private func opened() throws -> DocumentContexts {
+    func opened() throws -> DocumentContexts {
         if let contexts { return contexts }
         throw QuireError(
             .invalidState, "“\(path)” is not open; open the document first.",
@@ -434,7 +400,7 @@ extension PersistentDocument {
     /// The path of the document's file, for errors.
     var path: String { fileURL.map { FileSystem.absolute($0.path) } ?? Self.untitled }
 
-    private func requireURL() throws -> URL {
+    func requireURL() throws -> URL {
         if let fileURL { return fileURL }
         throw QuireError(
             .invalidState, "“\(path)” has no file yet; save it as one with save(as:).",
@@ -450,11 +416,12 @@ extension PersistentDocument {
             subject: .init(file: path))
     }
 
-    private func file(at url: URL, model: ManagedObjectModel?) throws -> DocumentFile {
+    func file(at url: URL, model: ManagedObjectModel?) throws -> DocumentFile {
         let type = url == fileURL ? fileType : url.pathExtension
+        let options = persistentStoreOptions
         return DocumentFile(
             path: try FileSystem.path(of: url), storeType: persistentStoreType(forFileType: type),
-            model: model, options: persistentStoreOptions, migration: migrationOptions,
+            model: model, options: options, migration: migrationOptions,
             read: { [weak self] url, context in
                 guard let self else { throw Self.released(url) }
                 try readObjects(from: url, type: type, into: context)
@@ -463,6 +430,11 @@ extension PersistentDocument {
             write: { [weak self] context, url in
                 guard let self else { throw Self.released(url) }
                 try writeObjects(of: context, to: url, type: type)
+            },
+            configure: { [weak self] coordinator in
+                try self?.configurePersistentStoreCoordinator(
+                    coordinator, for: url, ofType: type,
+                    modelConfiguration: options.configuration, storeOptions: options)
             })
     }
 

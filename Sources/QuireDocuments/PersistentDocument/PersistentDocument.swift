@@ -57,6 +57,7 @@ internal import QuireAtomicStores
 ///   that both have changed are in conflict, and the context's merge policy decides.
 /// - Requests are carried out in the order in which they are made, one at a time. What is changed while a save runs stays
 ///   unsaved until the next.
+/// - What a background context of ``newBackgroundContext()`` has saved is an unsaved change of the document like any other.
 /// - Closing saves unsaved changes; if that fails the document stays open.
 ///
 /// Not guaranteed: nothing prevents others from opening the same file for writing. Saves of several processes to one SQLite file
@@ -79,11 +80,16 @@ open class PersistentDocument {
     /// The migration when the document is opened with another model than it was made with; `nil` if opening it is to fail then.
     /// Files in a format of the program's own are read by any version of the program that can.
     public var migrationOptions: StoreMigrationOptions?
-    /// The options of the file's store: of a SQLite file all of them, of an XML or a binary file those of its protection. They are used
-    /// when the document is created or opened. Whether it is read only is an argument of ``open(model:readOnly:)``.
+    /// The options of the file's store: of a SQLite file all of them, of an XML or a binary file the configuration and those of its
+    /// protection. They are used when the document is created or opened. Whether it is read only is an argument of ``open(model:readOnly:)``.
     public var persistentStoreOptions = SQLiteStoreOptions()
+    /// Called after each change of ``documentState``. See also ``stateChanges`` and ``stateChangedNotification``.
+    public var stateChangeHandler: ((DocumentStateChange) -> Void)?
     /// Why the last save failed, until one succeeds.
     public internal(set) var lastSaveError: QuireError?
+    /// The progress of the request that is being carried out, if it may take long: opening with a migration, saving as another
+    /// file, exporting. Cancelling it makes the request fail with code `cancelled`, and changes nothing.
+    public internal(set) var progress: Progress?
     /// Whether the document was opened for reading only. It can be saved as another file, and is writable from then on.
     public internal(set) var isReadOnly = false
 
@@ -97,6 +103,13 @@ open class PersistentDocument {
     /// Whether an operation is running, and the requests that wait for its end.
     var isBusy = false
     var waiting: [Turn] = []
+    let stateBroadcast = Broadcast<DocumentStateChange>()
+    /// The state's part that is due to the running request.
+    var activity: DocumentState = [] { didSet { stateDidChange() } }
+    /// The error of the running request, or of the last one.
+    var requestError: QuireError?
+    /// The state that was reported last.
+    lazy var reportedState = documentState
 
     /// Makes a document for a file, which need not exist yet. Nothing is read before it is opened.
     public required init(fileURL: URL) { self.fileURL = fileURL }
@@ -111,7 +124,8 @@ open class PersistentDocument {
     public convenience init(model: ManagedObjectModel? = nil) throws {
         self.init(fileURL: URL(fileURLWithPath: Self.untitled))
         fileURL = nil
-        try install(InMemoryStore(model: requireModel(model)), readOnly: false)
+        let store = try InMemoryStore(model: requireModel(model))
+        install(PersistentStoreCoordinator(store: store), readOnly: false)
     }
 
     /// The name of a document without a file.
@@ -119,6 +133,17 @@ open class PersistentDocument {
 
     // MARK: - State
 
+    /// The document's state. It is in conflict when a save has failed because others have changed or replaced the file, until it
+    /// is saved as another file, reverted or closed.
+    public var documentState: DocumentState {
+        var state = activity
+        if !isOpen { state.insert(.closed) }
+        if let lastSaveError {
+            state.insert(.savingError)
+            if lastSaveError.code == .storeReplaced { state.insert(.inConflict) }
+        }
+        return state
+    }
     /// Whether the document is open.
     public var isOpen: Bool { contexts != nil }
     /// Whether there is anything that the last save did not save. Undoing back to what was saved makes it false.
@@ -169,6 +194,13 @@ open class PersistentDocument {
     public var undoManager: UndoManager? {
         get { contexts?.context.undoManager }
         set { contexts?.observe(newValue) }
+    }
+
+    /// The coordinator of the document's store. It is another one whenever ``managedObjectContext`` is.
+    ///
+    /// - Precondition: The document has been open.
+    public var persistentStoreCoordinator: PersistentStoreCoordinator {
+        managedObjectContext.persistentStoreCoordinator
     }
 
     // MARK: - For subclasses: the format
@@ -235,6 +267,25 @@ open class PersistentDocument {
     }
 
     // MARK: - For subclasses: what happens to the document
+
+    /// Called off the main queue when the file has been opened, or made, and its store is the coordinator's only one: the place to
+    /// add other stores, of things that belong to the user or to the machine rather than to the document. ``save()`` saves to all of
+    /// them; copies have the objects of the document's own store only.
+    ///
+    /// Entities of another store need a configuration of the model; give ``persistentStoreOptions`` the configuration of the
+    /// document's own. Saving as a file of the same format keeps the coordinator and its other stores.
+    ///
+    /// - Parameters:
+    ///   - coordinator: The document's coordinator.
+    ///   - storeURL: The document's file.
+    ///   - fileType: Its extension.
+    ///   - configuration: The configuration of the model that the document's store has; `nil` for all entities.
+    ///   - storeOptions: ``persistentStoreOptions``.
+    /// - Throws: An error makes opening or creating the document fail.
+    open nonisolated func configurePersistentStoreCoordinator(
+        _ coordinator: PersistentStoreCoordinator, for storeURL: URL, ofType fileType: String,
+        modelConfiguration configuration: String?, storeOptions: SQLiteStoreOptions
+    ) throws {}
 
     /// Called on the main actor when opening, saving, reverting or closing has failed, before the error is thrown. By itself it
     /// does nothing.

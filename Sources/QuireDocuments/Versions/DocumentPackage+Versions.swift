@@ -90,7 +90,7 @@ extension DocumentPackage {
             try keepVersion(reason: .beforeRestoring, onlyIfNew: true, progress: progress)
         }
         return try replaceContent(migrating: migration, progress: progress) {
-            try versionStore.fill($0, with: version, by: .linking, progress: progress)
+            try versionStore.fill($0, with: version, by: .linking, progress: $1)
         }
     }
 

@@ -29,6 +29,9 @@ public struct StoreMigrationOptions: Sendable {
     /// The path of a copy of the store, with its external data, written before the migration; `nil` for none. It must not
     /// exist yet; ``copyPath(beside:date:)`` makes a path. If the migration fails the copy is removed.
     public var copyPath: String?
+    /// The progress of the migration, in steps from one version of the model to the next. Cancelling it makes the migration fail
+    /// with code `cancelled`; the running step is undone then. Each migration needs another one.
+    public var progress: Progress?
     /// Whether a document keeps a version before it is migrated.
     public var keepsVersion = true
 
@@ -73,6 +76,7 @@ public struct StoreMigrationOptions: Sendable {
         manager.allowsRemoval = allowsRemoval
         manager.draftMigration = draftMigration
         for (name, policy) in policies { manager.policies[name] = policy }
+        progress?.addChild(manager.progress, withPendingUnitCount: 1)
         return manager
     }
 
@@ -151,6 +155,7 @@ extension SQLiteStore {
         }
         // Each step refuses to remove data, but a refusal must leave the store unchanged, not partly migrated.
         if steps.count > 1 { try checkRemovals(at: path, by: steps, migration, options) }
+        if !steps.isEmpty { migration.progress?.totalUnitCount = Int64(steps.count) }
         for (index, step) in steps.enumerated() {
             var run = SQLiteMigration(
                 path: path, sourceModel: step.source, model: step.destination,
@@ -241,6 +246,7 @@ extension AtomicStore {
         if options.isReadOnly { throw StoreMigrationOptions.readOnlyError(path) }
         let source = try open(at: path, model: first.source, options: options)
         defer { try? source.close() }
+        migration.progress?.totalUnitCount = Int64(steps.count)
         var store: AtomicStore = source
         for step in steps { store = try migrated(store, by: step, migration, options) }
         let data = try store.fileContents()

@@ -321,40 +321,50 @@ extension ManagedObjectContext {
 // MARK: - Saving to another store
 
 extension ManagedObjectContext {
-    /// Passes the unsaved changes to a closure as a save would, and leaves them unsaved: for writing a copy that includes them.
+    /// The unsaved changes of one store's objects as a save would write them, for writing a copy that includes them. They stay
+    /// unsaved.
     ///
-    /// - Throws: ``QuireError`` with code `validation` if an object could not be saved, or what the closure throws.
-    package func withUnsavedChanges<Result>(
-        _ body: (ChangeSet) throws -> Result
-    ) throws -> Result {
+    /// - Throws: ``QuireError`` with code `validation` if an object could not be saved.
+    package func unsavedChanges(of store: any PersistentStore) throws -> ChangeSet {
         processPendingChanges()
-        guard isUnsaved else { return try body(ChangeSet()) }
+        guard isUnsaved else { return ChangeSet() }
         if let pending = writeBehindBuffer.unsaved {
             var changes = pending.changeSet()
             changes.records.merge(pendingRecords) { _, new in new }
-            return try body(changes)
+            return changes.restricted(to: store.identity)
         }
         try validatePendingChanges()
         let inserted = newObjects
         // Such a context's are its for good; see ``obtainPermanentIDs(for:)``.
         try assignPermanentIDs(to: inserted, durably: true)
-        return try body(collectChanges(insertedCount: inserted.count))
+        return try collectChanges(insertedCount: inserted.count).restricted(to: store.identity)
     }
 
-    /// Saves to a copy that replaces the coordinator's store.
+    /// Saves to a copy that replaces a store of the coordinator, and to its other stores.
     ///
     /// - Parameters:
-    ///   - store: The store of the coordinator.
-    ///   - write: Writes the changes to a store that continues the first, and returns it, open, with the objects whose derived
-    ///     values have changed. It may be called again if the merge policy resolves a conflict.
+    ///   - store: The store to replace.
+    ///   - write: Writes the changes of the store's objects to a store that continues the first, and returns it, open, with the
+    ///     objects whose derived values have changed. It may be called again if the merge policy resolves a conflict. If another
+    ///     store fails afterwards, what it returned is closed.
     package func save(
         replacing store: any PersistentStore,
         _ write: (ChangeSet) throws -> (store: any PersistentStore, derived: [ManagedObjectID])
     ) throws {
         try save(evenIfUnchanged: true) { changes in
-            let (other, derived) = try write(changes)
-            replaceStore(store, with: other)
-            return derived
+            var other: (any PersistentStore)?
+            do {
+                let derived = try persistentStoreCoordinator.save(changes, replacing: store) {
+                    let written = try write($0)
+                    other = written.store
+                    return written.derived
+                }
+                if let other { replaceStore(store, with: other) }
+                return derived
+            } catch {
+                try? other?.close()
+                throw error
+            }
         }
     }
 }

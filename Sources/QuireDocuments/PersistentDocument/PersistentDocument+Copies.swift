@@ -1,0 +1,182 @@
+public import Foundation
+public import Quire
+internal import QuireAtomicStores
+
+// The document written elsewhere than to its own file.
+
+extension PersistentDocument {
+    /// Saves the document, unsaved changes included, as another file, which it is from then on. The file that it was stays as it
+    /// was saved last.
+    ///
+    /// If the new file is of the same format, objects, their identifiers, undo and the context stay; what is changed meanwhile
+    /// stays unsaved. Files in formats of the program's own count as one format. If it is of another format it is converted and
+    /// opened: ``managedObjectContext`` is another one afterwards, and objects that are held belong to no context.
+    ///
+    /// - Parameters:
+    ///   - url: The file, which must not exist yet. It gets the permissions of the present one.
+    ///   - progress: Of a SQLite file, gets the bytes to copy as its total. Cancelling it leaves no file. ``progress`` is the same
+    ///     while the request is carried out.
+    /// - Complexity: O(*n*) in the size of the document, off the main queue.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` if the format
+    ///   cannot hold the objects, `invalidState` if objects were changed while they were converted, `cancelled`, or as ``save()``.
+    ///   Then the document is what it was.
+    public func save(as url: URL, progress: Progress? = nil) async throws {
+        try await carryOut { [self] in try await performSave(as: url, progress) }
+    }
+
+    /// Saves the document as another file, which it is from then on; see ``save(as:progress:)``.
+    public func save(
+        as url: URL, progress: Progress? = nil,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        submit(completionHandler) { [self] in try await performSave(as: url, progress) }
+    }
+
+    private func performSave(as url: URL, _ progress: Progress?) async throws {
+        if let fileURL, try FileSystem.path(of: url) == FileSystem.path(of: fileURL), !isReadOnly {
+            return try await performSave()
+        }
+        let contexts = try opened()
+        activity.insert(.progressAvailable)
+        let file = try file(at: url, progress)
+        if file.continues(contexts.store) {
+            try await contexts.save(as: file)
+            fileURL = url
+            isReadOnly = false
+        } else {
+            try await convert(contexts, to: file, url)
+        }
+        didSave(nil)
+    }
+
+    private func convert(
+        _ contexts: DocumentContexts, to file: DocumentFile, _ url: URL
+    ) async throws {
+        let (store, coordinator, original) = (
+            contexts.store, contexts.coordinator, fileURL.map { _ in path }
+        )
+        let snapshot = try await contexts.takeSnapshot()
+        let new = try await FileQueue.copies.run {
+            try file.write(store, applying: snapshot.changes, permissionsOf: original)
+            do { return try file.open() } catch {
+                file.removeUnused()
+                throw error
+            }
+        }
+        if contexts.hasChanged(since: snapshot) {
+            await FileQueue.copies.run {
+                new.closeSaved()
+                file.removeUnused()
+            }
+            throw QuireError(
+                .invalidState,
+                "“\(path)” was not saved as “\(file.path)”, because objects were changed meanwhile; save it again.",
+                subject: .init(file: file.path))
+        }
+        fileURL = url
+        install(new, readOnly: false, replacing: contexts)
+        await FileQueue.shared.run { coordinator.closeSaved() }
+    }
+
+    /// Writes the document as it is now, unsaved changes included, to another file, in the format of its extension. The
+    /// document's own file and its unsaved changes stay as they are.
+    ///
+    /// - Parameters:
+    ///   - url: The file, which must not exist yet. It gets the permissions of the present one.
+    ///   - progress: As ``save(as:progress:)`` has it.
+    /// - Complexity: O(*n*) in the size of the document, off the main queue.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `validation` if an object could
+    ///   not be saved, `unsupported` if the format cannot hold the objects, `cancelled`, `invalidState` if the document is not
+    ///   open, or what reading and writing throw. Then there is no copy.
+    public func writeCopy(to url: URL, progress: Progress? = nil) async throws {
+        try await carryOut { [self] in try await performCopy(to: url, progress) }
+    }
+
+    /// Writes the document as it is now to another file; see ``writeCopy(to:progress:)``.
+    public func writeCopy(
+        to url: URL, progress: Progress? = nil,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        submit(completionHandler) { [self] in try await performCopy(to: url, progress) }
+    }
+
+    private func performCopy(to url: URL, _ progress: Progress?) async throws {
+        let contexts = try opened()
+        let (file, store) = (try file(at: url, progress), contexts.store)
+        let original = fileURL.map { _ in path }
+        let snapshot = try await contexts.takeSnapshot()
+        try await FileQueue.copies.run {
+            try file.write(store, applying: snapshot.changes, permissionsOf: original)
+        }
+    }
+
+    /// The file of a copy, with the progress of a request, which is shown until that ends.
+    private func file(at url: URL, _ progress: Progress?) throws -> DocumentFile {
+        let shown = progress ?? Progress()
+        self.progress = shown
+        var file = try file(at: url, model: model)
+        file.progress = shown
+        return file
+    }
+
+    /// Exports the document as it is now, unsaved changes included, to an archive, `.zip` or `.tar.zst` as the URL says, which holds
+    /// the file under its name, with its external data. `unzip` and `tar` extract it.
+    ///
+    /// The archive of a protected document is sealed with the same keys, and holds the keybag: what opens the document opens what is
+    /// extracted.
+    ///
+    /// - Parameters:
+    ///   - url: The archive to make. It gets the permissions of the document's file.
+    ///   - replacing: Whether to replace a file that is there.
+    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` for another extension, `cancelled`, `invalidState` if the
+    ///   document is not open or has no file yet, or as ``writeCopy(to:progress:)``. Then there is no archive.
+    public func export(
+        to url: URL, replacing: Bool = false, progress: Progress? = nil
+    ) async throws {
+        try await carryOut { [self] in try await performExport(to: url, replacing, progress) }
+    }
+
+    /// Exports the document as it is now to an archive; see ``export(to:replacing:progress:)``.
+    public func export(
+        to url: URL, replacing: Bool = false, progress: Progress? = nil,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        submit(completionHandler) { [self] in
+            try await performExport(to: url, replacing, progress)
+        }
+    }
+
+    private func performExport(
+        to url: URL, _ replacing: Bool, _ progress: Progress?
+    ) async throws {
+        let contexts = try opened()
+        let archive = try FileSystem.path(of: url)
+        let shown = progress ?? Progress()
+        self.progress = shown
+        let copy = try file(at: requireURL(), model: model)
+        _ = try ArchiveFormat(path: archive)
+        let (store, original) = (contexts.store, copy.path)
+        let snapshot = try await contexts.takeSnapshot()
+        try await FileQueue.copies.run { [copy] in
+            try DocumentPackage.checkOutside(archive)
+            if !replacing, FileSystem.exists(archive) {
+                throw FileSystem.failure("create", archive, errno: EEXIST)
+            }
+            let sibling = try TemporarySibling.makeFolder(beside: archive)
+            defer { sibling.remove() }
+            var copy = copy
+            copy.path = FileSystem.path(sibling.path, FileSystem.name(of: original))
+            try sibling.building {
+                try FileSystem.building(archive, as: copy.path) {
+                    try copy.write(store, applying: snapshot.changes, permissionsOf: original)
+                }
+            }
+            try ArchiveExport(
+                folder: sibling.path, destination: archive, replacesExisting: replacing,
+                progress: shown,
+                permissions: FileSystem.information(at: original)?.permissions
+            ).run()
+        }
+    }
+}
