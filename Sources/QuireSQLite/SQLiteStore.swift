@@ -58,6 +58,17 @@ public final class SQLiteStore: PersistentStore {
     let primaryKeys: SQLitePrimaryKeyAllocator
     private let selections = Lock<[Int: SQLRowSelection]>([:])
     private let externalCommits = Atomic(0)
+    private let fileReference = Lock(WeakFiles())
+
+    private struct WeakFiles {
+        weak var files: (any AccompanyingFiles)?
+    }
+
+    /// The files that are saved with the rows; `nil` for a store on its own.
+    package var files: (any AccompanyingFiles)? { fileReference.withLock { $0.files } }
+
+    /// Sets the files that are saved with the rows. They are not retained.
+    package func use(_ files: any AccompanyingFiles) { fileReference.withLock { $0.files = files } }
     private var source: SQLiteDatabaseFile { connections.source }
 
     /// The number of times a save has found commits of other connections.

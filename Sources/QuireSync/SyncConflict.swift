@@ -18,15 +18,18 @@ public struct SyncConflict: Sendable, Identifiable {
         case hidden
     }
 
+    /// The ``entityName`` of conflicts of files of additional content. A file that is chosen is written by the next round.
+    public static let additionalContent = "AdditionalContent"
+
     /// The number of the conflict in this replica.
     public let number: Int64
     /// The number.
     public var id: Int64 { number }
     /// The object; `nil` if it has no row, because it is deleted.
     public let objectID: ManagedObjectID?
-    /// The name of the object's entity.
+    /// The name of the object's entity; of a file, ``additionalContent``.
     public let entityName: String
-    /// The name of the property. Of a hidden object it is the one that it is hidden for; several that are unique together are
+    /// The name of the property; of a file, its path in the additional content. Of a hidden object it is the one that it is hidden for; several that are unique together are
     /// separated by commas.
     public internal(set) var propertyName: String
     /// The kind.

@@ -228,4 +228,49 @@ extension SyncContainer {
         }
         result.missingFileCount = try await onQueue { try replica.missingBlobs().count }
     }
+
+    // MARK: - Additional content
+
+    /// Writes the files of additional content that others have changed, as far as their bytes have arrived: as many at once as
+    /// memory allows.
+    func writeFiles(_ result: inout SyncResult) async throws {
+        let replica = replica
+        guard let files = replica.store.files else { return }
+        var rest = try await onQueue { try replica.pendingFiles() }
+        if rest.isEmpty { return }
+        while true {
+            try Task.checkCancellation()
+            var blobs: [Data: Data] = [:]
+            while let file = rest.popLast() {
+                if let blob = file.blob { try await fetchBlobs(of: [blob], into: &blobs, &result) }
+                if blobs.values.reduce(0, { $0 + $1.count }) >= Self.batchBytes { break }
+            }
+            let (date, arrived) = (clock(), blobs)
+            let written = Lock<(refused: [String: String], isChanged: Bool, conflictCount: Int)?>(
+                nil)
+            try await files.withTurn { writer in
+                let new = try await self.onQueue {
+                    try replica.writeFiles(arrived, by: writer, at: date)
+                }
+                written.withLock { $0 = new }
+            }
+            guard let written = written.withLock({ $0 }) else { break }
+            result.conflictCount += written.conflictCount
+            if written.isChanged { result.changesFiles = true }
+            if rest.isEmpty {
+                for (path, problem) in written.refused.sorted(by: { $0.key < $1.key }) {
+                    let error = QuireError(
+                        .invalidValue,
+                        "“\(path)” of another machine cannot be additional content here: it \(problem).",
+                        subject: .init(file: path))
+                    result.problems.append(SyncProblem(fileName: path, error: error))
+                }
+                break
+            }
+        }
+        let missing = try await onQueue {
+            try replica.pendingFiles().count(where: { $0.blob != nil })
+        }
+        result.missingFileCount += missing
+    }
 }

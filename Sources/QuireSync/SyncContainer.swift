@@ -116,6 +116,24 @@ public actor SyncContainer {
         return try await onQueue { try replica.transportDescription() }
     }
 
+    /// The patterns of files of additional content that this replica leaves out; see ``setExcludedFiles(_:)``.
+    public func excludedFiles() async throws -> [String] {
+        let replica = replica
+        return try await onQueue { try replica.excludedFiles() }
+    }
+
+    /// Leaves files of a document's additional content out: they are not sent, and those of others are not written.
+    ///
+    /// This replica keeps the patterns; others have their own. A file that was sent before stays in the shared document.
+    ///
+    /// - Parameter patterns: Paths in which `*` and `?` stand for anything but `/`, such as `cache/*.tmp`. A pattern without `/` is the
+    ///   name of files and folders anywhere. What is in a folder that matches is left out too.
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `readOnly`.
+    public func setExcludedFiles(_ patterns: [String]) async throws {
+        let replica = replica
+        try await onQueue { try replica.setExcludedFiles(patterns) }
+    }
+
     /// Keeps a text with the replica, such as the path of its folder; see ``transportDescription()``. It is not sent.
     ///
     /// - Throws: `QuireError` with code `invalidState` if the store is not a replica.
@@ -176,6 +194,7 @@ public actor SyncContainer {
         // Before anything is sent: a copy of this replica may have used the next number.
         let merged = try await receive(&result)
         try await fetchMissing(&result)
+        try await writeFiles(&result)
         let date = clock()
         try await onQueue { [replica] in try replica.forgetDeletedObjects(at: date) }
         try await send(&result)
@@ -240,7 +259,7 @@ public actor SyncContainer {
     /// ``choose(_:)`` restore it.
     func sendBlobs() async throws {
         let replica = replica
-        guard replica.model.hasBinaryAttributes else { return }
+        guard replica.mayHaveBlobs else { return }
         var last: Int64 = 0
         while let (name, bytes) = try await onQueue({ [last] in
             try replica.nextOutgoing(after: last)

@@ -36,6 +36,9 @@ public struct SyncOptions: Sendable {
     /// Whether the objects of a protected store may be sent to a folder that is not encrypted. Without it such a store stays a local
     /// one, and its availability has an error with code `protectionUnavailable`.
     public var allowsUnencryptedFolder = false
+    /// The patterns of files of a document's additional content that this replica leaves out; see
+    /// ``SyncContainer/setExcludedFiles(_:)``. `nil` for those that it has.
+    public var excludedFiles: [String]?
     /// The seconds after which files are looked for although no change of the folder was reported.
     public var interval: Double = 30
 

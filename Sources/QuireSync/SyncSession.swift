@@ -172,6 +172,9 @@ final class SyncSession: StoreService {
         try await container.joinOrCreate(
             named: options.contentName, password: options.password,
             identifier: options.containerIdentifier)
+        if let excluded = options.excludedFiles {
+            try await container.setExcludedFiles(excluded)
+        }
         // Of writers that were killed, on any machine.
         try await transport.removeLeftovers()
         let (changes, signal) = (transport.changes, signal)

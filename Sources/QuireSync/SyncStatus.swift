@@ -13,8 +13,10 @@ public struct SyncResult: Sendable {
     public internal(set) var conflictCount = 0
     /// Files that could not be merged. They are tried again the next time, and keep no others from being merged.
     public internal(set) var problems: [SyncProblem] = []
-    /// The number of files of external data that have not arrived.
+    /// The number of files of external data, and of additional content, that have not arrived.
     public internal(set) var missingFileCount = 0
+    /// Whether files of additional content were changed, which others have changed.
+    public internal(set) var changesFiles = false
 }
 
 /// A file that could not be read.
@@ -43,7 +45,7 @@ public struct SyncStatus: Sendable {
     public let peers: [SyncPeerStatus]
     /// The number of conflicts.
     public let conflictCount: Int
-    /// The number of files of external data that have not arrived.
+    /// The number of files of external data, and of additional content, that have not arrived.
     public let missingFileCount: Int
 }
 

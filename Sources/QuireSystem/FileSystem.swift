@@ -220,12 +220,21 @@ package enum FileSystem {
     /// write to as well or that cannot share memory between processes. SQLite's write-ahead log does not work there.
     package static func isOnNetwork(_ path: String) throws -> Bool {
         let existing = exists(path) ? path : folder(of: path)
-        let file = try OpenFile.open(existing, for: .examining)
+        return networkFileSystems.contains(try fileSystemType(of: existing))
+    }
+
+    /// Whether what is written to a folder stays in memory: on tmpfs or ramfs. It may be swapped out.
+    static func isInMemory(_ folder: String) throws -> Bool {
+        [0x0102_1994, 0x8584_58F6].contains(try fileSystemType(of: folder))
+    }
+
+    private static func fileSystemType(of path: String) throws -> Int64 {
+        let file = try OpenFile.open(path, for: .examining)
         var type: Int64 = 0
         if quire_file_system_type(file.descriptor, &type) != 0 {
-            throw failure("examine the file system of", existing)
+            throw failure("examine the file system of", path)
         }
-        return networkFileSystems.contains(type)
+        return type
     }
 
     /// NFS, SMB, CIFS, SMB2, 9P, FUSE (virtiofs and sshfs among them), Ceph, AFS, Coda, NCP, OCFS2, GFS2, Lustre.

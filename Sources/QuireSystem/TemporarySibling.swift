@@ -56,6 +56,26 @@ package final class TemporarySibling: Sendable {
             as: .folder, isReportedAsDestination: false)
     }
 
+    /// Makes a folder in a file system in memory, for what must not be on disk. Only this user may look into it.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if the machine has none, or what creating it throws.
+    package static func makeFolderInMemory() throws -> TemporarySibling {
+        let own = ProcessInfo.processInfo.environment["XDG_RUNTIME_DIR"]
+        let folders = [own, "/dev/shm"].compactMap(\.self)
+        for folder in folders where folder.hasPrefix("/") {
+            guard (try? FileSystem.isInMemory(folder)) == true,
+                FileName.withCString(folder, { access($0, W_OK | X_OK) }) == 0
+            else { continue }
+            return try make(
+                beside: FileSystem.path(folder, "quire"), as: .folder,
+                isReportedAsDestination: false)
+        }
+        throw QuireError(
+            .unsupported,
+            "There is no file system in memory to write to: neither XDG_RUNTIME_DIR nor /dev/shm is one."
+        )
+    }
+
     /// Makes an empty file.
     package static func makeFile(beside destination: String) throws -> TemporarySibling {
         try make(beside: destination, as: .creating)

@@ -51,8 +51,11 @@ struct SyncInitCommand: AsyncParsableCommand {
             store, which quire protect protects. Without the password and without a replica nobody can read the folder again. \
             Whoever carries it still learns the number and sizes of files, and when they come and go.
 
+            A document's additional content is synchronized with its objects. --exclude leaves files out on this machine.
+
             EXAMPLES:
               quire sync init Library.quire ~/Sync/Library
+              quire sync init Library.quire ~/Sync/Library --exclude cache --exclude '*.tmp'
               quire sync init Recipes.sqlite /mnt/share/Recipes --name Recipes
               quire sync init Library.quire ~/Sync/Library --encrypt
               quire sync init Library.quire ~/Sync/Library --encrypt --password-fd 3 3< password
@@ -72,6 +75,7 @@ struct SyncInitCommand: AsyncParsableCommand {
     @Flag(help: "Encrypt the files in the folder with a password.")
     var encrypt = false
 
+    @OptionGroup var excluding: ExcludedFilesOption
     @OptionGroup var password: FolderPasswordOption
     @OptionGroup var options: SyncOptions
 
@@ -98,6 +102,7 @@ struct SyncInitCommand: AsyncParsableCommand {
             let sync = try document.replica(
                 FolderTransport(folder: folder, creates: true), inClear: options.inClear)
             try await sync.create(named: name, password: password)
+            try await excluding.apply(to: sync)
             try await sync.setTransportDescription(folder)
             let result = try await document.synchronize(sync)
             return (try await document.syncStatus(), try document.objectCount(), result)
@@ -153,6 +158,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
     )
     var path: String
 
+    @OptionGroup var excluding: ExcludedFilesOption
     @OptionGroup var password: FolderPasswordOption
     @OptionGroup var options: SyncOptions
 
@@ -213,6 +219,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
         return try await DocumentSession.use(path, .write, options) { document in
             let sync = try document.replica(transport, inClear: options.inClear)
             try await sync.join(password: password)
+            try await excluding.apply(to: sync)
             let status = try await document.syncStatus()
             try await sync.setTransportDescription(transport.path)
             let result = try await document.synchronize(sync)

@@ -5,6 +5,7 @@ extension SyncResult {
     /// Whether nothing was sent or merged.
     var isEmpty: Bool {
         sentCount == 0 && receivedCount == 0 && changes.isEmpty && conflictCount == 0
+            && !changesFiles
     }
 
     /// The members of the JSON object.
@@ -14,7 +15,7 @@ extension SyncResult {
             "sent": number(sentCount), "received": number(receivedCount),
             "inserted": number(changes.inserted.count), "updated": number(changes.updated.count),
             "deleted": number(changes.deleted.count), "conflicts": number(conflictCount),
-            "missingFiles": number(missingFileCount),
+            "missingFiles": number(missingFileCount), "changesFiles": .boolean(changesFiles),
             "problems": .array(
                 problems.map {
                     .object(["file": .string($0.fileName), "message": .string($0.error.message)])
@@ -37,6 +38,7 @@ extension SyncResult {
             let count = counts.isEmpty ? Count.of(ids.count, "object") : "\(ids.count)"
             counts.append("\(count) \(participle)")
         }
+        if changesFiles { counts.append("additional content changed") }
         if !counts.isEmpty { text += ": " + counts.joined(separator: ", ") }
         if conflictCount > 0 { text += "; " + Count.of(conflictCount, "conflict") }
         if missingFileCount > 0 {
@@ -105,7 +107,10 @@ extension SyncPeerStatus {
 extension SyncConflict {
     /// The object's name.
     var objectName: String {
-        objectID?.shortDescription
+        if entityName == Self.additionalContent {
+            return kind == .deletion ? "file (deleted)" : "file"
+        }
+        return objectID?.shortDescription
             ?? "\(entityName) (\(kind == .hidden ? "hidden" : "deleted"))"
     }
 

@@ -61,6 +61,21 @@ struct FolderPasswordOption: ParsableArguments {
     }
 }
 
+/// The files of additional content that a replica leaves out.
+struct ExcludedFilesOption: ParsableArguments {
+    @Option(
+        name: .customLong("exclude"),
+        help: ArgumentHelp(
+            "Additional content to leave out: a name, or a path with * and ?; may be repeated.",
+            valueName: "PATTERN"))
+    var patterns: [String] = []
+
+    /// Without patterns a replica keeps those that it has.
+    func apply(to sync: SyncContainer) async throws {
+        if !patterns.isEmpty { try await sync.setExcludedFiles(patterns) }
+    }
+}
+
 extension DocumentSession {
     /// Opens a document, runs a body with it, saves and closes it.
     ///

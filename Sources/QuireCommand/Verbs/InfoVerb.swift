@@ -2,6 +2,7 @@ import ArgumentParser
 import Quire
 import QuireDocuments
 import QuireSQLite
+import QuireSync
 
 /// `quire info PATH`
 struct InfoVerb: DocumentVerb {

@@ -228,7 +228,7 @@ extension ManagedDocument {
         _ request: OpenRequest, succeeding predecessor: DocumentPackage? = nil
     ) async throws -> OpenedPackage {
         var migration = migrationOptions
-        if migration?.progress == nil { migration?.progress = Progress() }
+        if migration?.progress == nil { migration?.progress = Progress(totalUnitCount: -1) }
         progress = migration?.progress
         defer { progress = nil }
         let (path, options) = (path, persistentStoreOptions)
@@ -252,6 +252,7 @@ extension ManagedDocument {
         let open = OpenDocument(opened)
         open.contexts.changed = { [weak self] in self?.documentDidChange() }
         openDocument = open
+        open.synchronizeFiles(of: self)
         lastSaveError = nil
         fileModificationDate = opened.modificationDate
         open.restoreDraft(opened.draft)

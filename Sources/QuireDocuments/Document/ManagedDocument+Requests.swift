@@ -121,7 +121,7 @@ extension ManagedDocument {
     ///
     /// - Parameter progress: The progress that the caller of a request has given; `nil` for a new one.
     func show(_ progress: Progress?) -> Progress {
-        let shown = progress ?? Progress()
+        let shown = progress ?? Progress(totalUnitCount: -1)
         self.progress = shown
         return shown
     }

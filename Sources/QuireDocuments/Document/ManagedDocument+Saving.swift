@@ -153,8 +153,12 @@ extension OpenDocument {
                 try package.writeContent(snapshot.content, after: old)
             } : old
         do {
-            try await saveParent(
-                generation: new, isRecorded: changesContent || mustRecordGeneration)
+            var records: [String: String?] = [:]
+            if changesContent || mustRecordGeneration {
+                records = AdditionalContentStore.records(
+                    ofGeneration: new, after: snapshot.content)
+            }
+            try await saveParent(records)
         } catch {
             if changesContent {
                 mustRecordGeneration = true
@@ -178,17 +182,14 @@ extension OpenDocument {
         }
     }
 
-    /// Saves the parent and the generation of additional content in one transaction: step 5. It removes the draft, which is
-    /// saved with it.
-    private func saveParent(generation: Int?, isRecorded: Bool) async throws {
+    /// Saves the parent and the records of additional content in one transaction: step 5. It removes the draft, which is saved
+    /// with it.
+    private func saveParent(_ records: [String: String?]) async throws {
         let removesDraft = draftInStore != nil
         try await parent.performWithoutObjects { [parentChanges = contexts.parentChanges] context in
             parentChanges.beginSave()
             parentChanges.ignoring(context) {
-                if isRecorded {
-                    context.setRecord(
-                        generation.map(String.init), forKey: AdditionalContentStore.recordKey)
-                }
+                for (key, value) in records { context.setRecord(value, forKey: key) }
                 if removesDraft {
                     context.setRecord(nil, forKey: SQLiteStore.draftRecordKey)
                 }

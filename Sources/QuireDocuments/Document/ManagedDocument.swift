@@ -240,6 +240,9 @@ open class ManagedDocument {
 
     /// Called off the main queue when the document is opened or reverted, if it has additional content.
     ///
+    /// In a protected document it is called if ``writeAdditionalContent(_:to:originalContentsURL:)`` has written the files, and finds
+    /// them in clear, in a folder in memory that only this user can read, and that is removed when it returns.
+    ///
     /// - Parameter absoluteURL: The folder of the files, which must not be changed.
     /// - Returns: What ``load(fromContents:)`` is to be given.
     /// - Throws: An error makes the opening, or the reverting, fail.
@@ -279,6 +282,11 @@ open class ManagedDocument {
     ///
     /// Files that are as they were may be hard links to those in `absoluteOriginalContentsURL`. The folder becomes the document's
     /// with the commit of its objects, or not at all; all of it is synchronized before.
+    ///
+    /// In a protected document both folders are in memory, where only this user can read them, and what is written is sealed when it
+    /// returns; that takes memory for all files, and time for those that are not such links. Without a file system in memory
+    /// (`XDG_RUNTIME_DIR` or `/dev/shm`) saving fails with code `unsupported`. Files that were there before this class has ever
+    /// written any are not replaced: saving fails with code `protectionUnavailable`.
     ///
     /// - Parameters:
     ///   - content: The snapshot.
@@ -328,6 +336,11 @@ open class ManagedDocument {
     /// A document that was saved as another package stays open, as that. Files of additional content and of external data that
     /// had been saved went with the package, and are missing there; the error that saving throws then names them.
     open func accommodatePresentedItemDeletion() async {}
+
+    /// Called on the main actor when synchronization has changed files of ``additionalContent``: those of other machines have arrived.
+    /// A class that writes the files to a folder by itself has been given them by ``load(fromContents:)`` before; as long as such a
+    /// document has unsaved changes, nothing is changed.
+    open func additionalContentDidChange() {}
 
     /// Called on the main actor when others have put another state of the document into its place, and the document
     /// shows that now: with new contexts. If anything was unsaved it is so still, and the document is in conflict; see

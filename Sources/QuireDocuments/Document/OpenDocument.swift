@@ -7,7 +7,10 @@ import Quire
 @MainActor
 final class OpenDocument {
     /// Replaced when the document is saved as another package, or moved.
-    var package: DocumentPackage
+    var package: DocumentPackage { didSet { synchronizeFiles() } }
+    /// The additional content of the package, as synchronization changes it.
+    private var files: DocumentFiles?
+    private weak var document: ManagedDocument?
     let contexts: DocumentContexts
 
     /// The paths of all files of additional content, unsaved changes included.
@@ -39,6 +42,15 @@ final class OpenDocument {
         generation = loaded.content.generation
         contentNames = loaded.content.names
         contexts = DocumentContexts(loaded.coordinator)
+    }
+
+    /// Lets synchronization change the files of the package, between two requests of the document.
+    func synchronizeFiles(of document: ManagedDocument? = nil) {
+        if let document { self.document = document }
+        guard let document = self.document else { return }
+        let files = DocumentFiles(package, of: document)
+        package.store.use(files)
+        self.files = files
     }
 
     var coordinator: PersistentStoreCoordinator { contexts.coordinator }
@@ -274,15 +286,28 @@ struct OpenedContent: Sendable {
         generation = try package.liveGeneration()
         do {
             names = AdditionalContentNames(try package.content.files(in: generation).map(\.path))
-            contents = try generation.flatMap {
-                try reading(
-                    URL(
-                        fileURLWithPath: package.layout.additionalContent(generation: $0),
-                        isDirectory: true))
-            }
+            contents = try generation.flatMap { try Self.contents(of: $0, package, reading) }
         } catch let error as QuireError where error.code == .notFound {
             // The rows are still there to be read; reading the files will say that they are missing.
             names = AdditionalContentNames([])
         }
+    }
+
+    /// What a subclass reads of a generation: of a protected document from a folder in memory, if the class has written the files.
+    private static func contents(
+        of generation: Int, _ package: DocumentPackage, _ reading: ContentReader
+    ) throws -> (any Sendable)? {
+        func read(_ folder: String) throws -> (any Sendable)? {
+            try reading(URL(fileURLWithPath: folder, isDirectory: true))
+        }
+        guard package.store.protection != nil else {
+            return try read(package.layout.additionalContent(generation: generation))
+        }
+        if try package.store.records()[AdditionalContentStore.folderRecordKey] == nil { return nil }
+        let memory = try TemporarySibling.makeFolderInMemory()
+        defer { memory.remove() }
+        let folder = FileSystem.path(memory.path, "content")
+        try package.content.unseal(generation, to: folder)
+        return try read(folder)
     }
 }

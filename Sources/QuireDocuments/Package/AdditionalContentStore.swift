@@ -10,6 +10,8 @@ import Quire
 struct AdditionalContentStore: Sendable {
     /// The key among the store's records under which the number of the live generation is.
     static let recordKey = "additionalContentGeneration"
+    /// The key of the record that a subclass has written the files to a folder by itself, and reads them from one.
+    static let folderRecordKey = "additionalContentFolder"
 
     let layout: DocumentPackageLayout
     /// The class key of the files; `nil` for unsealed files.
@@ -83,12 +85,27 @@ struct AdditionalContentStore: Sendable {
         }
     }
 
+    /// The records of a save that makes a generation the live one.
+    static func records(
+        ofGeneration generation: Int?, after changes: AdditionalContentChanges
+    ) -> [String: String?] {
+        var records: [String: String?] = [recordKey: generation.map(String.init)]
+        if changes.rewriting != nil { records[folderRecordKey] = "1" }
+        return records
+    }
+
     /// Writes a new generation: an old one with changes. When it returns the generation is durable, but not recorded.
     ///
+    /// - Parameter records: The store's records.
     /// - Returns: Its number, or `nil` if no file is left.
-    func write(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
+    func write(
+        _ changes: AdditionalContentChanges, after live: Int?, _ records: [String: String]
+    ) throws -> Int? {
         if let rewriting = changes.rewriting {
-            if let classKey { throw unsealable(classKey.fileProtection) }
+            // A class that could not read the files must not replace them.
+            if classKey != nil, live != nil, records[Self.folderRecordKey] == nil {
+                throw unreadable()
+            }
             return try write(rewriting, changes.files, after: live)
         }
         var unchanged = Set(try files(in: live).map(\.path))
@@ -222,11 +239,11 @@ struct AdditionalContentStore: Sendable {
             FileSystem.folder(of: path), beneath: layout.path, withIntermediates: true)
     }
 
-    /// The error of a class of document that writes files by itself.
-    private func unsealable(_ fileProtection: FileProtection) -> QuireError {
+    /// The error of a class of document that writes files by itself, and has not read those that are there.
+    private func unreadable() -> QuireError {
         QuireError(
             .protectionUnavailable,
-            "“\(layout.path)” is protected (\(fileProtection.rawValue)), but its class writes additional content to a folder by itself, in clear; have it use AdditionalContent instead.",
+            "The additional content of “\(layout.path)”, which is protected, was not written by this class of document, so the class has not read it and must not replace it; remove the protection, save the document, and protect it again.",
             subject: .init(file: layout.path))
     }
 
@@ -267,7 +284,11 @@ extension AdditionalContentStore {
         _ files: [FileName: AdditionalContentChange], after live: Int?
     ) throws -> Int? {
         try FileSystem.makeFolder(temporary, beneath: layout.path)
-        try rewriting(temporary, live.map(layout.additionalContent(generation:)))
+        if let classKey {
+            try seal(temporary, by: rewriting, after: live, classKey)
+        } else {
+            try rewriting(temporary, live.map(layout.additionalContent(generation:)))
+        }
         for (path, change) in files.sorted(by: { $0.key < $1.key }) {
             let target = FileSystem.path(temporary, path.text)
             // Not changed in its place: it may be a link to a file of the last save.
@@ -283,17 +304,81 @@ extension AdditionalContentStore {
         return try adopt(temporary, after: live)
     }
 
+    /// Fills a folder with the sealed form of what a subclass writes, which is nowhere on disk in clear.
+    ///
+    /// - Complexity: O(*n*) in the bytes of the last generation and of those that are new.
+    private func seal(
+        _ folder: String, by rewriting: AdditionalContentChanges.Rewriting, after live: Int?,
+        _ classKey: ClassKey
+    ) throws {
+        let memory = try TemporarySibling.makeFolderInMemory()
+        defer { memory.remove() }
+        let written = FileSystem.path(memory.path, "new")
+        try FileSystem.makeFolder(written)
+        var original: String?
+        // Files that are as they were are linked to these.
+        var unchanged: [UInt64: FileName] = [:]
+        if let live {
+            let folder = FileSystem.path(memory.path, "original")
+            try unseal(live, to: folder)
+            for (path, information) in try FileSystem.contentsOfTree(folder)
+            where information.kind == .regular {
+                unchanged[information.inode] = FileName(path)
+            }
+            original = folder
+        }
+        try rewriting(written, original)
+        for (path, information) in try FileSystem.contentsOfTree(written) {
+            let target = FileSystem.path(folder, path)
+            switch information.kind {
+            case .folder: try FileSystem.makeFolder(target, beneath: layout.path)
+            case .symbolicLink, .other: throw neitherFileNorFolder(path)
+            case .regular:
+                if let live, let same = unchanged[information.inode] {
+                    let source = FileSystem.path(
+                        layout.additionalContent(generation: live), same.text)
+                    try FileSystem.linkOrCopy(
+                        source, beneath: layout.path, to: target, within: layout.path)
+                } else {
+                    try SpooledFile.seal(
+                        FileSystem.path(written, path), to: target, within: layout.path, classKey)
+                }
+            }
+        }
+    }
+
+    /// Writes the files of a generation in clear to a new folder, which must be in memory.
+    func unseal(_ generation: Int, to folder: String) throws {
+        try FileSystem.makeFolder(folder)
+        for (path, _) in try files(in: generation) {
+            let target = FileSystem.path(folder, path.text)
+            try FileSystem.makeFolder(FileSystem.folder(of: target), withIntermediates: true)
+            guard let source = try file(at: path, in: generation) else { continue }
+            defer { source.close() }
+            let copy = try OpenFile.open(target, for: .creating)
+            defer { copy.close() }
+            try source.forEachBlock { try copy.write($0) }
+            let sealed = try FileSystem.information(
+                at: FileSystem.path(layout.additionalContent(generation: generation), path.text),
+                beneath: layout.path)
+            if let sealed { try copy.setPermissionsIfPossible(sealed.permissions & 0o777 | 0o600) }
+        }
+    }
+
+    private func neitherFileNorFolder(_ path: String) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "“\(path)” cannot be additional content of “\(layout.path)”: it is neither file nor folder.",
+            subject: .init(file: path))
+    }
+
     private func hasFiles(_ folder: String) throws -> Bool {
         var hasFiles = false
         for (path, information) in try FileSystem.contentsOfTree(folder, beneath: layout.path) {
             switch information.kind {
             case .regular: hasFiles = true
             case .folder: break
-            case .symbolicLink, .other:
-                throw QuireError(
-                    .invalidValue,
-                    "“\(path)” cannot be additional content of “\(layout.path)”: it is neither file nor folder.",
-                    subject: .init(file: path))
+            case .symbolicLink, .other: throw neitherFileNorFolder(path)
             }
         }
         return hasFiles

@@ -163,10 +163,12 @@ extension DocumentPackage {
             // Its changes are written now.
             changes.records[SQLiteStore.draftRecordKey] = .some(nil)
             if !unsaved.content.isEmpty {
-                new = try content.write(unsaved.content, after: old)
+                new = try content.write(unsaved.content, after: old, copy.records())
             }
             if new != named {
-                changes.records[AdditionalContentStore.recordKey] = .some(new.map(String.init))
+                changes.records.merge(
+                    AdditionalContentStore.records(ofGeneration: new, after: unsaved.content)
+                ) { $1 }
             }
             let derived = try copy.save(changes)
             try DocumentPackage(layout: target, store: copy, lock: nil).writeMetadata(

@@ -52,6 +52,7 @@ public final class DocumentPackage: Sendable {
         // Without the folder the package counts as being at its path.
         self.folder = folder ?? (try? OpenFile.open(layout.path, for: .folder))
         storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
+        if lock != nil { store.use(self) }
     }
 
     // MARK: Opening
@@ -400,7 +401,7 @@ extension DocumentPackage {
     /// - Returns: Its number, or `nil` if no file is left.
     func writeContent(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
         do {
-            return try content.write(changes, after: live)
+            return try content.write(changes, after: live, store.records())
         } catch {
             store.distrust(after: error)
             throw error

@@ -130,7 +130,7 @@ final class SpooledFile: Sendable {
     }
 
     /// Seals the bytes of a file on disk. Whether it may be executed is kept.
-    private static func seal(
+    static func seal(
         _ path: String, to temporary: String, within root: String, _ classKey: ClassKey
     ) throws {
         let source = try OpenFile.open(path, for: .reading)

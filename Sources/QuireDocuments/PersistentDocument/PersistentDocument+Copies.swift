@@ -1,5 +1,5 @@
 public import Foundation
-public import Quire
+import Quire
 internal import QuireAtomicStores
 
 // The document written elsewhere than to its own file.
@@ -112,7 +112,7 @@ extension PersistentDocument {
 
     /// The file of a copy, with the progress of a request, which is shown until that ends.
     private func file(at url: URL, _ progress: Progress?) throws -> DocumentFile {
-        let shown = progress ?? Progress()
+        let shown = progress ?? Progress(totalUnitCount: -1)
         self.progress = shown
         var file = try file(at: url, model: model)
         file.progress = shown
@@ -152,7 +152,7 @@ extension PersistentDocument {
     ) async throws {
         let contexts = try opened()
         let archive = try FileSystem.path(of: url)
-        let shown = progress ?? Progress()
+        let shown = progress ?? Progress(totalUnitCount: -1)
         self.progress = shown
         let copy = try file(at: requireURL(), model: model)
         _ = try ArchiveFormat(path: archive)

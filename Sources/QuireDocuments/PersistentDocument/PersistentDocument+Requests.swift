@@ -1,4 +1,4 @@
-public import Foundation
+import Foundation
 public import Quire
 internal import QuireAtomicStores
 
@@ -54,7 +54,7 @@ extension PersistentDocument {
     ) async throws -> PersistentStoreCoordinator {
         var file = try file(at: requireURL(), model: model)
         file.isReadOnly = readOnly
-        if file.migration?.progress == nil { file.migration?.progress = Progress() }
+        if file.migration?.progress == nil { file.migration?.progress = Progress(totalUnitCount: -1) }
         progress = file.migration?.progress
         return try await FileQueue.shared.run { [file] in try file.open() }
     }

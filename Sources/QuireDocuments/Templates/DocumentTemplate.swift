@@ -310,7 +310,7 @@ extension DocumentTemplate {
             changes.isEmpty
             ? nil
             : try AdditionalContentStore(layout: layout, classKey: store.protection?.classKey)
-                .write(changes, after: nil)
+                .write(changes, after: nil, [:])
         let context = QueueConfinedContext(
             coordinator: PersistentStoreCoordinator(store: store))
         try context.performAndWait { context in

@@ -10,16 +10,20 @@ extension SyncReplica {
         try reading([]) { tables in
             return try tables.conflicts().compactMap { found in
                 if found.key == .existence { return try hiddenConflict(found, tables) }
+                let isFile = found.entity == SyncFiles.entity
+                if isFile && !SyncFiles.isContent(found.key) { return nil }
                 let object = try tables.object(found.id)
                 var lost = object?.record ?? SyncRecord(id: found.id, entity: found.entity)
                 lost.set(found.key, found.lost.value, found.lost.version)
                 let name = object?.record.entity ?? found.entity
                 let entity = model.entity(named: name)
                 let property = found.key.propertyName ?? ""
+                let path = isFile ? object.flatMap { SyncFiles(tables).path(of: $0.record) } : nil
                 var conflict = SyncConflict(
                     number: found.number, objectID: object?.objectID,
-                    entityName: entity?.entity.name ?? name,
-                    propertyName: entity?.propertyName(for: property) ?? property,
+                    entityName: isFile
+                        ? SyncConflict.additionalContent : entity?.entity.name ?? name,
+                    propertyName: path ?? entity?.propertyName(for: property) ?? property,
                     kind: object?.record.isAlive ?? false ? .value : .deletion,
                     lost: try described(found.key, of: lost, tables),
                     kept: try object.map { try described(found.key, of: $0.record, tables) }

@@ -160,7 +160,7 @@ extension SyncReplica {
 
     /// Whether no attribute of the model has values that are in files of their own, and no such file is known.
     func cannotHaveBlobs() throws -> Bool {
-        if model.hasBinaryAttributes { return false }
+        if mayHaveBlobs { return false }
         return try digestsOfConflicts().isEmpty && reading(true) { try $0.unusedBlobs().isEmpty }
     }
 

@@ -1,3 +1,4 @@
+internal import Crypto
 internal import Foundation
 internal import Quire
 internal import QuireModel
@@ -102,17 +103,28 @@ final class SyncReplica: Sendable {
 
     func status() throws -> SyncStatus? {
         let last = try store.lastHistoryTransactionNumber() ?? 0
+        let records = try store.records()
         return try reading(nil) { tables in
-            return SyncStatus(
+            let files = try SyncFiles(tables).pending().count(where: { $0.blob != nil })
+            return try SyncStatus(
                 container: tables.settings.container, peer: tables.settings.peer,
                 isEncrypted: try tables.documentKey() != nil,
                 outgoingCount: try tables.outboxCount(),
-                hasNewChanges: tables.settings.captured != last,
+                hasNewChanges: tables.settings.captured != last || hasNewFiles(tables, records),
                 isPreparing: tables.settings.scan != nil,
                 peers: try tables.peerStatuses(), conflictCount: try tables.conflicts().count,
-                missingFileCount: try tables.missing().count)
+                missingFileCount: try tables.missing().count + files)
         }
     }
+
+    /// Whether files have been saved that are not captured.
+    private func hasNewFiles(_ tables: SyncTables, _ records: [String: String]) throws -> Bool {
+        guard let files = store.files else { return false }
+        return try SyncFiles(tables).hasChanges(files, records)
+    }
+
+    /// Whether values may be in files of their own in the folder.
+    var mayHaveBlobs: Bool { model.hasBinaryAttributes || store.files != nil }
 
     // MARK: - Encryption
 
@@ -195,15 +207,16 @@ final class SyncReplica: Sendable {
         return try transact { tables in
             let capture = try SyncCapture(tables, date: date)
             let isComplete = try capture.run().isComplete
+            let fileConflictCount = try SyncFiles(tables).capture(at: date)
             let isConsequential =
                 !capture.touched.isEmpty || !tables.changedUniqueValues.isEmpty
             if !isComplete {
                 // Rows that have not been gone through yet may be connected with these.
                 if isConsequential { tables.settings.hasStaleRows = true }
-                return (false, Merged())
+                return (false, Merged(conflictCount: fileConflictCount))
             }
-            if !isConsequential, !tables.settings.hasStaleRows { return (true, Merged()) }
-            var rows = Merged()
+            var rows = Merged(conflictCount: fileConflictCount)
+            if !isConsequential, !tables.settings.hasStaleRows { return (true, rows) }
             try writeRows(of: capture.touched, tables, &rows)
             return (true, rows)
         }
@@ -212,8 +225,10 @@ final class SyncReplica: Sendable {
     /// Whether nothing has been saved since the last transaction: found without writing.
     private func isUpToDate() throws -> Bool {
         let last = try store.lastHistoryTransactionNumber() ?? 0
+        let records = try store.records()
         return try reading(false) { tables in
             try tables.settings.scan == nil && tables.settings.captured == last
+                && !hasNewFiles(tables, records)
                 && (tables.namesOfOtherModel() == nil || tables.isModelAdopted())
         }
     }
@@ -249,8 +264,11 @@ final class SyncReplica: Sendable {
 
     /// The external data of an object, if the store still has it.
     func externalData(_ blob: SyncBlob, of id: SyncIdentifier) throws -> Data? {
-        guard let object = try reading(nil, { try $0.object(id) }),
-            let entity = model.entity(named: object.record.entity),
+        let object = try reading(nil) { try $0.object(id) }
+        if let object, object.record.entity == SyncFiles.entity {
+            return try fileContents(blob, of: object.record)
+        }
+        guard let object, let entity = model.entity(named: object.record.entity),
             let objectID = object.objectID, let row = try store.row(for: objectID)
         else { return nil }
         for slot in entity.slots where slot.isExternalCapable {
@@ -263,6 +281,49 @@ final class SyncReplica: Sendable {
             }
         }
         return nil
+    }
+
+    /// The bytes of a file of additional content, if it has them still.
+    private func fileContents(_ blob: SyncBlob, of record: SyncRecord) throws -> Data? {
+        guard let files = store.files,
+            let path = try reading(nil, { SyncFiles($0).path(of: record) })
+        else { return nil }
+        let data: Data?
+        do { data = try files.contents(of: path, in: store.records()) } catch let error
+            as QuireError
+            where error.code == .notFound
+        {
+            return nil  // Another generation has been saved meanwhile.
+        }
+        return data.flatMap { Data(SHA256.hash(data: $0)) == blob.digest ? $0 : nil }
+    }
+
+    // MARK: - Files
+
+    /// The files of additional content that are to be written.
+    func pendingFiles() throws -> [SyncFiles.Pending] {
+        if store.files == nil { return [] }
+        return try reading([]) { try SyncFiles($0).pending() }
+    }
+
+    /// Writes files that others have changed, after capturing what was changed here.
+    func writeFiles(
+        _ blobs: [Data: Data], by writer: any AccompanyingFilesWriter, at date: Date
+    ) throws -> (refused: [String: String], isChanged: Bool, conflictCount: Int) {
+        try transact { tables in
+            let files = SyncFiles(tables)
+            let conflictCount = try files.capture(at: date)
+            let written = try files.write(blobs, by: writer)
+            return (written.refused, written.isChanged, conflictCount)
+        }
+    }
+
+    func excludedFiles() throws -> [String] {
+        try reading([]) { try SyncFiles($0).excludedPatterns() }
+    }
+
+    func setExcludedFiles(_ patterns: [String]) throws {
+        try transact { try SyncFiles($0).setExcludedPatterns(patterns) }
     }
 
     /// Takes another identifier if a file of this replica's peer is not its own, so that another replica has the identifier, or if
@@ -360,7 +421,8 @@ final class SyncReplica: Sendable {
                 // What was saved since.
                 let capture = try SyncCapture(tables, date: date)
                 while try !capture.run().isComplete {}
-                if let sent, model.hasBinaryAttributes, try tables.hasUnsentSegments(after: sent) {
+                merged.conflictCount += try SyncFiles(tables).capture(at: date)
+                if let sent, mayHaveBlobs, try tables.hasUnsentSegments(after: sent) {
                     merged.awaitsBlobs = true
                     try writeRows(of: capture.touched, tables, &merged)
                     return merged

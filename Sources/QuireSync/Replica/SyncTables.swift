@@ -19,6 +19,7 @@ internal import QuireSQLite
 /// | `QUIRE_SYNC_PEER` | each peer: what its last segment says of it |
 /// | `QUIRE_SYNC_BLOB` | each file of external data in the folder that no object has, and since when |
 /// | `QUIRE_SYNC_MISSING` | each file of external data that an object waits for |
+/// | `QUIRE_SYNC_FILE` | each file of additional content, once there has been one; see ``SyncFiles`` |
 ///
 /// They change in the transaction that changes the rows, so a change that is committed is in exactly one segment.
 final class SyncTables {
@@ -69,6 +70,7 @@ final class SyncTables {
         "QUIRE_SYNC", "QUIRE_SYNC_OBJECT", "QUIRE_SYNC_REFERENCE", "QUIRE_SYNC_UNIQUE",
         "QUIRE_SYNC_SEGMENT", "QUIRE_SYNC_OUTBOX", "QUIRE_SYNC_CONFLICT", "QUIRE_SYNC_MISSING",
         "QUIRE_SYNC_SNAPSHOT", "QUIRE_SYNC_DELETED", "QUIRE_SYNC_PEER", "QUIRE_SYNC_BLOB",
+        SyncFiles.table,
     ]
 
     static func create(in connection: SQLiteConnection) throws {
@@ -189,6 +191,7 @@ final class SyncTables {
     /// Removes all that has been merged, but for the list of conflicts, and makes this replica another peer. Rows stay.
     func removeState() throws {
         for name in Self.names where name != "QUIRE_SYNC" && name != "QUIRE_SYNC_CONFLICT" {
+            guard try connection.hasTable(name) else { continue }
             try connection.execute("DELETE FROM \(name)")
         }
         (objects, identifiers, vectors, changedUniqueValues) = ([:], [:], [:], [])
@@ -270,6 +273,7 @@ final class SyncTables {
             oldValues, by: values, of: id, in: "QUIRE_SYNC_UNIQUE", "Z_VALUE", "Z_ID", \.self)
         changedUniqueValues.formUnion(values.symmetricDifference(oldValues))
         if object.record.isAlive != old?.record.isAlive ?? false { changedExistences.insert(id) }
+        if object.record.entity == SyncFiles.entity { try SyncFiles(self).markPending() }
     }
 
     /// Removes the record of a deleted object, which has no row.

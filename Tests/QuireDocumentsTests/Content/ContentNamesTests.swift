@@ -77,8 +77,7 @@ import Testing
         }
     }
 
-    @Test(.needs(!TestProtection.isOn, or: "classes that write to a folder are not protected"))
-    func filesOfAnyNameStayInSavesVersionsAndCopies() async throws {
+    @Test func filesOfAnyNameStayInSavesVersionsAndCopies() async throws {
         let album = Album(path: path)
         try await album.create(model: notesModel)
         try await album.save()

@@ -40,7 +40,7 @@ import Testing
     @Test(arguments: ["save as", "write copy", "duplicate"])
     func copiesCountTheBytes(_ name: String) async throws {
         let document = try await make()
-        let progress = Progress()
+        let progress = Progress(totalUnitCount: -1)
         try await copying(name)(document, progress)
         #expect(progress.totalUnitCount > 700_000)
         #expect(progress.fractionCompleted == 1)
@@ -76,7 +76,7 @@ import Testing
             #expect(error?.code == .cancelled, "\(bytes)")
             #expect(try document.titles() == ["a", "b", "c", "kept"])
         }
-        let progress = Progress()
+        let progress = Progress(totalUnitCount: -1)
         try await document.revert(to: url("Copy.quire"), progress: progress)
         #expect(progress.fractionCompleted == 1)
         #expect(try document.titles() == ["a", "b", "c"])
@@ -134,10 +134,10 @@ import Testing
                 try await document.close()
             }
         }
-        let cancelled = Progress()
+        let cancelled = Progress(totalUnitCount: -1)
         cancelled.cancel()
         #expect(await failure { try await open(cancelled) }?.code == .cancelled)
-        let progress = Progress()
+        let progress = Progress(totalUnitCount: -1)
         try await open(progress)
         #expect(progress.totalUnitCount == 1 && progress.fractionCompleted == 1)
     }
@@ -150,7 +150,7 @@ import Testing
         try document.add("Ada", photo: Data(repeating: 7, count: 300_000))
         try await document.save()
         try document.add("Bob", photo: Data(repeating: 7, count: 300_000))
-        let cancelled = Progress()
+        let cancelled = Progress(totalUnitCount: -1)
         cancelled.cancel()
         let names = try FileSystem.names(in: folder.url.path)
         let requests: [@MainActor () async throws -> Void] = [
@@ -164,7 +164,7 @@ import Testing
             #expect(try FileSystem.names(in: folder.url.path) == names)
             #expect(document.fileURL == file && document.hasUnsavedChanges)
         }
-        let progress = Progress()
+        let progress = Progress(totalUnitCount: -1)
         try await document.save(as: url("Copy.\(format.rawValue)"), progress: progress)
         if format == .sqlite {
             #expect(progress.totalUnitCount > 300_000 && progress.fractionCompleted == 1)

@@ -36,9 +36,8 @@ import Testing
         let observer = NotificationCenter.default.addObserver(
             forName: PersistentDocument.stateChangedNotification, object: document, queue: nil
         ) { notification in
-            MainActor.assumeIsolated {
-                if let change = DocumentStateChange(notification) { posted.append(change.current) }
-            }
+            let change = DocumentStateChange(notification)
+            MainActor.assumeIsolated { if let change { posted.append(change.current) } }
         }
         defer { NotificationCenter.default.removeObserver(observer) }
         try await document.create()

@@ -144,7 +144,9 @@ extension PersistentStoreCoordinator {
         _ write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws -> [ManagedObjectID] {
         guard let combination = self.store as? CompositeStore else { return try write(changes) }
-        return try CompositeSave(changes, in: combination, replacing: (store, write)).run()
+        return try withoutActuallyEscaping(write) {
+            try CompositeSave(changes, in: combination, replacing: (store, $0)).run()
+        }
     }
 }
 

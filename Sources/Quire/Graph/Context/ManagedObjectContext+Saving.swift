@@ -337,7 +337,7 @@ extension ManagedObjectContext {
         let inserted = newObjects
         // Such a context's are its for good; see ``obtainPermanentIDs(for:)``.
         try assignPermanentIDs(to: inserted, durably: true)
-        return try collectChanges(insertedCount: inserted.count).restricted(to: store.identity)
+        return collectChanges(insertedCount: inserted.count).restricted(to: store.identity)
     }
 
     /// Saves to a copy that replaces a store of the coordinator, and to its other stores.

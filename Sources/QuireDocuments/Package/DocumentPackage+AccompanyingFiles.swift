@@ -1,0 +1,158 @@
+import Crypto
+package import Foundation
+import Quire
+package import QuireStore
+
+// Additional content as files of the store, which synchronization carries.
+
+extension DocumentPackage: AccompanyingFiles {
+    package func generation(in records: [String: String]) -> String? {
+        records[AdditionalContentStore.recordKey]
+    }
+
+    package func files(in records: [String: String]) throws -> [AccompanyingFile] {
+        guard let generation = try content.generation(in: records) else { return [] }
+        let folder = layout.additionalContent(generation: generation)
+        return try content.files(in: generation).compactMap { path, size in
+            let file = FileSystem.path(folder, path.text)
+            return try FileSystem.information(at: file, beneath: layout.path).map {
+                AccompanyingFile(
+                    path: path.text, size: size, number: $0.inode, time: $0.modificationTime)
+            }
+        }
+    }
+
+    package func contents(of path: String, in records: [String: String]) throws -> Data? {
+        try content.data(at: FileName(path), in: content.generation(in: records))
+    }
+
+    package func digest(of path: String, in records: [String: String]) throws -> Data? {
+        let generation = try content.generation(in: records)
+        guard let file = try content.file(at: FileName(path), in: generation) else { return nil }
+        defer { file.close() }
+        var hash = SHA256()
+        try file.forEachBlock { hash.update(bufferPointer: $0) }
+        return Data(hash.finalize())
+    }
+
+    /// A package without an open document has one user, who saves nothing meanwhile.
+    package func withTurn(
+        _ body: @escaping @Sendable (any AccompanyingFilesWriter) async throws -> Void
+    ) async throws {
+        let before = try liveGeneration()
+        try await body(Writer(package: self))
+        let generation = try liveGeneration()
+        if generation != before { tidy(generation: generation) }
+    }
+
+    /// Writes generations of a package.
+    struct Writer: AccompanyingFilesWriter {
+        let package: DocumentPackage
+        /// The paths of files with unsaved changes.
+        var unsaved: Set<String> = []
+
+        func isUnsaved(_ path: String) -> Bool { unsaved.contains(path) }
+
+        func write(
+            _ changes: [String: Data?], after records: [String: String]
+        ) throws -> (records: [String: String?], refused: [String: String]) {
+            let live = try package.content.generation(in: records)
+            var names = AdditionalContentNames(
+                try package.content.files(in: live).map(\.path))
+            var written = AdditionalContentChanges()
+            // Removals make room for files of other names.
+            for (path, data) in changes where data == nil {
+                let name = FileName(path)
+                guard names.contains(name) else { continue }
+                names.remove(name)
+                written.files[name] = .removal
+            }
+            var refused: [String: String] = [:]
+            for (path, data) in changes.sorted(by: { $0.key < $1.key }) {
+                guard let data else { continue }
+                let name = FileName(path)
+                if !names.contains(name), let problem = names.problem(with: name) {
+                    refused[path] = problem
+                    continue
+                }
+                names.insert(name)
+                written.files[name] = .data(data)
+            }
+            if written.isEmpty { return ([:], refused) }
+            let generation = try package.writeContent(written, after: live)
+            return (
+                AdditionalContentStore.records(ofGeneration: generation, after: written), refused
+            )
+        }
+    }
+}
+
+/// The additional content of an open document, as synchronization changes it: between two of the document's requests.
+final class DocumentFiles: AccompanyingFiles {
+    private let package: DocumentPackage
+    private let document: Lock<WeakDocument>
+
+    private struct WeakDocument {
+        weak var document: ManagedDocument?
+    }
+
+    init(_ package: DocumentPackage, of document: ManagedDocument) {
+        self.package = package
+        self.document = Lock(WeakDocument(document: document))
+    }
+
+    func generation(in records: [String: String]) -> String? { package.generation(in: records) }
+
+    func files(in records: [String: String]) throws -> [AccompanyingFile] {
+        try package.files(in: records)
+    }
+
+    func contents(of path: String, in records: [String: String]) throws -> Data? {
+        try package.contents(of: path, in: records)
+    }
+
+    func digest(of path: String, in records: [String: String]) throws -> Data? {
+        try package.digest(of: path, in: records)
+    }
+
+    func withTurn(
+        _ body: @escaping @Sendable (any AccompanyingFilesWriter) async throws -> Void
+    ) async throws {
+        guard let document = document.withLock({ $0.document }) else { return }
+        try await document.changeFiles(of: package, body)
+    }
+}
+
+extension ManagedDocument {
+    /// Runs a closure that may write another generation of additional content, and shows that.
+    func changeFiles(
+        of package: DocumentPackage,
+        _ body: @escaping @Sendable (any AccompanyingFilesWriter) async throws -> Void
+    ) async throws {
+        try await withOpenDocument { [self] open in
+            // It has been saved as another package since.
+            guard open.package === package, !package.isReadOnly else { return }
+            let isFolder = try await FileQueue.shared.run {
+                try package.store.records()[AdditionalContentStore.folderRecordKey] != nil
+            }
+            // The class has its own idea of the files, which it would lose.
+            if isFolder && open.mayHaveUnsavedChanges { return }
+            let unsaved = Set(open.allUnsavedContent.files.keys.map(\.text))
+            try await body(DocumentPackage.Writer(package: package, unsaved: unsaved))
+            let old = open.generation
+            let generation = try await FileQueue.shared.run { try package.liveGeneration() }
+            if generation == old { return }
+            open.generation = generation
+            await open.readContentNames(of: package)
+            if isFolder {
+                let reading: ContentReader = { try self.readAdditionalContent(from: $0) }
+                try load(
+                    fromContents: try await FileQueue.shared.run {
+                        try OpenedContent(package, reading: reading).contents
+                    })
+            }
+            await FileQueue.shared.run { package.tidy(generation: generation) }
+            additionalContentDidChange()
+        }
+    }
+}
