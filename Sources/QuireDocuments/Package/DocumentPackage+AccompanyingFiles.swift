@@ -132,11 +132,14 @@ extension ManagedDocument {
         try await withOpenDocument { [self] open in
             // It has been saved as another package since.
             guard open.package === package, !package.isReadOnly else { return }
-            let isFolder = try await FileQueue.shared.run {
-                try package.store.records()[AdditionalContentStore.folderRecordKey] != nil
+            let reading: ContentReader = { try self.readAdditionalContent(from: $0) }
+            @Sendable func contents() async throws -> (any Sendable)? {
+                try await FileQueue.shared.run {
+                    try OpenedContent(package, reading: reading).contents
+                }
             }
-            // The class has its own idea of the files, which it would lose.
-            if isFolder && open.mayHaveUnsavedChanges { return }
+            // A class that reads the files has its own idea of them, which may be unsaved.
+            if open.mayHaveUnsavedChanges, try await contents() != nil { return }
             let unsaved = Set(open.allUnsavedContent.files.keys.map(\.text))
             try await body(DocumentPackage.Writer(package: package, unsaved: unsaved))
             let old = open.generation
@@ -144,13 +147,7 @@ extension ManagedDocument {
             if generation == old { return }
             open.generation = generation
             await open.readContentNames(of: package)
-            if isFolder {
-                let reading: ContentReader = { try self.readAdditionalContent(from: $0) }
-                try load(
-                    fromContents: try await FileQueue.shared.run {
-                        try OpenedContent(package, reading: reading).contents
-                    })
-            }
+            if let contents = try await contents() { try load(fromContents: contents) }
             await FileQueue.shared.run { package.tidy(generation: generation) }
             additionalContentDidChange()
         }

@@ -157,7 +157,7 @@ import Testing
             var changes = ChangeSet()
             let generation = try package.content.write(
                 .init(files: [FileName("count"): .data(Data([UInt8(number)]))]),
-                after: package.liveGeneration())
+                after: package.liveGeneration(), [:])
             changes.records = [
                 AdditionalContentStore.recordKey: generation.map(String.init)
             ]
