@@ -60,7 +60,9 @@ extension DocumentTemplate {
                 try FileSystem.synchronizeTree(sibling.path)
                 try sibling.publish()
             }
-        } catch let error as QuireError where error.code == .alreadyExists {
+        } catch let error as QuireError
+            where error.code == .alreadyExists && FileSystem.exists(path)
+        {
             // Another process was faster.
             throw nameIsTaken(name, path)
         }
