@@ -220,7 +220,7 @@ import Testing
 
     @Test func lockedDocumentIsRefused() async throws {
         let fixture = try await ProtectedDocumentFixture(.complete)
-        fixture.domain.lock()
+        fixture.domain.lockNow()
         let error = failure {
             try DocumentTemplate.make(
                 from: fixture.path, name: "T", in: fixture.folder.path("Templates"),
