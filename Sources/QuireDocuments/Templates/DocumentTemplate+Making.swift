@@ -137,7 +137,7 @@ private struct TemplateWriter {
 
 /// Writes the objects of a store as a seed, an object on a line, in the form that ``TemplateSeed`` reads.
 ///
-/// Each value is read back from the text that is written, and compared: a seed that cannot express it is an error.
+/// Each value is read back from its text, and compared: a seed that cannot express it is an error.
 private struct SeedWriter {
     /// The name of the document in errors.
     let document: String
@@ -245,6 +245,10 @@ private struct SeedWriter {
         guard slot.isStored, !slot.isDerived, let attribute = slot.attribute else { return nil }
         let value = try object.attributeValue(forKey: slot.name)
         if value.isNull { return attribute.defaultValue.isNull ? nil : "null" }
+        if case .binary(let data) = value, [.binary, .transformable].contains(attribute.type) {
+            // Base64 needs no escapes, and is always read back as the same bytes.
+            return "\"\(data.base64EncodedString())\""
+        }
         let text = value.text(as: attribute.type)
         guard let text, (try? AttributeValue(parsing: text, as: attribute.type)) == value else {
             throw QuireError(
