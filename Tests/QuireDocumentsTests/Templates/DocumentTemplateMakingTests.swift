@@ -14,7 +14,6 @@ import Testing
         }
         Entity("Work") {
             Attribute("id", .string)
-            Attribute("entity", .string)
             Attribute("title", .string)
             Attribute("folded", .string).derived("canonical:(title)")
             Attribute("scratch", .string).transient()
@@ -65,7 +64,7 @@ import Testing
             }
         }
         let values: [String: AttributeValue] = [
-            "id": "an id", "entity": "an entity", "title": "“É\"\\\n\u{1}/", "number": .null,
+            "id": "an id", "title": "“É\"\\\n\u{1}/", "number": .null,
             "rate": .double(Double(Float(0.1))), "weight": 1e-7,
             "price": .decimal(try #require(Decimal(string: "12.345"))),
             "isFinished": false, "date": .date(Date(timeIntervalSinceReferenceDate: 0.25)),
