@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Computes the pictures of the Notes sample. Nothing but Python is needed; the same bytes come out each time.
+"""Computes the pictures of the Notes sample, or covers for the Library sample. Nothing but Python is needed; the same bytes
+come out each time.
 
-Usage: make-pictures.py FOLDER
+Usage: make-pictures.py [FOLDER]
+       make-pictures.py FOLDER COVERS    writes 1.png, 2.png … as many as COVERS says
 """
 import os
 import struct
@@ -64,7 +66,30 @@ def chessboard(px, py):
     return (238, 217, 181) if (px // 20 + py // 20) % 2 == 0 else (148, 97, 62)
 
 
+def cover(number):
+    """A cloth binding with a label, and an ornament that the number decides about."""
+    hue = number * 47 % 96
+    cloth = (60 + hue, 40 + hue * 3 % 80, 50 + hue * 7 % 100)
+    ink = (235, 225, 200)
+    size = 6 + number % 7
+
+    def colour(x, y):
+        if x < 4:
+            return tuple(part // 2 for part in cloth)
+        if 10 <= y < 22 and 10 <= x < 42:
+            return ink
+        dx, dy = abs(x - 26), abs(y - 48)
+        shape = (dx + dy, max(dx, dy), dx * dx // size + dy * dy // size)[number % 3]
+        return ink if shape == size or shape == size // 2 else cloth
+
+    return colour
+
+
 folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
-png(os.path.join(folder, "mandelbrot.png"), 512, 340, mandelbrot(512, 340))
-png(os.path.join(folder, "julia.png"), 120, 80, julia(120, 80))
-png(os.path.join(folder, "chessboard.png"), 160, 160, chessboard)
+if len(sys.argv) > 2:
+    for number in range(1, int(sys.argv[2]) + 1):
+        png(os.path.join(folder, f"{number}.png"), 48, 72, cover(number))
+else:
+    png(os.path.join(folder, "mandelbrot.png"), 512, 340, mandelbrot(512, 340))
+    png(os.path.join(folder, "julia.png"), 120, 80, julia(120, 80))
+    png(os.path.join(folder, "chessboard.png"), 160, 160, chessboard)

@@ -2,15 +2,30 @@ import ArgumentParser
 import QuireDocuments
 
 /// `quire templates`
-struct TemplatesCommand: AsyncParsableCommand {
+struct TemplatesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "templates",
-        abstract: "Lists what a new document can begin as.",
+        abstract: "Lists the templates for new documents, or makes one of a document.",
         discussion: """
-            Templates are looked for in QUIRE_TEMPLATES, or beside the program.
+            Templates are looked for in QUIRE_TEMPLATES; otherwise in quire/Templates of XDG_DATA_HOME or ~/.local/share, \
+            and beside the program.
 
             EXAMPLES:
               quire templates
+              quire templates make Library.quire 'My Library'
+            """,
+        subcommands: [TemplatesListCommand.self, TemplatesMakeCommand.self],
+        defaultSubcommand: TemplatesListCommand.self)
+}
+
+/// `quire templates list`
+struct TemplatesListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "Lists the templates for new documents.",
+        discussion: """
+            EXAMPLES:
+              quire templates list --json
             """)
 
     @Flag(help: "Print JSON.")
@@ -21,13 +36,7 @@ struct TemplatesCommand: AsyncParsableCommand {
         let templates = try DocumentTemplate.all()
         let output = Output(json: json)
         if json {
-            let list = templates.map { template in
-                JSONValue.object([
-                    "name": .string(template.name), "description": .string(template.summary),
-                    "path": .string(template.path),
-                ])
-            }
-            try output.print(.array(list), levels: 1)
+            try output.print(.array(templates.map(\.json)), levels: 1)
         } else {
             // A description is read, not compared: it is printed whole.
             let width = templates.map(\.name.count).max() ?? 0
@@ -37,5 +46,14 @@ struct TemplatesCommand: AsyncParsableCommand {
             }
         }
         try output.flush()
+    }
+}
+
+extension DocumentTemplate {
+    /// The template as JSON.
+    var json: JSONValue {
+        .object([
+            "name": .string(name), "description": .string(summary), "path": .string(path),
+        ])
     }
 }

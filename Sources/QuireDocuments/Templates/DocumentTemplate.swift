@@ -73,10 +73,35 @@ public struct DocumentTemplate: Sendable, Hashable {
 extension DocumentTemplate {
     /// All templates of a folder, sorted by name.
     ///
-    /// - Parameter folder: The folder, or `nil` for ``defaultFolder``.
+    /// - Parameter folder: The folder, or `nil` for ``userFolder`` and ``defaultFolder``; of two templates of one name that
+    ///   in the user's folder is returned.
     /// - Throws: ``QuireError`` with code `notFound` if there is none.
     public static func all(in folder: String? = nil) throws -> [DocumentTemplate] {
-        let folder = try folder ?? requireDefaultFolder()
+        if let folder = folder ?? givenFolder { return try templates(in: folder) }
+        let templates = try searched()
+        if templates.isEmpty, defaultFolder == nil {
+            throw QuireError(
+                .notFound,
+                "No templates were found beside the program; say where they are with QUIRE_TEMPLATES."
+            )
+        }
+        return templates
+    }
+
+    /// The templates that are found by name.
+    static func searched() throws -> [DocumentTemplate] {
+        var templates: [DocumentTemplate] = []
+        for folder in [userFolder, defaultFolder].compactMap(\.self)
+        where FileSystem.exists(folder) {
+            for template in try Self.templates(in: folder)
+            where !templates.contains(where: { $0.name == template.name }) {
+                templates.append(template)
+            }
+        }
+        return templates.sorted { $0.name < $1.name }
+    }
+
+    private static func templates(in folder: String) throws -> [DocumentTemplate] {
         let names: [String]
         do {
             names = try FileManager.default.contentsOfDirectory(atPath: folder)
@@ -85,7 +110,9 @@ extension DocumentTemplate {
                 .notFound, "There is no folder of templates “\(folder)”.",
                 subject: .init(file: folder), underlying: error)
         }
-        return try names.sorted().map { folder + "/" + $0 }.filter(isTemplate)
+        // A template that is being made has a temporary name.
+        return try names.sorted().filter { !FileSystem.isTemporaryName($0) }
+            .map { folder + "/" + $0 }.filter(isTemplate)
             .map { try DocumentTemplate(contentsOf: $0) }
     }
 
@@ -93,7 +120,7 @@ extension DocumentTemplate {
     ///
     /// - Parameters:
     ///   - name: The name or the path.
-    ///   - folder: Where to look for names, or `nil` for ``defaultFolder``.
+    ///   - folder: Where to look for names, or `nil` for ``userFolder`` and ``defaultFolder``.
     /// - Throws: ``QuireError`` with code `notFound`, naming the templates there are.
     public static func named(_ name: String, in folder: String? = nil) throws -> DocumentTemplate {
         if name.contains("/") { return try DocumentTemplate(contentsOf: name) }
@@ -107,13 +134,22 @@ extension DocumentTemplate {
             subject: .init(file: name))
     }
 
-    /// The folder of templates: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates`, or
+    /// The folder of the user's own templates: `QUIRE_TEMPLATES` of the environment; otherwise `quire/Templates` in
+    /// `$XDG_DATA_HOME` or `~/.local/share`. It may be missing.
+    public static var userFolder: String {
+        givenFolder ?? FileSystem.path(FileSystem.userDataFolder(), "quire/Templates")
+    }
+
+    private static var givenFolder: String? {
+        let given = ProcessInfo.processInfo.environment["QUIRE_TEMPLATES"]
+        return given?.isEmpty == false ? given : nil
+    }
+
+    /// The folder of templates that come with the program: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates`, or
     /// `share/quire/Templates`, beside the program or beside a folder above it; otherwise this package's own, which Swift puts beside
     /// the programs that it builds. `nil` if there is none.
     public static var defaultFolder: String? {
-        if let given = ProcessInfo.processInfo.environment["QUIRE_TEMPLATES"], !given.isEmpty {
-            return given
-        }
+        if let givenFolder { return givenFolder }
         guard
             let program = try? FileManager.default.destinationOfSymbolicLink(
                 atPath: "/proc/self/exe")
@@ -144,13 +180,6 @@ extension DocumentTemplate {
     private static func hasTemplates(_ folder: String) -> Bool {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
         return names.contains { isTemplate(folder + "/" + $0) }
-    }
-
-    private static func requireDefaultFolder() throws -> String {
-        if let folder = defaultFolder { return folder }
-        throw QuireError(
-            .notFound,
-            "No templates were found beside the program; say where they are with QUIRE_TEMPLATES.")
     }
 }
 

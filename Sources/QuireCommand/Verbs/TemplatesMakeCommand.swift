@@ -1,0 +1,68 @@
+import ArgumentParser
+import Quire
+import QuireDocuments
+
+/// `quire templates make DOCUMENT NAME`
+struct TemplatesMakeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "make",
+        abstract: "Makes a template of a document: its model, objects and additional content.",
+        discussion: """
+            The template goes into QUIRE_TEMPLATES, or quire/Templates in XDG_DATA_HOME or ~/.local/share, where new finds it \
+            by its name. It is a folder of text files that can be edited. Versions, history and unsaved changes are not \
+            part of it. Templates are not protected: a template of a protected document needs --in-clear.
+
+            EXAMPLES:
+              quire templates make Library.quire 'My Library'
+              quire new New.quire --template 'My Library'
+              quire templates make Library.quire Loans --folder Templates --description 'Who has which book'
+            """)
+
+    @Argument(help: ArgumentHelp("A document package.", valueName: "DOCUMENT"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("The name of the new template.", valueName: "NAME"))
+    var name: String
+
+    @Option(
+        help: ArgumentHelp("Put it into this folder, which is created.", valueName: "FOLDER"))
+    var folder: String?
+
+    @Option(help: ArgumentHelp("Its purpose in a line.", valueName: "TEXT"))
+    var description: String?
+
+    @Flag(help: "Write the objects of a protected document in clear.")
+    var inClear = false
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @OptionGroup var unlock: UnlockOptions
+
+    @MainActor
+    func run() async throws {
+        try DocumentPath.requirePackage(path, "only those become templates")
+        try unlock.unlock(path)
+        let isProtected = try DocumentPackage.fileProtection(at: path) != .none
+        let template: DocumentTemplate
+        do {
+            template = try DocumentTemplate.make(
+                from: path, name: name, summary: description, in: folder,
+                allowsUnprotectedCopy: inClear)
+        } catch var error as QuireError where error.code == .protectionUnavailable && !inClear {
+            error.message += " --in-clear allows it."
+            throw error
+        }
+        if isProtected {
+            Output.report(
+                "“\(template.path)” is not protected: anyone who can read it can read the objects.")
+        }
+        let output = Output(json: json, reportsChanges: true)
+        if json {
+            try output.print(template.json, levels: 1)
+        } else {
+            try output.print("Made the template \(template.name) of \(path): \(template.path).")
+        }
+        try output.flush()
+    }
+}
