@@ -77,7 +77,7 @@ import Testing
         #expect(
             normal(try shell.output("quire sync status b/L.quire")) == [
                 "Shared document ID, replica ID.", "The folder is shared.",
-                "What is sent is not encrypted.", "Nothing is to be sent.",
+                "The folder is not encrypted.", "Nothing is to be sent.",
                 "Replica ID: 1 file merged, last TIME.",
             ])
         let container = "quire sync status $f/L.quire --json | grep container"
@@ -126,7 +126,7 @@ import Testing
                 == "Sent 0 files, received 1 file: 1 object inserted.\n")
         #expect(try shell.output("quire sync join shared a/L.quire").contains("nothing to send"))
         #expect(
-            try shell.output("quire sync status a/L.quire").contains("What is sent is encrypted."))
+            try shell.output("quire sync status a/L.quire").contains("The folder is encrypted."))
         #expect(
             try shell.output("quire sync status a/L.quire --json | grep encrypted").contains("true")
         )
@@ -380,7 +380,7 @@ import Testing
         #expect(result.code == 1)
         #expect(
             result.output
-                == "quire: The shared folder “shared” is not there; connect its disk or network again. What is saved meanwhile stays to be sent.\n"
+                == "quire: The shared folder “shared” is missing; connect its disk or network again. Changes saved meanwhile will be sent later.\n"
         )
         _ = try shell.output("quire insert a/L.quire Author name=Eliot")
         #expect(try shell.output("quire sync status a/L.quire").contains("To be sent"))
@@ -672,7 +672,7 @@ import Testing
                 $0.hasPrefix("quire: The shared folder “shared” is not there")
                     && $0.hasSuffix("Using local storage.")
             }.count >= 1, "\(lines)")
-        #expect(lines.contains("quire: Synchronizing “a/L.quire” goes on."), "\(lines)")
+        #expect(lines.contains("quire: Synchronization of “a/L.quire” continues."), "\(lines)")
         try expectSame("a/L.quire", "b/L.quire", in: shell)
         #expect(try shell.output("quire fetch b/L.quire Author --count") == "1\n")
     }

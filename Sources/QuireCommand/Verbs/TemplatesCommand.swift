@@ -5,9 +5,9 @@ import QuireDocuments
 struct TemplatesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "templates",
-        abstract: "Lists what a new document can begin as.",
+        abstract: "Lists the templates for new documents.",
         discussion: """
-            Templates are looked for in QUIRE_TEMPLATES, or beside the program.
+            Templates are searched in QUIRE_TEMPLATES, or beside the program.
 
             EXAMPLES:
               quire templates

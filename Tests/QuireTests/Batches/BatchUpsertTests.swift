@@ -171,7 +171,7 @@ import Testing
             #expect(error.subject.object == id.uriRepresentation)
             #expect(
                 error.message
-                    == "Row 1: Item/p1 has values of the row that must be unique, and is no “Special”, so it cannot take "
+                    == "Row 1: Item/p1 has values of the row that must be unique, and is not of entity “Special”, so it cannot take "
                     + "the row over; change the row, or delete the object before.")
         }
         #expect(try stack.values("Item", "name") == ["old"])
