@@ -204,7 +204,7 @@ import Testing
         } else {
             let error = #expect(throws: QuireError.self) { try context.execute(request) }
             #expect(error?.code == .constraintConflict)
-            #expect(error?.message.contains("is no “Special”") == true)
+            #expect(error?.message.contains("is not of entity “Special”") == true)
         }
         #expect(try store.count(matching: FetchSpecification("Item")) == 1)
         #expect(try store.count(matching: FetchSpecification("Special")) == 0)

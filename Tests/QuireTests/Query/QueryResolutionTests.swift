@@ -56,7 +56,7 @@ import Testing
             "title MATCHES '('", .invalidQuery,
             "“(” behind MATCHES is not a valid regular expression"
         ),
-        ("title MATCHES 'a)(b'", .invalidQuery, "no valid regular expression"),
+        ("title MATCHES 'a)(b'", .invalidQuery, "not a valid regular expression"),
     ]
 
     @Test(arguments: failures)
