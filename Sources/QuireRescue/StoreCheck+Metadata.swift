@@ -16,7 +16,7 @@ extension StoreCheck {
             add(.metadata, "The store's UUID “\(metadata.storeUUID)” is not a UUID.")
         }
         if metadata.values.isEmpty {
-            add(.metadata, "Z_METADATA is empty.", isNote: true)
+            add(.metadata, "The property list in Z_METADATA is empty.", isNote: true)
         }
         let hashes = metadata.entityVersionHashes
         for (name, hash) in hashes.sorted(by: { $0.key < $1.key }) where hash.count != 32 {

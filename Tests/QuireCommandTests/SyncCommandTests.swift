@@ -475,7 +475,7 @@ import Testing
             ("init R.sqlite nowhere/new", 3, "nowhere"),
             ("init R.sqlite text", 3, "text"),
             ("init a/L.quire new", 1, "synchronized already"),
-            ("init R.sqlite shared", 1, "a shared document in the folder already"),
+            ("init R.sqlite shared", 1, "already contains a shared document"),
             ("init R.xml new", 1, "cannot be synchronized; convert it"),
             ("init Plain.zip new", 1, "is an archive"),
             ("init inside/R.sqlite inside", 4, "is in the shared folder"),
