@@ -21,12 +21,12 @@ struct ProtectCommand: AsyncParsableCommand {
             protected one, which keeps its keys; quire keys changes those. With --class none the \
             document is decrypted.
 
-            With --rotate all keys are replaced, so that a stolen key becomes useless. The key \
-            that unlocked the document and the keybags of persons stay valid. Other passphrases, \
-            key files and recovery keys must be added again; if there are any, the command fails, \
-            unless --remove-other-keys is given. With --erase the keys are overwritten and the \
-            document is removed; no key is needed. Copies and archives made before keep their \
-            keys.
+            With --rotate the document is encrypted with new keys; keys that were read before \
+            become useless. What unlocked it, and the keybags of persons, still unlock it. Other \
+            passphrases, key files and recovery keys must be added again; if there are any, the \
+            command fails, unless --remove-other-keys is given. With --erase the keys are \
+            overwritten and the document package is removed; no key is needed. Copies and \
+            archives made before keep their keys.
 
             EXAMPLES:
               quire protect D.quire --class complete --key-file my.key --make-key-file
