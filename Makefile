@@ -21,6 +21,7 @@ help:
 	@echo "make test FILTER=pattern    run those whose name it matches"
 	@echo "make example  build programs that depend on this package, in folders of their own, and check what they print"
 	@echo "make docs     build the documentation of the libraries into .build/docs"
+	@echo "make docs BASE=/quire    for a web site that has it at /quire"
 	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
 	@echo "make weaken-sync  weaken rules of synchronization: the simulation must notice each"
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
@@ -64,11 +65,11 @@ example:
 	@.ci/install-packages $(BUILD_PACKAGES)
 	@.ci/example $(FLAGS)
 
-# The libraries' reference and articles.
+# The libraries' reference and articles. With BASE=/path for a web server that has them below that path.
 docs:
 	@.ci/install-packages $(BUILD_PACKAGES)
 	$(PLAIN)
-	@.ci/docs "$$($(PLAIN) --show-bin-path)" .build/docs
+	@.ci/docs "$$($(PLAIN) --show-bin-path)" .build/docs $(BASE)
 
 # What is tried, and how often, is in Tests/README.md.
 weaken-sync:

@@ -80,7 +80,7 @@ struct Failure: Error {
     /// A usage error: the parser's sentence, and where to read more.
     private init(usage error: any Error, of command: any ParsableArguments.Type) {
         var sentence = command.message(for: error)
-        if sentence.isEmpty { sentence = "Say what to do" }
+        if sentence.isEmpty { sentence = "Specify a command" }
         if !".?!".contains(sentence.last ?? " ") { sentence += "." }
         let hint = command.fullMessage(for: error).split(separator: "\n")
             .compactMap { $0.firstMatch(of: /See '(?<help>.+)' for more information\./)?.help }

@@ -10,14 +10,15 @@ import Quire
 struct QuireCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quire",
-        abstract: "Makes, reads, changes, checks and packs Quire documents and Core Data stores.",
+        abstract:
+            "Creates, reads, edits, checks and archives Quire documents and Core Data stores.",
         discussion: """
-            PATH is a document package or a bare store: Core Data's SQLite, XML or binary. Objects are named by \
-            Entity/pN or by their URI, x-coredata://STORE-UUID/Entity/pN.
+            PATH is a document package, or a Core Data store: SQLite, XML or binary. Objects are \
+            identified by Entity/pN or by their URI, x-coredata://STORE-UUID/Entity/pN.
 
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found (document, entity, key, object), \
-            4 invalid data (document, file, value, condition; or check, repair or recover leave something wrong \
-            or lost), 5 locked (protected, and no key or a wrong one was given).
+            4 invalid data (document, file, value, condition; or check, repair or recover report \
+            problems or losses), 5 locked (protected, and no key or a wrong one was given).
 
             EXAMPLES:
               quire new Library.quire --template Library

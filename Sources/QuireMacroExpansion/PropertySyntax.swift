@@ -342,7 +342,7 @@ extension PropertySyntax {
         let reason: String
         switch shape {
         case .many:
-            reason = "a relationship leads to several objects, and an attribute has one value"
+            reason = "a relationship refers to several objects, and an attribute has one value"
         case .one(let wrapped, _):
             switch wrapped.kind {
             case .identifierType where wrapped.trimmedDescription == "Any",
@@ -356,7 +356,7 @@ extension PropertySyntax {
             type,
             MacroDiagnostic(
                 "attributeType",
-                "“\(type.trimmedDescription)” is no type for an attribute: \(reason). Use an integer, Double, Float, "
+                "“\(type.trimmedDescription)” is not a type for an attribute: \(reason). Use an integer, Double, Float, "
                     + "Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, a structure marked "
                     + "@Composite, or a type that conforms to AttributeRepresentable"))
         return false
@@ -393,7 +393,7 @@ extension PropertySyntax {
                     type,
                     MacroDiagnostic(
                         "optionalMany",
-                        "a to-many relationship is never missing; it is empty if it leads to no object"
+                        "a to-many relationship is never missing; it is empty if it refers to no object"
                     ),
                     fixIt: "Remove “?”", [.replace(type, by: wrapped)])
                 return false
@@ -407,7 +407,7 @@ extension PropertySyntax {
                     type,
                     MacroDiagnostic(
                         "relationshipType",
-                        "“\(type.trimmedDescription)” is no type for a relationship: use an optional class to lead to "
+                        "“\(type.trimmedDescription)” is not a type for a relationship: use an optional class to lead to "
                             + "at most one object, a Set to lead to many, or an Array to keep them in order"
                     ))
                 return false
@@ -417,7 +417,7 @@ extension PropertySyntax {
                 type,
                 MacroDiagnostic(
                     "toOne",
-                    "a to-one relationship must be optional, because a new object has none yet; say “.required” if "
+                    "a to-one relationship must be optional, because a new object has none yet; use “.required” if "
                         + "there must be one when it is saved"),
                 fixIt: "Make it optional",
                 [.replace(type, by: OptionalTypeSyntax(wrappedType: wrapped))])

@@ -48,7 +48,7 @@ public struct AttributeDerivation: Sendable, Hashable {
         guard let form = Self.form(of: expression.filter { !$0.isWhitespace }) else {
             throw QuireError(
                 .invalidModel,
-                "“\(expression)” is no derivation; an attribute can be derived from “toMany.@count”, “toMany.@sum.attribute”, "
+                "“\(expression)” is not a derivation; an attribute can be derived from “toMany.@count”, “toMany.@sum.attribute”, "
                     + "“toOne.attribute”, “attribute”, “canonical:(attribute)”, “uppercase:(attribute)”, "
                     + "“lowercase:(attribute)” or “now()”.")
         }

@@ -148,9 +148,9 @@ enum ClassBinding {
         case .attribute, .fetched: break
         case .toOne where relationship.isToMany:
             return
-                "there it leads to many objects. Make it a \(relationship.isOrdered ? "Array" : "Set")."
+                "there it refers to many objects. Make it a \(relationship.isOrdered ? "Array" : "Set")."
         case .toMany where !relationship.isToMany:
-            return "there it leads to at most one object. Make it an optional."
+            return "there it refers to at most one object. Make it an optional."
         case .toMany(_, isOrdered: false) where relationship.isOrdered:
             return "there its objects have an order. Make it an Array."
         case .toMany(_, isOrdered: true) where !relationship.isOrdered:
@@ -168,7 +168,7 @@ enum ClassBinding {
         let objectClass = target.objectClass ?? destination.plainClass
         return destination.isSuperclass(of: objectClass)
             ? nil
-            : "it leads to “\(target.name)”, whose class is \(objectClass). Bind \(destination), or a "
+            : "it refers to “\(target.name)”, whose class is \(objectClass). Bind \(destination), or a "
                 + "subclass of it, to that entity."
     }
 }
@@ -371,7 +371,7 @@ private struct ModelAssembly {
         guard let destination = property.destination else { return property.description }
         guard let target = destination.entityDeclaration else {
             fail(
-                "“\(property.name)” of \(declaration.objectClass) leads to \(destination), which declares no "
+                "“\(property.name)” of \(declaration.objectClass) refers to \(destination), which declares no "
                     + "entity; mark it @Entity.",
                 entity: declaration.name, property: property.name)
             return property.description
@@ -423,7 +423,7 @@ private struct ModelAssembly {
             return inverse
         }
         fail(
-            "“\(name)”, the inverse of “\(property.name)” of \(declaration.objectClass), is no relationship of "
+            "“\(name)”, the inverse of “\(property.name)” of \(declaration.objectClass), is not a relationship of "
                 + "\(target.objectClass).",
             entity: declaration.name, property: property.name)
         return nil

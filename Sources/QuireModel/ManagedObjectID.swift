@@ -174,7 +174,7 @@ extension ManagedObjectID {
     private static func malformed(_ text: String) -> QuireError {
         QuireError(
             .invalidValue,
-            "“\(text)” is no object identifier; write x-coredata://STORE-UUID/Entity/p12 or Entity/p12.",
+            "“\(text)” is not an object identifier; write x-coredata://STORE-UUID/Entity/p12 or Entity/p12.",
             subject: .init(object: text))
     }
 }

@@ -21,7 +21,7 @@ extension ModelValidation {
         }
         guard entities[relationship.destinationEntityName] != nil else {
             complain(
-                "Relationship \(title) leads to entity “\(relationship.destinationEntityName)”, "
+                "Relationship \(title) refers to entity “\(relationship.destinationEntityName)”, "
                     + "which does not exist.")
             return
         }
@@ -73,14 +73,14 @@ extension ModelValidation {
         guard case .relationship(let inverse) = found.property else {
             complain(
                 "The inverse of relationship \(title) is “\(destination).\(inverseName)”, "
-                    + "which is no relationship.")
+                    + "which is not a relationship.")
             return
         }
         guard entities[inverse.destinationEntityName] != nil else { return }  // Reported there.
         let back = inverse.destinationEntityName
         guard lineage(of: entity).contains(back) || lineage(of: back).contains(entity) else {
             complain(
-                "The inverse “\(found.owner).\(inverseName)” of relationship \(title) leads to “\(back)” "
+                "The inverse “\(found.owner).\(inverseName)” of relationship \(title) refers to “\(back)” "
                     + "instead of “\(entity)”.")
             return
         }
@@ -118,7 +118,7 @@ extension ModelValidation {
                 case .single: break
                 case .several, .missing:
                     fail(
-                        "\(title) names “\(name)”, which is no stored attribute or to-one relationship "
+                        "\(title) names “\(name)”, which is not a stored attribute or to-one relationship "
                             + "of it.", entity: entity.name, property: name)
                 }
             }
@@ -149,7 +149,7 @@ extension ModelValidation {
         if index.partialIndexPredicate?.isEmpty == true {
             fail("\(title) has an empty predicate.", entity: entity.name)
         }
-        if !isNew { fail("\(title) is there several times.", entity: entity.name) }
+        if !isNew { fail("\(title) is declared several times.", entity: entity.name) }
         checkTexts(
             [index.name] + [index.partialIndexPredicate].compactMap { $0 }
                 + index.elements.flatMap { [$0.expression, $0.expressionType].compactMap { $0 } },
@@ -183,7 +183,7 @@ extension ModelValidation {
                 "\(title) names “\(name)”, which is a property of another entity; it is not made.")
         } else {
             fail(
-                "\(title) names “\(name)”, which is no stored property of it.", entity: entity,
+                "\(title) names “\(name)”, which is not a stored property of it.", entity: entity,
                 property: name)
         }
     }
@@ -216,7 +216,7 @@ extension ModelValidation {
                     || resolve(name, of: entity.name) == .several
                 {
                     fail(
-                        "\(title) names “\(name)”, which is no single attribute.",
+                        "\(title) names “\(name)”, which is not a single attribute.",
                         entity: entity.name, property: name)
                 }
                 continue
@@ -308,7 +308,7 @@ extension ModelValidation {
             let isNew = names.insert(template.name).inserted
             checking(.template(position: position)) {
                 if template.name.isEmpty { $0.fail("A fetch request template has no name.") }
-                if !isNew { $0.fail("\(title) is there several times.") }
+                if !isNew { $0.fail("\(title) is declared several times.") }
                 $0.check(template, title: title, entity: nil, property: nil)
             }
         }
@@ -349,7 +349,7 @@ extension ModelValidation {
             let title = "Configuration “\(configuration.name)”"
             if configuration.name.isEmpty { fail("A configuration has no name.") }
             if !names.insert(configuration.name).inserted {
-                fail("\(title) is there several times.")
+                fail("\(title) is declared several times.")
             }
             checkTexts([configuration.name], of: title)
             for name in configuration.entityNames where entities[name] == nil {

@@ -387,7 +387,7 @@ private struct DerivationCheck {
             throw objection("“\(entity)” has no property “\(name)”.")
         }
         guard case .relationship(let relationship) = found.property, relationship.isToMany else {
-            throw objection("“\(entity).\(name)” is no to-many relationship.")
+            throw objection("“\(entity).\(name)” is not a to-many relationship.")
         }
         if relationship.isTransient {
             throw objection("“\(entity).\(name)” is transient, and the store knows nothing of it.")
@@ -420,7 +420,7 @@ private struct DerivationCheck {
         }
         guard case .attribute(var attribute) = found.property else {
             throw objection(
-                "“\(entity).\(keys[0])” is no attribute; a derivation follows at most one relationship."
+                "“\(entity).\(keys[0])” is not an attribute; a derivation follows at most one relationship."
             )
         }
         for key in keys.dropFirst() {

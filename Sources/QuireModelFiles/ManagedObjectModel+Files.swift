@@ -83,7 +83,7 @@ extension ManagedObjectModel {
         guard let names, names.isEmpty || names.contains(ModelFile.contentsName) else {
             throw QuireError(
                 .invalidState,
-                "“\(path)” is no .xcdatamodel folder; choose another path for the model.",
+                "“\(path)” is not a .xcdatamodel folder; choose another path for the model.",
                 subject: .init(file: path))
         }
         try AtomicFileReplace.replace(
@@ -183,7 +183,7 @@ enum ModelFile {
         }
         throw QuireError(
             .invalidFormat,
-            "“\(path)” is no Core Data model: there is no file “\(contentsName)” in it.",
+            "“\(path)” is not a Core Data model: it has no file “\(contentsName)”.",
             subject: .init(file: path))
     }
 

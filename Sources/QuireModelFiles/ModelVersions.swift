@@ -77,7 +77,7 @@ public struct ModelVersions: Sendable, Hashable {
             if names.contains(named) { return named }
             throw QuireError(
                 .notFound,
-                "The current version of “\(path)” is “\(named)”, which is not there; "
+                "The current version of “\(path)” is “\(named)”, which does not exist; "
                     + "there are: \(names.joined(separator: ", ")).",
                 subject: .init(file: path))
         }
@@ -90,7 +90,7 @@ public struct ModelVersions: Sendable, Hashable {
             ? CompiledVersionList.fileName : currentFileName
         throw QuireError(
             .invalidFormat,
-            "“\(path)” does not say which version is current (in \(place)); "
+            "“\(path)” does not name its current version (in \(place)); "
                 + "give one of its versions instead: \(names.joined(separator: ", ")).",
             subject: .init(file: path))
     }
@@ -253,7 +253,7 @@ struct CompiledVersionList: Sendable, Hashable {
     init(_ data: Data, name: String) throws {
         self.init(currentName: nil, hashes: [:])
         guard let list = try PropertyListValue(propertyList: data, name: name).dictionary else {
-            throw BinaryPropertyListReader.damaged(name, "it is no list of versions")
+            throw BinaryPropertyListReader.damaged(name, "it is not a list of versions")
         }
         currentName = list[Key.current]?.string
         for (version, entities) in list[Key.hashes]?.dictionary ?? [:] {

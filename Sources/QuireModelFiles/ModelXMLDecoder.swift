@@ -23,7 +23,7 @@ struct ModelXMLDecoder {
     mutating func model(from root: ModelXMLElement) throws -> ManagedObjectModel {
         guard root.name == "model" else {
             throw source.error(
-                "The root element is “\(root.name)”, so this is no Core Data model; that of a model is “model”.",
+                "The root element is “\(root.name)”, so this is not a Core Data model; that of a model is “model”.",
                 line: root.line)
         }
         checkVocabulary(of: root)
@@ -74,7 +74,7 @@ struct ModelXMLDecoder {
     private mutating func remark(misunderstood keys: [String], on element: ModelXMLElement) {
         for key in keys {
             remark(
-                "The user info “\(key)” is no setting of a fetch request, and is left there.",
+                "The user info “\(key)” is not a setting of a fetch request, and is left there.",
                 on: element)
         }
     }

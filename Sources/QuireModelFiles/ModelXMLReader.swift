@@ -76,7 +76,7 @@ struct ModelXMLReader {
             case XML_READER_TYPE_TEXT.rawValue, XML_READER_TYPE_CDATA.rawValue:
                 remarks.append(
                     source.remark(
-                        "There is text between elements, which says nothing.",
+                        "There is text between elements, which is ignored.",
                         line: line(of: reader)))
             default: break  // White space, comments and processing instructions.
             }

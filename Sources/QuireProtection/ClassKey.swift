@@ -204,7 +204,7 @@ extension ProtectionDomain {
     static func lockedError(_ path: String) -> QuireError {
         QuireError(
             .protectedDataUnavailable,
-            "“\(path)” is locked, so what is protected by it is not available; unlock it, or the domain that it belongs to, and try again.",
+            "“\(path)” is locked, so protected data is not available; unlock it, or its domain, and try again.",
             subject: .init(file: path))
     }
 }

@@ -175,7 +175,7 @@ extension Keybag {
     func damageError() -> QuireError {
         QuireError(
             .invalidFormat,
-            "The keybag “\(path)” was damaged, or changed by somebody who has no key to it; restore it from a copy.",
+            "The keybag “\(path)” was damaged, or changed without a key; restore it from a copy.",
             subject: .init(file: path))
     }
 

@@ -31,7 +31,7 @@ extension Keybag {
         if version > Self.version {
             throw QuireError(
                 .unsupported,
-                "The keybag “\(path)” was made by a later version of Quire; use that one.",
+                "The keybag “\(path)” was created by a later version of Quire; use that version.",
                 subject: .init(file: path))
         }
         guard version == Self.version, try reader.number(UInt16.self) == 0 else {

@@ -136,7 +136,7 @@ extension ProtectionDomain {
         guard protection != .none else {
             throw QuireError(
                 .protectionUnavailable,
-                "“\(path)” cannot be made for what is not protected; give another class than “none”.",
+                "“\(path)” cannot be created without protection; give a class other than “none”.",
                 subject: .init(file: path))
         }
         var (keybag, masterKey) = try Keybag.make(path: path, fileProtection: protection)

@@ -85,7 +85,7 @@ extension ProtectionDomain {
         guard found.identifier == identifier, found.classKeyDigest == classKeyDigest else {
             throw QuireError(
                 .storeReplaced,
-                "Another keybag is now at “\(found.path)”; close what is open with the former one, and open it again.",
+                "Another keybag is now at “\(found.path)”; close and reopen everything that was opened with the former one.",
                 subject: .init(file: found.path))
         }
         if found.revision < revision {

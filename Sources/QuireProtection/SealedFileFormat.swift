@@ -73,7 +73,7 @@ package struct SealedFileHeader: Sendable {
         guard version == Self.version else {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” says that it is sealed in format \(version), and this version of Quire reads format "
+                "“\(path)” is sealed in format \(version), and this version of Quire reads format "
                     + "\(Self.version); open it with a newer one, or restore it from a backup if it is damaged.",
                 subject: .init(file: path))
         }

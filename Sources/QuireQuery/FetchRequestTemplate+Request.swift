@@ -95,7 +95,7 @@ extension FetchRequestTemplate {
             case .some(let text):
                 throw QuireError(
                     .invalidModel,
-                    "The fetch request template “\(name)” has the result type “\(text)”, which is none of 0, 1, 2 and 4.",
+                    "The fetch request template “\(name)” has the result type “\(text)”, which is not 0, 1, 2 or 4.",
                     subject: .init(entity: entityName))
             }
         }

@@ -147,7 +147,7 @@ struct RepairStatements {
                 AND d.Z_ENT IN \(place.targets))
                 """, "reference"
             ) {
-                "Cleared \($0) of “\(place.entity.name).\(place.relationship.name)” to objects that are not there."
+                "Cleared \($0) of “\(place.entity.name).\(place.relationship.name)” to objects that do not exist."
             }
         }
         for place in places.loneColumns {
@@ -162,7 +162,7 @@ struct RepairStatements {
                 (SELECT 1 FROM \(place.owner) o WHERE o.Z_PK = \(table).\(column) AND o.Z_ENT IN \(place.owners))
                 """, "object"
             ) {
-                "Took \($0) out of “\(place.entity.name).\(place.relationship.name)” of objects that are not there."
+                "Took \($0) out of “\(place.entity.name).\(place.relationship.name)” of objects that do not exist."
             }
         }
     }
@@ -206,7 +206,7 @@ struct RepairStatements {
             }
             note(count, "object") {
                 "Made “\(one.entity.name).\(one.relationship.name)” and “\(other.entity.name)."
-                    + "\(other.relationship.name)” say the same of \($0)."
+                    + "\(other.relationship.name)” agree on \($0)."
             }
         }
     }
@@ -236,7 +236,7 @@ struct RepairStatements {
                 "EXISTS (SELECT 1 FROM \($0.table) e WHERE e.Z_PK = \(table).\($0.column) AND e.Z_ENT IN \($0.numbers))"
             }.joined(separator: " AND ")
             try change("DELETE FROM \(table) WHERE NOT (\(isWhole))", "pair") {
-                "Removed \($0) of objects that are not there from \(join.name)."
+                "Removed \($0) of objects that do not exist from \(join.name)."
             }
             guard join.isReflexive else { continue }
             let columns = "\(ends[0].column), \(ends[1].column)"
@@ -259,7 +259,7 @@ struct RepairStatements {
                 WHERE \(order.table).rowid = r.p AND \(key) IS NOT r.n
                 """, "object"
             ) {
-                "Numbered \($0) of “\(order.entity.name).\(order.relationship.name)” anew, in the order they had."
+                "Renumbered \($0) of “\(order.entity.name).\(order.relationship.name)”, in the same order."
             }
         }
     }

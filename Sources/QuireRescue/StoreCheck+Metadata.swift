@@ -13,10 +13,10 @@ extension StoreCheck {
         let metadata = try SQLiteMetadataReader(connection: connection, path: store.storePath)
             .metadata()
         if UUID(uuidString: metadata.storeUUID) == nil {
-            add(.metadata, "The store's UUID “\(metadata.storeUUID)” is none.")
+            add(.metadata, "The store's UUID “\(metadata.storeUUID)” is not a UUID.")
         }
         if metadata.values.isEmpty {
-            add(.metadata, "Z_METADATA says nothing: its property list is empty.", isNote: true)
+            add(.metadata, "The property list in Z_METADATA is empty.", isNote: true)
         }
         let hashes = metadata.entityVersionHashes
         for (name, hash) in hashes.sorted(by: { $0.key < $1.key }) where hash.count != 32 {

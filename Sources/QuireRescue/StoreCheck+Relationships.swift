@@ -25,17 +25,17 @@ extension StoreCheck {
                 if row.isNull(3) {
                     check.add(
                         .reference,
-                        "“\(name)” leads to \(target.shortDescription), which is not there.",
+                        "“\(name)” refers to \(target.shortDescription), which does not exist.",
                         object: id, isRepairable: true)
                 } else if !place.destination.subtree.contains(target.entityNumber) {
                     check.add(
                         .reference,
-                        "“\(name)” leads to \(target.shortDescription), which is no \(place.destination.name).",
+                        "“\(name)” refers to \(target.shortDescription), which is not of entity \(place.destination.name).",
                         object: id, isRepairable: true)
                 } else {
                     check.add(
                         .entity,
-                        "“\(name)” leads to \(target.shortDescription), but says that it is of the entity number "
+                        "“\(name)” refers to \(target.shortDescription), but states the entity number "
                             + "\(row.isNull(4) ? "NULL" : row.text(4)).",
                         object: id, isRepairable: true, isNote: check.schema.hasStrays)
                 }
@@ -54,7 +54,7 @@ extension StoreCheck {
             ) { check, row in
                 check.add(
                     .reference,
-                    "it is in “\(place.relationship.name)” of \(place.entity.name)/p\(row.text(2)), which is not there.",
+                    "it is in “\(place.relationship.name)” of \(place.entity.name)/p\(row.text(2)), which does not exist.",
                     object: check.id(row.integer(0), storeNumber: row.integer(1), in: destination),
                     isRepairable: true)
             }
@@ -80,8 +80,8 @@ extension StoreCheck {
                         row.integer(2), storeNumber: row.integer(3), in: this.destination)
                     check.add(
                         .inverse,
-                        "“\(this.relationship.name)” leads to \(target.shortDescription), whose "
-                            + "“\(that.relationship.name)” does not lead back.",
+                        "“\(this.relationship.name)” refers to \(target.shortDescription), whose "
+                            + "“\(that.relationship.name)” does not refer back.",
                         object: check.id(
                             row.integer(0), storeNumber: row.integer(1), in: this.entity),
                         isRepairable: true, isNote: check.schema.hasStrays)
@@ -143,7 +143,7 @@ extension StoreCheck {
             let count = row.integer(2)
             check.add(
                 .validation,
-                "“\(relationship.name)” leads to \(count) objects, which the model does not allow.",
+                "“\(relationship.name)” refers to \(count) objects, which the model does not allow.",
                 object: check.id(row.integer(0), storeNumber: row.integer(1), in: entity),
                 isNote: isNote)
         }
@@ -182,8 +182,8 @@ extension StoreCheck {
                 let name = ends[0].entity.relationships[join.namingSide.index].name
                 check.add(
                     .inverse,
-                    "“\(name)” of \(ends[0].entity.name)/p\(row.text(0)) leads to \(ends[0].entity.name)/p\(row.text(1)), "
-                        + "whose “\(name)” does not lead back.", table: join.name,
+                    "“\(name)” of \(ends[0].entity.name)/p\(row.text(0)) refers to \(ends[0].entity.name)/p\(row.text(1)), "
+                        + "whose “\(name)” does not refer back.", table: join.name,
                     isRepairable: true)
             }
         }

@@ -304,13 +304,13 @@ private struct StoreReadingCheck {
         guard destination.subtree.contains(target.entityNumber) else {
             return add(
                 .reference,
-                "“\(relationship.name)” leads to \(target.shortDescription), which is no \(destination.name).",
+                "“\(relationship.name)” refers to \(target.shortDescription), which is not of entity \(destination.name).",
                 object)
         }
         guard objects[target.entityNumber]?.contains(target) == true else {
             return add(
                 .reference,
-                "“\(relationship.name)” leads to \(target.shortDescription), which is not there.",
+                "“\(relationship.name)” refers to \(target.shortDescription), which does not exist.",
                 object)
         }
         guard relationship.inverseIndex != nil else { return }
@@ -331,8 +331,8 @@ private struct StoreReadingCheck {
             for pair in missing.sorted(by: { $0.from.bits < $1.from.bits }) {
                 add(
                     .inverse,
-                    "“\(relationship.name)” leads to \(pair.to.shortDescription), whose “\(inverse.name)” does not "
-                        + "lead back.", pair.from, isNote: isNote)
+                    "“\(relationship.name)” refers to \(pair.to.shortDescription), whose “\(inverse.name)” does not "
+                        + "refer back.", pair.from, isNote: isNote)
             }
         }
     }

@@ -71,7 +71,7 @@ public enum StoreRecovery {
             let keybag = StoreProtection.keybag(ofStoreAt: path).path
             throw QuireError(
                 .invalidFormat,
-                "Nothing in “\(path)” tells what its rows are; say which model it was made with."
+                "Nothing in “\(path)” describes its rows; specify the model that it was created with."
                     + (protection == nil
                         ? " If it is protected, its keybag “\(keybag)” is missing." : ""),
                 subject: .init(file: path))

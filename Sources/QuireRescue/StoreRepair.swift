@@ -148,7 +148,7 @@ private struct StoreRepairRun {
         guard report.after.problems.count <= report.before.problems.count else {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” cannot be mended: afterwards more is wrong with it than before. It is as it was; recover it instead.",
+                "“\(path)” cannot be repaired: a repair would leave more problems than before. It is unchanged; recover it instead.",
                 subject: .init(file: path))
         }
         guard try SQLiteDatabaseFile.state(of: path) == state else {
@@ -241,7 +241,7 @@ private struct StoreRepairRun {
         report.actions += mending.actions
         let derived = report.before.problems + report.before.notes
         if derived.contains(where: { $0.kind == .derived }) {
-            report.actions.append("Computed derived attributes anew.")
+            report.actions.append("Recomputed derived attributes.")
         }
         if !mending.actions.isEmpty || derived.contains(where: { $0.kind == .derived }) {
             try mending.deriveAnew()
@@ -271,7 +271,7 @@ private struct StoreRepairRun {
                 continue
             }
         }
-        report.actions.append("Made all indexes anew.")
+        report.actions.append("Recreated all indexes.")
     }
 
     private mutating func mendSchema(
@@ -309,8 +309,8 @@ private struct StoreRepairRun {
         try connection.run("UPDATE Z_METADATA SET Z_PLIST = ?", corrected)
         report.actions.append(
             isIncomplete
-                ? "Computed the version hashes in Z_METADATA anew."
-                : "Computed the sums over the version hashes in Z_METADATA anew.")
+                ? "Recomputed the version hashes in Z_METADATA."
+                : "Recomputed the checksums of the version hashes in Z_METADATA.")
     }
 
     /// Writes the model that the store was opened with, if the carried one cannot be read.
@@ -327,7 +327,7 @@ private struct StoreRepairRun {
             try connection.execute("DELETE FROM \(SQLiteTables.modelCache)")
             try connection.run("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)", cache)
         }
-        report.actions.append("Wrote the model that the store carries anew.")
+        report.actions.append("Rewrote the model in the store.")
     }
 
     // MARK: - After

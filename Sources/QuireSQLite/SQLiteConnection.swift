@@ -316,7 +316,7 @@ struct SQLitePragmas {
             guard Self.isWord(name), Self.isWord(value) else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(name) = \(value)” is no pragma: names and values are letters, digits, “_” and “-”.",
+                    "“\(name) = \(value)” is not a pragma: names and values are letters, digits, “_” and “-”.",
                     subject: .init(file: path, value: value))
             }
             return "PRAGMA \(name) = \(value)"

@@ -174,7 +174,7 @@ extension SQLiteFailure {
         case SQLITE_IOERR where code == SQLiteFile.damagedPage:
             return make(
                 .invalidFormat,
-                "“\(path)” is damaged, or was changed by somebody who has not its keys: a page does not open. "
+                "“\(path)” is damaged, or was changed without its keys: a page cannot be decrypted. "
                     + "Restore it from a backup, or recover what can be read.")
         case SQLITE_IOERR:
             return make(

@@ -115,7 +115,7 @@ extension QuireError {
     static func generationExpired(path: String, _ reason: String) -> QuireError {
         QuireError(
             .generationExpired,
-            "The query generation of “\(path)” has expired: \(reason). Set the context's query generation anew, and refresh its objects.",
+            "The query generation of “\(path)” has expired: \(reason). Set the context's query generation again, and refresh its objects.",
             subject: .init(file: path))
     }
 }

@@ -244,7 +244,7 @@ package struct SQLiteRowReader {
             default: "bytes"
             }
         var error = invalid(
-            entity, key, "“\(slot.name)” holds \(found) that is no valid \(slot.storage) value")
+            entity, key, "“\(slot.name)” holds \(found), not a valid \(slot.storage)")
         error.subject.property = slot.name
         return error
     }

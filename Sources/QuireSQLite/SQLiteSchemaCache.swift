@@ -134,7 +134,7 @@ struct ModelVersionCheck {
         if hashes != present {
             throw QuireError(
                 .incompatibleModel,
-                "“\(path)” has been migrated to another version of its model since it was opened; open it anew.",
+                "“\(path)” has been migrated to another version of its model since it was opened; reopen it.",
                 subject: .init(file: path))
         }
         schemaVersion = version

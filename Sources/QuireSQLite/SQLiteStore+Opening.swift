@@ -245,7 +245,7 @@ private struct SQLiteStoreOpening {
         guard let first = changed.first else { return }
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” was made with another version of the model (it differs in: \(changed.joined(separator: ", "))); migrate "
+            "“\(path)” was created with another version of the model (it differs in: \(changed.joined(separator: ", "))); migrate "
                 + "it before it is opened.", subject: .init(entity: first, file: path))
     }
 

@@ -35,7 +35,7 @@ package struct SQLiteTriggerCheck {
 
         /// The advice for the user, as an imperative.
         package var advice: String {
-            let action = name == table ? "make the table anew" : "drop the trigger"
+            let action = name == table ? "recreate the table" : "drop the trigger"
             return "\(action) with another program, or recover the store's objects into a new store"
         }
     }

@@ -69,7 +69,7 @@ package struct BatchInsertRow {
         let name = relationship.name
         guard let slot = relationship.slot else {
             throw entity.unsettable(
-                name, "leads to any number of objects: set the other side, or save objects")
+                name, "refers to any number of objects: set the other side, or save objects")
         }
         if relationship.description.isTransient {
             throw entity.unsettable(name, "is transient: no store keeps it")
@@ -81,7 +81,7 @@ package struct BatchInsertRow {
         case .objectID(let id):
             if layout.inverse(of: relationship)?.slot != nil {
                 throw entity.unsettable(
-                    name, "leads to one object and from it to one: save objects instead")
+                    name, "refers to one object and from it to one: save objects instead")
             }
             let id = id.current
             let destination = layout.destination(of: relationship)
@@ -100,7 +100,7 @@ package struct BatchInsertRow {
         default:
             throw QuireError(
                 .invalidValue,
-                "“\(name)” of \(entity.name) is a relationship; \(value) is no object for it.",
+                "“\(name)” of \(entity.name) is a relationship; \(value) is not an object for it.",
                 subject: .init(entity: entity.name, property: name))
         }
         values[slot] = value
@@ -109,7 +109,7 @@ package struct BatchInsertRow {
 
     private func required(_ name: String) -> QuireError {
         QuireError(
-            .validation, "“\(entity.name).\(name)” is required but leads to no object.",
+            .validation, "“\(entity.name).\(name)” is required but has no object.",
             subject: .init(entity: entity.name, property: name, rule: .required))
     }
 
@@ -139,7 +139,7 @@ package struct BatchInsertRow {
         for (relationship, target) in references where try !exists(target) {
             throw QuireError(
                 .notFound,
-                "“\(entity.name).\(relationship.name)” is to lead to \(target.shortDescription), which is not there.",
+                "“\(entity.name).\(relationship.name)” is to refer to \(target.shortDescription), which does not exist.",
                 subject: .init(
                     entity: entity.name, property: relationship.name,
                     object: target.uriRepresentation))
@@ -159,7 +159,7 @@ package struct BatchInsertRow {
         guard entity.subtree.contains(change.entity.number) else {
             throw QuireError(
                 .constraintConflict,
-                "\(change.objectID.shortDescription) has values of the row that must be unique, and is no “\(entity.name)”, "
+                "\(change.objectID.shortDescription) has values of the row that must be unique, and is not of entity “\(entity.name)”, "
                     + "so it cannot take the row over; change the row, or delete the object before.",
                 subject: .init(
                     entity: entity.name, object: change.objectID.uriRepresentation, file: file))

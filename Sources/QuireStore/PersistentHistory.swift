@@ -318,7 +318,7 @@ extension QuireError {
     package static func historyTokenExpired(_ number: Int64, path: String) -> QuireError {
         QuireError(
             .historyTokenExpired,
-            "The history of “\(path)” after transaction \(number) has been deleted, in whole or in part; read the store anew and continue from its current token.",
+            "The history of “\(path)” after transaction \(number) has been deleted, in whole or in part; read the store again and continue from its current token.",
             subject: .init(file: path))
     }
 }

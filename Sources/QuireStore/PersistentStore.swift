@@ -384,7 +384,7 @@ package struct NewStoreLocation {
     package func check(isReadOnly: Bool) throws {
         if isReadOnly {
             throw QuireError(
-                .readOnly, "“\(path)” cannot be made for reading only.", subject: .init(file: path))
+                .readOnly, "“\(path)” cannot be created read-only.", subject: .init(file: path))
         }
         if isTaken { throw QuireError.alreadyExists(at: path) }
         let folder = FileSystem.folder(of: path)

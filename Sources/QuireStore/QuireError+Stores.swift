@@ -7,7 +7,7 @@ extension QuireError {
     package static func noModel(carriedBy path: String) -> QuireError {
         QuireError(
             .incompatibleModel,
-            "“\(path)” does not carry its model; say which model it was made with.",
+            "“\(path)” does not carry its model; specify the model that it was created with.",
             subject: .init(file: path))
     }
 
@@ -17,7 +17,7 @@ extension QuireError {
     ) -> QuireError {
         QuireError(
             .invalidValue,
-            "\(id.shortDescription) is \(use), but is no saved object of \(path.map { "“\($0)”" } ?? "the store").",
+            "\(id.shortDescription) is \(use), but is not a saved object of \(path.map { "“\($0)”" } ?? "the store").",
             subject: .init(object: id.uriRepresentation, file: path))
     }
 

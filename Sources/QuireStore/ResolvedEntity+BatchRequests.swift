@@ -91,7 +91,7 @@ extension ResolvedEntity.Relationship {
     ) -> QuireError {
         QuireError(
             .validation,
-            "“\(name)” of \(owner.shortDescription) is required, and leads to a “\(entity.name)” that is to be deleted; "
+            "“\(name)” of \(owner.shortDescription) is required, and refers to a “\(entity.name)” that is to be deleted; "
                 + "delete both, or let it lead elsewhere.",
             subject: .init(
                 entity: owner.entityName, property: name, object: owner.uriRepresentation,
@@ -133,7 +133,7 @@ extension ResolvedEntity.Relationship {
     package func countViolation(
         _ rule: QuireError.Rule, of owner: ManagedObjectID, count: Int
     ) -> QuireError {
-        let text = "would lead to \(countText(count, violating: rule))"
+        let text = "would refer to \(countText(count, violating: rule))"
         return QuireError(
             .validation, "“\(name)” of \(owner.shortDescription) \(text).",
             subject: .init(

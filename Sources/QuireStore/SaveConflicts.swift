@@ -93,12 +93,12 @@ public struct MergeConflict: Sendable {
         let sentence =
             switch (change, current == nil) {
             case (.update, false):
-                "\(name) was to be changed but has been saved by somebody else since it was read"
+                "\(name) was to be changed but has been saved elsewhere since it was read"
                     + (others.isEmpty ? "" : " (\(others))") + "; read it again."
             case (.update, true):
                 "\(name) was to be changed but has been deleted meanwhile; discard the change."
             case (.deletion, _):
-                "\(name) was to be deleted but has been saved by somebody else since it was read, or been "
+                "\(name) was to be deleted but has been saved elsewhere since it was read, or been "
                     + "connected with other objects; read it again."
             case (.reference, _):
                 "\(name) has been deleted meanwhile, and other objects were to refer to it; discard the change."

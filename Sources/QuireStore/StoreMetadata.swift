@@ -91,7 +91,7 @@ public struct StoreMetadata: Sendable, Hashable {
         func damaged(_ underlying: QuireError?) -> QuireError {
             QuireError(
                 .invalidFormat,
-                "The metadata of “\(path)” is no property list; the store is damaged.",
+                "The metadata of “\(path)” is not a property list; the store is damaged.",
                 subject: .init(file: path), underlying: underlying)
         }
         let list: PropertyListValue
@@ -142,8 +142,8 @@ public struct StoreMetadata: Sendable, Hashable {
         if names.isEmpty { return }
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” was made with another version of the model, which differs in: "
-                + "\(names.joined(separator: ", ")); open it with the model it was made with.",
+            "“\(path)” was created with another version of the model, which differs in: "
+                + "\(names.joined(separator: ", ")); open it with the model it was created with.",
             subject: .init(entity: names.first, file: path))
     }
 
@@ -164,7 +164,7 @@ public struct StoreMetadata: Sendable, Hashable {
             .invalidValue,
             key.isEmpty
                 ? "Metadata needs a key."
-                : "“\(key)” is a key of the framework's own metadata; choose one that begins otherwise.",
+                : "“\(key)” is a key of the framework's own metadata; choose another one.",
             subject: .init(property: key, file: file))
     }
 }

@@ -77,7 +77,7 @@ extension ConformanceCheck {
                 matching: FetchSpecification(
                     "Author", predicate: QueryPredicate(format: "name == 'Austen'")))[0]
             let books = try scene.entity("Author").relationship(named: "books")
-            guard let books else { return scene.fail("“books” is no relationship.") }
+            guard let books else { return scene.fail("“books” is not a relationship.") }
             let rows = try scene.store.relatedRows(of: author.objectID, through: books)
             let uris = rows.map(\.objectID.uriRepresentation)
             scene.expect(uris.count, is: 2, "The number of related rows")
@@ -109,7 +109,7 @@ extension ConformanceCheck {
             request.includesSubentities = false
             scene.expect(
                 try scene.store.count(matching: request), is: 1,
-                "The number of employees that are no managers")
+                "The number of employees that are not managers")
             scene.expect(
                 try related(scene, "Manager", "Cid", "reports", "name"), is: ["Ann", "Bob"],
                 "Whom Cid manages")

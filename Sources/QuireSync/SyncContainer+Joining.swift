@@ -54,7 +54,7 @@ extension SyncContainer {
 
     private static func existsAlready() -> QuireError {
         QuireError(
-            .invalidState, "There is a shared document in the folder already; join it instead.")
+            .invalidState, "The folder already contains a shared document; join it instead.")
     }
 
     /// Makes the store a replica of the document in the transport's folder. What both have is merged; nothing is lost.
@@ -267,7 +267,7 @@ extension SyncContainer {
         let path = StorePath.packageRoot(of: store.storePath) ?? store.storePath
         throw QuireError(
             .protectionUnavailable,
-            "“\(path)” is protected (\(protection.fileProtection.rawValue)), but the shared folder is not encrypted: whoever carries it could read the objects. Encrypt the shared document with a password, or allow an unencrypted folder.",
+            "“\(path)” is protected (\(protection.fileProtection.rawValue)), but the shared folder is not encrypted: anyone who has it could read the objects. Encrypt the shared document with a password, or allow an unencrypted folder.",
             subject: .init(file: path))
     }
 

@@ -418,7 +418,7 @@ public actor SyncContainer {
         else { return }
         throw QuireError(
             .invalidState,
-            "“\(replica.store.storePath)” is not what its shared document says, which is a fault of Quire; please report it: \(first) (\(broken.count))",
+            "“\(replica.store.storePath)” differs from its shared document, which is a bug in Quire; please report it: \(first) (\(broken.count))",
             subject: .init(file: replica.store.storePath))
     }
 

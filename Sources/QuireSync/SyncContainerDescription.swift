@@ -74,7 +74,7 @@ extension SyncContainer {
         let model = try ManagedObjectModel(modelXML: xml, name: file.path)
         guard try SyncModel(model.layout()).digest == digest else {
             throw QuireError(
-                .invalidFormat, "“\(file)” is another model than its name says.",
+                .invalidFormat, "“\(file)” is not the model that its name states.",
                 subject: .init(file: file.path))
         }
         return model
@@ -254,14 +254,14 @@ struct SyncContainerDescription: Codable {
     private func damage() -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(Self.file)” is damaged, or was changed by somebody who has no key to it; restore it from a copy, so that others can join.",
+            "“\(Self.file)” is damaged, or was changed without a key; restore it from a copy, so that other machines can join.",
             subject: .init(file: Self.file.path))
     }
 
     private func foreignError() -> QuireError {
         QuireError(
             .syncedContentReplaced,
-            "Another shared document is in the folder than the one that the store belongs to.",
+            "The folder contains another shared document than the one that the store belongs to.",
             subject: .init(file: Self.file.path))
     }
 

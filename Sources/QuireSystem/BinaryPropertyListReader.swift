@@ -49,7 +49,7 @@ package struct BinaryPropertyListReader {
         self.name = name
         let trailer = bytes.count - 32
         guard trailer >= 9, bytes.starts(with: Data("bplist0".utf8)) else {
-            throw Self.damaged(name, "it is no binary property list")
+            throw Self.damaged(name, "it is not a binary property list")
         }
         let contradiction = Self.damaged(name, "its last bytes contradict its size")
         func number(_ position: Int) throws -> Int {
@@ -86,7 +86,9 @@ package struct BinaryPropertyListReader {
     // MARK: - Objects
 
     private mutating func object(_ number: Int, depth: Int) throws -> ArchiveValue {
-        guard number < states.count else { throw damaged("it refers to a value that is not there") }
+        guard number < states.count else {
+            throw damaged("it refers to a value that does not exist")
+        }
         switch states[number] {
         case .read(let value, let size):
             try count(size)
@@ -197,7 +199,7 @@ package struct BinaryPropertyListReader {
             let value = try unsigned(
                 at: start + (count + index) * referenceSize, size: referenceSize)
             guard case .string(let text) = try object(key, depth: depth + 1) else {
-                throw damaged("a key is no text")
+                throw damaged("a key is not a text")
             }
             result.append(.init(text, try object(value, depth: depth + 1)))
         }
@@ -214,7 +216,7 @@ package struct BinaryPropertyListReader {
         var count = low
         if low == 0xF {
             guard start < tableOffset, bytes[start] >> 4 == 0x1, bytes[start] & 0x0F <= 3 else {
-                throw damaged("a value does not say how long it is")
+                throw damaged("a value has no length")
             }
             let size = 1 << Int(bytes[start] & 0x0F)
             count = try unsigned(at: start + 1, size: size)

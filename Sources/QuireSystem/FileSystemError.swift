@@ -21,7 +21,7 @@ extension FileSystem {
             message = "There is no “\(path)”."
         case EEXIST, ENOTEMPTY:
             code = .alreadyExists
-            message = "There is a “\(path)” already; remove it or choose another name."
+            message = "“\(path)” already exists; remove it or choose another name."
         case ENOSPC, EDQUOT, EFBIG:
             code = .outOfSpace
             message = "Could not \(action) “\(path)”: \(text). Free some space and try again."
@@ -34,7 +34,7 @@ extension FileSystem {
                 "Could not \(action) “\(path)”: \(tooManyOpenFiles(number))"
         case ENOTDIR:
             code = .notFound
-            message = "Could not \(action) “\(path)”: a part of the path is no folder."
+            message = "Could not \(action) “\(path)”: a part of the path is not a folder."
         default:
             code = .inputOutput
             message = "Could not \(action) “\(path)”: \(text)."

@@ -146,7 +146,7 @@ extension FileSystem {
         let information = try source.information()
         guard information.kind == .regular else {
             throw QuireError(
-                .unsupported, "“\(path)” cannot be copied: it is no file.",
+                .unsupported, "“\(path)” cannot be copied: it is not a file.",
                 subject: .init(file: path))
         }
         let target = try OpenFile.open(newPath, beneath: newRoot, for: .creating)

@@ -138,7 +138,7 @@ extension PropertyListValue {
         }
         guard let value = try? PropertyListSerialization.propertyList(from: data, format: nil),
             let converted = Self(value, depth: 0)
-        else { throw BinaryPropertyListReader.damaged(name, "it is no property list") }
+        else { throw BinaryPropertyListReader.damaged(name, "it is not a property list") }
         self = converted
     }
 
@@ -149,7 +149,7 @@ extension PropertyListValue {
         if data.count > maximumTextSize { return "it is far too large" }
         return data.withUnsafeBytes { bytes in
             // UTF-16 would defeat the checks below.
-            if bytes.contains(0) { return "it is no property list in UTF-8" }
+            if bytes.contains(0) { return "it is not a property list in UTF-8" }
             let start = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
             let first = bytes.dropFirst(start).first { !isSpace($0) }
             let isXML = first == UInt8(ascii: "<")

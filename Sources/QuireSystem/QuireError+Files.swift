@@ -12,7 +12,7 @@ extension QuireError {
     /// There is something at the path of a new file.
     package static func alreadyExists(at path: String) -> QuireError {
         QuireError(
-            .alreadyExists, "There is a “\(path)” already; remove it or choose another name.",
+            .alreadyExists, "“\(path)” already exists; remove it or choose another name.",
             subject: .init(file: path))
     }
 
@@ -32,7 +32,7 @@ extension QuireError {
     /// A folder, device or pipe where the file of a store must be.
     package static func noStoreFile(at path: String) -> QuireError {
         QuireError(
-            .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
+            .invalidFormat, "“\(path)” is not a file, so it cannot be a store.",
             subject: .init(file: path))
     }
 

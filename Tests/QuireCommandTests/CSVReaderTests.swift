@@ -100,7 +100,7 @@ import Testing
     @Test func textAfterClosingQuoteIsRefused() throws {
         #expect(
             try message(of: "a\n\"x\"y\n")
-                == "a.csv, line 2: field 1 goes on after its closing quotation mark.")
+                == "a.csv, line 2: field 1 continues after its closing quotation mark.")
     }
 
     @Test func quoteInsidePlainFieldIsRefused() throws {

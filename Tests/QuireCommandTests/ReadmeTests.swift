@@ -6,48 +6,55 @@ import Testing
     private static let page = "README.md"
     private static let documents = "Sources/QuireDocuments/README.md"
 
-    /// The fenced blocks of a language.
-    private func blocks(_ language: String, of page: String = page) throws -> [String] {
-        let readme = try String(contentsOfFile: Checkout.path + "/" + page, encoding: .utf8)
-        return readme.components(separatedBy: "```\(language)\n").dropFirst().map {
-            $0.components(separatedBy: "```")[0]
-        }
-    }
-
     @Test func commandPrintsWhatTheReadmeShows() throws {
-        let block = try #require(try blocks("console").first)
+        let readme = try String(contentsOfFile: Checkout.path + "/" + Self.page, encoding: .utf8)
+        let parts = readme.components(separatedBy: "```")
+        let block = String(try #require(parts.first { $0.hasPrefix("console\n") }).dropFirst(8))
         let transcript = Transcript(block)
         #expect(transcript.steps.count >= 5)
         let actual = try transcript.run(after: "ln -s \"$ROOT/SampleDocs\" SampleDocs")
         #expect(actual.text == block)
     }
 
-    /// The programs that blocks of the pages make, one block after the other.
-    private static let examples: [(name: String, blocks: [(page: String, number: Int)])] = [
-        // The first block is the manifest of its package; see `.ci/example`.
-        ("ReadmeExample", [(page, 1), (documents, 0), (documents, 1)]),
-        ("TypedReadmeExample", [(page, 2)]),
+    /// The programs that blocks of the pages make, one after the other. A block is known by how it begins.
+    private static let examples: [(name: String, blocks: [(page: String, beginning: String)])] = [
+        ("TypedReadmeExample", [(page, "import Foundation\nimport Quire\nimport QuireMacros\n")]),
+        (
+            "ReadmeExample",
+            [
+                (page, "import Quire\nimport QuireDocuments\n"),
+                (documents, "try await document.open()\n"), (documents, "// Protection: "),
+            ]
+        ),
     ]
 
-    /// The block of output that belongs to a block of code.
-    private func output(of block: (page: String, number: Int)) throws -> String {
-        let number = block.page == Self.page ? block.number - 1 : block.number
-        return try blocks("text", of: block.page)[number]
+    /// A block of code, and the first block of output after it.
+    private func example(
+        _ block: (page: String, beginning: String)
+    ) throws -> (code: String, output: String) {
+        let text = try String(contentsOfFile: Checkout.path + "/" + block.page, encoding: .utf8)
+        let start = try #require(text.range(of: "```swift\n" + block.beginning))
+        let parts = text[start.lowerBound...].components(separatedBy: "```")
+        let output = try #require(parts.first { $0.hasPrefix("text\n") })
+        return (String(parts[1].dropFirst(6)), String(output.dropFirst(5)))
     }
 
     @Test(arguments: examples)
-    func codeOfTheReadmeIsTheExample(name: String, places: [(page: String, number: Int)]) throws {
-        let example = Checkout.path + "/Tests/\(name)/main.swift"
+    func codeOfTheReadmeIsTheExample(
+        name: String, blocks: [(page: String, beginning: String)]
+    ) throws {
+        let file = Checkout.path + "/Tests/\(name)/main.swift"
         #expect(
-            try places.map { try blocks("swift", of: $0.page)[$0.number] }.joined(separator: "\n")
-                == String(contentsOfFile: example, encoding: .utf8))
+            try blocks.map { try example($0).code }.joined(separator: "\n")
+                == String(contentsOfFile: file, encoding: .utf8))
     }
 
     @Test(arguments: examples)
-    func codePrintsWhatTheReadmeShows(name: String, places: [(page: String, number: Int)]) throws {
+    func codePrintsWhatTheReadmeShows(
+        name: String, blocks: [(page: String, beginning: String)]
+    ) throws {
         let result = try CommandShell().run(name)
         #expect(result.code == 0)
-        #expect(
-            try places.map { try output(of: $0) }.joined() == result.output)
+        #expect(try blocks.map { try example($0).output }.joined() == result.output)
     }
 }

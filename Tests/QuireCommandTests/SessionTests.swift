@@ -52,7 +52,7 @@ import Testing
                 Saved. No unsaved changes; can undo.
                 No unsaved changes; can undo.
                 ended 3
-                quire: “L.quire” was deleted, or another document put in its place, by somebody else; “save-as NEW” \
+                quire: “L.quire” was deleted or replaced by another program; “save-as NEW” \
                 keeps what was not saved.
 
                 """)

@@ -300,7 +300,7 @@ import Testing
             ("nowhere", 3, "nowhere"),
             ("empty", 3, "There is no shared document"),
             ("modelless", 3, "model of the shared document has not arrived"),
-            ("wrong", 4, "another model than its name says"),
+            ("wrong", 4, "not the model that its name states"),
             ("cut", 4, "damaged, or has not arrived whole"),
             ("large", 4, "model/"),
             ("late", 1, "later version"),
@@ -382,7 +382,7 @@ import Testing
         #expect(result.code == 1)
         #expect(
             result.output
-                == "quire: The shared folder “shared” is not there; connect its disk or network again. What is saved meanwhile stays to be sent.\n"
+                == "quire: The shared folder “shared” is missing; connect its disk or network again. Changes saved meanwhile will be sent later.\n"
         )
         _ = try shell.output("quire insert a/L.quire Author name=Eliot")
         #expect(try shell.output("quire sync status a/L.quire").contains("To be sent"))
@@ -477,7 +477,7 @@ import Testing
             ("init R.sqlite nowhere/new", 3, "nowhere"),
             ("init R.sqlite text", 3, "text"),
             ("init a/L.quire new", 1, "synchronized already"),
-            ("init R.sqlite shared", 1, "a shared document in the folder already"),
+            ("init R.sqlite shared", 1, "already contains a shared document"),
             ("init R.xml new", 1, "cannot be synchronized; convert it"),
             ("init Plain.zip new", 1, "is an archive"),
             ("init inside/R.sqlite inside", 4, "is in the shared folder"),
@@ -496,9 +496,9 @@ import Testing
             ("status R.sqlite", 1, "is not synchronized"),
             ("status R.xml", 1, "cannot be synchronized"),
             ("conflicts R.sqlite", 1, "is not synchronized"),
-            ("resolve a/L.quire 1", 2, "either --lost or --kept"),
-            ("resolve a/L.quire 1 --lost --kept", 2, "either --lost or --kept"),
-            ("resolve a/L.quire 1 --kept --set a=b", 2, "either --lost or --kept"),
+            ("resolve a/L.quire 1", 2, "--lost or --kept"),
+            ("resolve a/L.quire 1 --lost --kept", 2, "--lost or --kept"),
+            ("resolve a/L.quire 1 --kept --set a=b", 2, "--lost or --kept"),
             ("resolve a/L.quire 1 2 --set a=b", 2, "one hidden object"),
             ("resolve a/L.quire 1 1 --lost", 2, "named twice"),
             ("resolve a/L.quire first --lost", 2, "first"),
@@ -679,7 +679,7 @@ import Testing
                 $0.hasPrefix("quire: The shared folder “shared” is not there")
                     && $0.hasSuffix("Using local storage.")
             }.count >= 1, "\(lines)")
-        #expect(lines.contains("quire: Synchronizing “a/L.quire” goes on."), "\(lines)")
+        #expect(lines.contains("quire: Synchronization of “a/L.quire” continues."), "\(lines)")
         try expectSame("a/L.quire", "b/L.quire", in: shell)
         #expect(try shell.output("quire fetch b/L.quire Author --count") == "1\n")
     }

@@ -41,13 +41,15 @@ import Testing
         _ = try shell.output("quire insert b/L.quire Author name=Dickens")
         #expect(
             try shell.output("quire sync rebuild b/L.quire").hasPrefix(
-                "Made anew: sent 1 file, received "))
+                "Rebuilt: sent 1 file, received "))
         #expect(try count("b/L.quire", shell) == "4\n")
         #expect(try shell.output("quire check b/L.quire").hasSuffix("all is well.\n"))
         _ = try shell.output("rm shared/log/*-0000000002-*")
         let result = try shell.run("quire sync rebuild b/L.quire")
         #expect(result.code == 1)
-        #expect(result.output.contains("files that have been merged before are not in the folder"))
+        #expect(
+            result.output.contains("files that have been merged before are missing from the folder")
+        )
         #expect(try count("b/L.quire", shell) == "4\n")
         let json = try shell.output("quire sync rebuild b/L.quire --discard-missing --json")
         #expect(json.contains(#""deleted": 2"#), "\(json)")

@@ -173,7 +173,7 @@ import Testing
                 == [
                     "5  TIME  quire, quire", "   insert Step/p1", "code 0",
                     "quire: Watching “R.sqlite”.",
-                    "quire: The history of “R.sqlite” after transaction 1 has been deleted, in whole or in part; what is saved from now on is printed.",
+                    "quire: The history of “R.sqlite” after transaction 1 has been deleted, in whole or in part; saves from now on are printed.",
                 ])
     }
 

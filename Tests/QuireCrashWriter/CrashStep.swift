@@ -12,7 +12,7 @@ enum CrashStep: Equatable {
     case autosave(Int)
     /// `import`: puts more into its store than is to be in memory, in portions that are one transaction, and saves it.
     case importNotes
-    /// `copy=NAME`: saves it as it is to another package, which is not there yet, and goes on with this one.
+    /// `copy=NAME`: saves it as it is to another package, which does not exist yet, and goes on with this one.
     case copy(String)
     /// `replace=NAME`: the same in the place of another package.
     case replace(String)

@@ -68,16 +68,16 @@ import Testing
             member: "@Attribute var title: String!", complaint: "cannot be “String!”",
             mended: "@Attribute var title: String?"),
         Case(
-            member: "@Attribute var titles: [String]", complaint: "no type for an attribute",
+            member: "@Attribute var titles: [String]", complaint: "not a type for an attribute",
             mended: nil),
         Case(
-            member: "@Attribute var pair: (Int, Int)", complaint: "no type for an attribute",
+            member: "@Attribute var pair: (Int, Int)", complaint: "not a type for an attribute",
             mended: nil),
         Case(
-            member: "@Attribute var anything: Any", complaint: "no type for an attribute",
+            member: "@Attribute var anything: Any", complaint: "not a type for an attribute",
             mended: nil),
         Case(
-            member: "@Attribute var map: [String: Int]?", complaint: "no type for an attribute",
+            member: "@Attribute var map: [String: Int]?", complaint: "not a type for an attribute",
             mended: nil),
         Case(
             member: "@Relationship var author: Author", complaint: "must be optional",
@@ -89,7 +89,7 @@ import Testing
             member: "@Relationship var tags: Set<Tag?>", complaint: "no missing members",
             mended: "@Relationship var tags: Set<Tag>"),
         Case(
-            member: "@Relationship var tags: List<Tag>", complaint: "no type for a relationship",
+            member: "@Relationship var tags: List<Tag>", complaint: "not a type for a relationship",
             mended: nil),
         Case(
             member: "@Relationship var name: String?", complaint: "is a value and no object",

@@ -154,7 +154,10 @@ import Testing
             #expect(try store.metadata().values == [:])
             let report = try StoreCheck.run(on: store)
             #expect(report.isWhole, "\(report.problems)")
-            #expect(report.notes.contains { $0.message.contains("property list is empty") })
+            #expect(
+                report.notes.contains {
+                    $0.message.contains("property list in Z_METADATA is empty")
+                })
             try store.setMetadata("yes", forKey: "seen")
             #expect(try store.metadata()["seen"] == "yes")
             try store.close()

@@ -143,7 +143,7 @@ import Testing
             #expect(report.isWhole, "\(report.problems)")
             // A side that says nothing is what the other says, when the file is read.
             #expect(report.notes.map(\.kind) == [.inverse], "\(report.notes)")
-            #expect(report.notes.first?.message.contains("“cover” does not lead back") == true)
+            #expect(report.notes.first?.message.contains("“cover” does not refer back") == true)
             let context = ManagedObjectContext.mainQueue(
                 coordinator: PersistentStoreCoordinator(store: store))
             try context.insertObject(entityName: "Author")["name"] = "Jane"

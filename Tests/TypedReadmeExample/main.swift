@@ -28,10 +28,8 @@ for (title, year) in [("Persuasion", 1817), ("Emma", 1815)] as [(String, Int16)]
 }
 try context.save()
 
-var request = Book.fetchRequest()
-request.sortOrderings = [SortOrdering(\Book.author?.name), SortOrdering(\Book.year)]
-for book in try context.fetch(request) {
-    print(book.author?.name ?? "nobody", book.title, book.year)
+for book in try context.fetch(Book.self, sortBy: [SortDescriptor(\.year)]) {
+    print(book.author?.name ?? "unknown", book.title, book.year)
 }
 
 let early = try context.fetch(

@@ -105,7 +105,7 @@ struct ResultQuery {
         guard path.slot != nil, !path.isToMany else {
             throw QuireError(
                 .invalidQuery,
-                "“\(text)” of \(entity.name) names no sections: it must lead to an attribute, through "
+                "“\(text)” of \(entity.name) names no sections: it must refer to an attribute, through "
                     + "to-one relationships only.",
                 subject: .init(entity: entity.name, property: text))
         }

@@ -222,8 +222,8 @@ package final class AtomicStoreFile: Sendable {
     private func replacedError() -> QuireError {
         QuireError(
             .mergeConflict,
-            "“\(path)” has been replaced or removed by somebody else since it was read here, so it was not saved over; "
-                + "open the store anew and repeat the changes, or save a copy.",
+            "“\(path)” has been replaced or removed by another program since it was read, so it was not overwritten; "
+                + "reopen the store and repeat the changes, or save a copy.",
             subject: .init(file: path))
     }
 

@@ -149,14 +149,14 @@ public struct AtomicStoreLoader {
             for key in keys {
                 guard let target = positions[key] else {
                     Logger(label: "quire.store").warning(
-                        "\(file ?? ""): “\(relationship.name)” of \(node.entity.name)/p\(node.primaryKey) leads to \(key), which is not there"
+                        "\(file ?? ""): “\(relationship.name)” of \(node.entity.name)/p\(node.primaryKey) refers to \(key), which does not exist"
                     )
                     continue
                 }
                 guard destination.subtree.contains(nodes[target].entity.number) else {
                     throw damaged(
                         node,
-                        "“\(relationship.name)” leads to a “\(nodes[target].entity.name)” and not to a “\(destination.name)”"
+                        "“\(relationship.name)” refers to a “\(nodes[target].entity.name)” and not to a “\(destination.name)”"
                     )
                 }
                 if let index = relationship.toManyIndex {
@@ -164,7 +164,7 @@ public struct AtomicStoreLoader {
                         .append(target)
                 } else if let slot = relationship.slot {
                     guard nodes[position].values[slot].isNull else {
-                        throw damaged(node, "“\(relationship.name)” leads to several objects")
+                        throw damaged(node, "“\(relationship.name)” refers to several objects")
                     }
                     nodes[position].values[slot] = .objectID(objectID(target))
                 }

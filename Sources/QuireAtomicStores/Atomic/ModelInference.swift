@@ -112,7 +112,7 @@ struct ModelInference {
         }
         do { try model.validate() } catch let error as QuireError {
             throw QuireError(
-                .invalidFormat, "No model can be made of what “\(path)” holds: \(error.message)",
+                .invalidFormat, "Cannot infer a model from “\(path)”: \(error.message)",
                 subject: .init(file: path), underlying: error)
         }
         return model

@@ -40,7 +40,7 @@ struct BinaryModelInference {
             if let last = entity.types.keys.max(), last >= count {
                 throw QuireError(
                     .invalidFormat,
-                    "No model can be made of what “\(path)” holds: the values of “\(name)” are those of several entities; open the store with the model it was made with.",
+                    "Cannot infer a model from “\(path)”: the values of “\(name)” are those of several entities; open the store with the model it was created with.",
                     subject: .init(entity: name, file: path))
             }
             for place in 0..<max(count, 0) {

@@ -29,7 +29,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
         objects.noteGreatestPrimaryKey(reader.container.maximumKey)
         try reader.forEachNode { found in
             guard let entity = layout.entity(named: found.entity) else {
-                throw misfit("“\(found.entity)” is no entity of the model", found.entity)
+                throw misfit("“\(found.entity)” is not an entity of the model", found.entity)
             }
             let plan = plans[entity.number - 1]
             guard plan.places.count == found.values.count else {
@@ -69,7 +69,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
     private func misfit(_ what: String, _ entity: String, _ property: String? = nil) -> QuireError {
         QuireError(
             .incompatibleModel,
-            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was made with.",
+            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
             subject: .init(entity: entity, property: property, file: path))
     }
 
@@ -166,7 +166,7 @@ struct BinaryStoreContainer {
     init(_ data: Data, path: String) throws {
         func damaged(_ reason: String) -> QuireError {
             QuireError(
-                .invalidFormat, "“\(path)” is no binary store that can be read: \(reason).",
+                .invalidFormat, "“\(path)” is not a readable binary store: \(reason).",
                 subject: .init(file: path))
         }
         let data = data.startIndex == 0 ? data : Data(data)
@@ -267,7 +267,7 @@ struct BinaryStoreReader {
 
     private func damaged(_ reason: String) -> QuireError {
         QuireError(
-            .invalidFormat, "“\(path)” is no binary store that can be read: \(reason).",
+            .invalidFormat, "“\(path)” is not a readable binary store: \(reason).",
             subject: .init(file: path))
     }
 
@@ -320,7 +320,7 @@ struct BinaryStoreReader {
                 var keys: [Int64] = []
                 for key in try archive.list(value) ?? [] {
                     guard let key = try archive.integer(key) else {
-                        throw damaged("“\(name)” leads to something that is no object")
+                        throw damaged("“\(name)” refers to something that is not an object")
                     }
                     keys.append(key)
                     budget -= 1

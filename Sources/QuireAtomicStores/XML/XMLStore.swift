@@ -42,7 +42,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         try reader.forEachObject { object in
             guard let entity = names.entity(object.type) else {
                 throw unknown(
-                    "“\(object.type)” is no entity of the model", entity: object.type)
+                    "“\(object.type)” is not an entity of the model", entity: object.type)
             }
             var node = AtomicStoreNode(entity: entity, primaryKey: object.key)
             for (name, _, text) in object.attributes {
@@ -81,7 +81,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
     private func unknown(_ what: String, entity: String, property: String? = nil) -> QuireError {
         QuireError(
             .incompatibleModel,
-            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was made with.",
+            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
             subject: .init(entity: entity, property: property, file: path))
     }
 

@@ -65,7 +65,7 @@ package final class XMLStoreReader {
         while let event = try parser.next() {
             switch event {
             case .text: continue
-            case .end: throw parser.error("it says nothing of itself")
+            case .end: throw parser.error("it has no metadata")
             case .start("databaseInfo"): head = try databaseInfo()
             case .start("object"):
                 hasEarlyObjects = true
@@ -93,7 +93,7 @@ package final class XMLStoreReader {
                     guard name == "plist" else { return try parser.skipElement() }
                     try parser.forEachElement { name in
                         guard case .dictionary(let found) = try XMLPropertyList.read(name, parser)
-                        else { throw parser.error("the metadata is no dictionary") }
+                        else { throw parser.error("the metadata is not a dictionary") }
                         values = found
                     }
                 }
@@ -141,7 +141,7 @@ package final class XMLStoreReader {
         let id = parser.attribute("id") ?? ""
         guard let key = id.isEmpty ? 0 : Self.key(id) else {
             throw parser.error(
-                "there is an object of type \(type) with the identifier “\(id.prefix(40))”, which is none"
+                "there is an object of type \(type) with the identifier “\(id.prefix(40))”, which is not valid"
             )
         }
         var object = Object(type: type, key: key)
@@ -167,7 +167,7 @@ package final class XMLStoreReader {
         for text in (parser.attribute("idrefs") ?? "").split(separator: " ") {
             guard let key = Self.key(text) else {
                 throw parser.error(
-                    "“\(name)” leads to “\(text.prefix(40))”, which is no identifier")
+                    "“\(name)” refers to “\(text.prefix(40))”, which is not an identifier")
             }
             keys.append(key)
         }
@@ -233,7 +233,8 @@ final class XMLStoreParser {
         }
         guard !data.isEmpty else {
             throw QuireError(
-                .invalidFormat, "“\(path)” is empty, so it is no store.", subject: .init(file: path)
+                .invalidFormat, "“\(path)” is empty, so it is not a store.",
+                subject: .init(file: path)
             )
         }
         guard data.count <= Self.maximumSize else {
@@ -321,7 +322,7 @@ final class XMLStoreParser {
         let line = Int(xmlTextReaderGetParserLineNumber(reader))
         return QuireError(
             .invalidFormat,
-            "“\(path)” is no XML store that can be read: \(reason)\(line > 0 ? " (line \(line))" : "").",
+            "“\(path)” is not a readable XML store: \(reason)\(line > 0 ? " (line \(line))" : "").",
             subject: .init(file: path, position: line > 0 ? line : nil))
     }
 

@@ -124,7 +124,9 @@ enum XMLPropertyList {
         case "string": return .string(try parser.textOfElement())
         case "integer":
             let text = try trimmed(parser)
-            guard let number = Int64(text) else { throw parser.error("“\(text)” is no integer") }
+            guard let number = Int64(text) else {
+                throw parser.error("“\(text)” is not an integer")
+            }
             return .integer(number)
         case "real":
             let text = try trimmed(parser)
@@ -142,7 +144,7 @@ enum XMLPropertyList {
         case "date":
             let text = try trimmed(parser)
             guard case .date(let date)? = try? AttributeValue(parsing: text, as: .date) else {
-                throw parser.error("“\(text)” is no date")
+                throw parser.error("“\(text)” is not a date")
             }
             return .date(date)
         case "array":
@@ -164,7 +166,7 @@ enum XMLPropertyList {
             }
             if key != nil { throw parser.error("there is a key without a value") }
             return .dictionary(values)
-        default: throw parser.error("“\(name)” is no kind of value in a property list")
+        default: throw parser.error("“\(name)” is not a kind of value in a property list")
         }
     }
 

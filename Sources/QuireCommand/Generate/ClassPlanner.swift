@@ -310,7 +310,7 @@ extension ClassPlanner {
         if description.defaultValue != .null,
             AttributeCode.literal(description.defaultValue, description.type) == nil
         {
-            notes.append("Its default value is none of its type.")
+            notes.append("Its default value is not of its type.")
         }
         let structure =
             description.type == .composite ? structure(named: description.compositeName) : nil
@@ -352,7 +352,7 @@ extension ClassPlanner {
         var notes = notes
         if inverse == nil, let missing = description.inverseName {
             notes.append(
-                "Its inverse, \(description.destinationEntityName).\(missing), is not there.")
+                "Its inverse, \(description.destinationEntityName).\(missing), does not exist.")
         }
         // The side with fewer destinations names the other; between equals, the first one.
         let namesInverse = inverse.map { inverse in

@@ -53,7 +53,7 @@ struct ClassTemplate {
             let names = Self.builtIn.map(\.title).joined(separator: ", ")
             throw QuireError(
                 .notFound,
-                "There is no template “\(name)”: it is no folder and no file, and built in are: \(names).",
+                "There is no template “\(name)”: it is neither a folder nor a file. Built-in templates: \(names).",
                 subject: .init(file: name))
         }
         let isFolder = information.kind == .folder
@@ -68,7 +68,7 @@ struct ClassTemplate {
             if sources[entityTemplate] == nil {
                 throw QuireError(
                     .invalidFormat,
-                    "“\(name)” is no template for classes: there is no file \(Self.entityName) in it.",
+                    "“\(name)” is not a template for classes: it has no file \(Self.entityName).",
                     subject: .init(file: name))
             }
         } else {

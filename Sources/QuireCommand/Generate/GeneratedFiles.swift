@@ -81,7 +81,7 @@ struct GeneratedFiles {
         guard let information = try FileSystem.information(at: path) else { return nil }
         guard information.kind == .regular else {
             throw QuireError(
-                .alreadyExists, "There is a “\(path)” that is no file; remove it.",
+                .alreadyExists, "“\(path)” exists and is not a file; remove it.",
                 subject: .init(file: path))
         }
         return try FileSystem.contents(of: path)
@@ -99,7 +99,7 @@ struct GeneratedFiles {
         let others = refused.count > 1 ? ", nor could \(Count.of(refused.count - 1, "other"))" : ""
         throw QuireError(
             .alreadyExists,
-            "“\(path)” \(reason), so it is not overwritten\(others); move away what is yours, or say --force.",
+            "“\(path)” \(reason), so it is not overwritten\(others); move your changes elsewhere, or add --force.",
             subject: .init(file: path))
     }
 

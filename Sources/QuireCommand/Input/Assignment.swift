@@ -72,7 +72,7 @@ extension Assignment {
     ) throws -> AttributeValue {
         guard let attribute = slot.attribute else {
             // A slot without an attribute is a relationship's, and those are not looked up as attributes.
-            preconditionFailure("Slot \(slot.name) is no attribute.")
+            preconditionFailure("Slot \(slot.name) is not an attribute.")
         }
         let label = "\(entity.name).\(key)"
         switch source {
@@ -147,7 +147,7 @@ enum PropertyChange {
         guard objects.count <= 1 else {
             throw QuireError(
                 .invalidValue,
-                "\(entity.name).\(relationship.name) leads to one object, but \(objects.count) "
+                "\(entity.name).\(relationship.name) refers to one object, but \(objects.count) "
                     + "are given.",
                 subject: .init(entity: entity.name, property: relationship.name))
         }

@@ -153,7 +153,7 @@ struct CSVReader {
                 return try text(of: content, number: number, line: start)
             default:
                 throw error(
-                    "field \(number) goes on after its closing quotation mark", line: line)
+                    "field \(number) continues after its closing quotation mark", line: line)
             }
         }
         throw error("field \(number) has no closing quotation mark", line: start)

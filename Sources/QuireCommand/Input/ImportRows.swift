@@ -283,7 +283,7 @@ enum ImportColumn {
             else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(parts[1])” of \(destination.name) is no attribute, so that objects cannot "
+                    "“\(parts[1])” of \(destination.name) is not an attribute, so that objects cannot "
                         + "be found by it.",
                     subject: .init(entity: destination.name, property: parts[1]))
             }
@@ -333,7 +333,7 @@ extension ImportRow {
                     throw QuireError(
                         .invalidValue,
                         "There is a value here, but none for “\(relationships[index].column)”, "
-                            + "which says which \(relationship.name) it is.",
+                            + "which identifies the \(relationship.name).",
                         subject: .init(entity: entity.name, property: relationship.name))
                 }
                 relationships[index].objects = .values(objects)
@@ -371,7 +371,7 @@ extension ImportRow {
             if !isThere {
                 throw QuireError(
                     .validation,
-                    "\(place): “\(relationship.name)” of \(entity.name) is required but leads to "
+                    "\(place): “\(relationship.name)” of \(entity.name) is required but refers to "
                         + "no object.",
                     subject: .init(entity: entity.name, property: relationship.name))
             }

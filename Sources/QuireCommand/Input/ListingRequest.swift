@@ -87,7 +87,7 @@ struct ListingRequest {
             guard !document.context.hasChanges else {
                 throw QuireError(
                     .invalidState,
-                    "Computed columns and groups are about what is saved; save the changes first.")
+                    "Computed columns and groups use saved values; save the changes first.")
             }
             let rows = try document.context.streamDictionaries(request)
             if counts {
@@ -175,7 +175,7 @@ struct GroupingOptions: ParsableArguments {
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("The condition that a group satisfies, such as 'n > 3'.", valueName: "F")
+        help: ArgumentHelp("The condition for groups, such as 'n > 3'.", valueName: "F")
     )
     var having: String?
 

@@ -6,27 +6,27 @@ import QuireDocuments
 /// The options of every verb that opens documents: what unlocks those that are protected.
 struct UnlockOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("A key file that unlocks what is protected.", valueName: "FILE"),
+        help: ArgumentHelp("Key file that unlocks it.", valueName: "FILE"),
         completion: .file())
     var keyFile: String?
 
     @Option(
         name: .customLong("passphrase-fd"),
         help: ArgumentHelp(
-            "Unlock it with a passphrase, a line that is read from this open descriptor.",
+            "Unlock it with a passphrase: a line read from this file descriptor.",
             valueName: "N"))
     var passphraseDescriptor: Int32?
 
     @Option(
         name: .customLong("recovery-key-fd"),
         help: ArgumentHelp(
-            "Unlock it with the words of a recovery key, read from this open descriptor.",
+            "Unlock it with the words of a recovery key, read from this file descriptor.",
             valueName: "N"))
     var recoveryKeyDescriptor: Int32?
 
     @Option(
         help: ArgumentHelp(
-            "The keybag of a person that documents belong to; the key is one of this keybag then.",
+            "Keybag of the person that owns the document; the other options then give a key of this keybag.",
             valueName: "FILE"),
         completion: .file())
     var keybag: String?
@@ -210,15 +210,15 @@ struct UnlockOptions: ParsableArguments {
 struct NewKeyOptions: ParsableArguments {
     @OptionGroup var unlock: UnlockOptions
 
-    @Flag(help: "Make the key file, of random bytes that only you may read.")
+    @Flag(help: "Create the key file, with random bytes, readable only by you.")
     var makeKeyFile = false
 
-    @Flag(help: "Make a recovery key as well, and print its words, which cannot be had again.")
+    @Flag(help: "Also create a recovery key, and print its words; they are shown only once.")
     var recoveryKey = false
 
     func validate() throws {
         if makeKeyFile && unlock.keyFile == nil {
-            throw ValidationError("Say with --key-file where the key file is to be made.")
+            throw ValidationError("Specify the path of the new key file with --key-file.")
         }
     }
 
@@ -261,7 +261,7 @@ struct NewKeyOptions: ParsableArguments {
             guard let passphrase = try SecretLine.askForNew("passphrase", "New passphrase: ") else {
                 throw Failure(
                     sentence:
-                        "Say what is to unlock it: --key-file FILE, with --make-key-file if there is none yet, --passphrase-fd N or --recovery-key.",
+                        "Specify a key: --key-file FILE, with --make-key-file to create it, --passphrase-fd N or --recovery-key.",
                     status: .usage)
             }
             slots.append(NewSlot(.passphrase(passphrase)))
@@ -319,7 +319,7 @@ enum SecretLine {
             bytes[count] = next
             count += 1
         }
-        if count == 0 { throw failure("is empty; give one that is not") }
+        if count == 0 { throw failure("is empty; give another one") }
         guard let text = String(validating: bytes[..<count], as: UTF8.self) else {
             throw failure("is not UTF-8 text")
         }

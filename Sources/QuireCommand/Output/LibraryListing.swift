@@ -97,7 +97,7 @@ struct LibraryListing {
 enum OwnerListing {
     /// “process 12 (quire) on host”.
     static func text(_ owner: DocumentOwner) -> String {
-        var text = owner.processIdentifier.map { "process \($0)" } ?? "somebody"
+        var text = owner.processIdentifier.map { "process \($0)" } ?? "another process"
         if let name = owner.processName { text += " (\(name))" }
         if let host = owner.hostName { text += " on \(host)" }
         if let since = owner.since { text += " since \(PrintedDate.text(since))" }

@@ -38,8 +38,8 @@ extension DocumentSession {
             guard destination.subtree.contains(object.resolvedEntity.number) else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(relationship.name)” leads to \(destination.name); "
-                        + "\(object.objectID.shortDescription) is none.",
+                    "“\(relationship.name)” must be of entity \(destination.name); "
+                        + "\(object.objectID.shortDescription) is of entity \(object.resolvedEntity.name).",
                     subject: .init(property: relationship.name))
             }
             return object

@@ -176,7 +176,7 @@ final class DocumentSession {
     private static func draftError(_ path: String) -> QuireError {
         QuireError(
             .invalidState,
-            "“\(path)” has changes that could not be saved; mend them with “quire open”, or drop them with “quire revert”.",
+            "“\(path)” has changes that could not be saved; fix them with “quire open”, or discard them with “quire revert”.",
             subject: .init(file: path))
     }
 
@@ -266,7 +266,7 @@ final class DocumentSession {
     private func checkIsOpen() throws {
         guard case .document(let document) = backing, !document.isOpen else { return }
         throw QuireError(
-            .notFound, "“\(path)” was deleted by somebody else while it was open.",
+            .notFound, "“\(path)” was deleted by another program while it was open.",
             subject: .init(file: path))
     }
 
@@ -424,7 +424,7 @@ final class SessionDocument: ManagedDocument {
     override func handleError(_ error: QuireError, userInteractionPermitted: Bool) {
         if !userInteractionPermitted && draftError != nil {
             Output.report(
-                "What was not saved is lost. \(Failure(error, of: QuireCommand.self).sentence)")
+                "Unsaved changes are lost. \(Failure(error, of: QuireCommand.self).sentence)")
         }
     }
 

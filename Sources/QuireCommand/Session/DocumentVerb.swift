@@ -111,7 +111,7 @@ struct WaitOption: ParsableArguments {
     @Option(
         name: .customLong("wait"),
         help: ArgumentHelp(
-            "How long to wait for others who have it open for writing; 0 fails at once.",
+            "How long to wait for another process that has it open for writing; 0 fails at once.",
             valueName: "SECONDS"))
     var seconds = 5.0
 
@@ -169,7 +169,8 @@ enum DocumentPath {
     static func requirePackage(_ path: String, _ advice: String) throws {
         if try kind(of: path) == .package { return }
         throw QuireError(
-            .unsupported, "“\(path)” is no document package; \(advice).", subject: .init(file: path)
+            .unsupported, "“\(path)” is not a document package; \(advice).",
+            subject: .init(file: path)
         )
     }
 

@@ -136,7 +136,7 @@ final class LineReader: Sendable {
 struct SessionCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "",
-        abstract: "The document stays open; each line is one step that undo takes back.",
+        abstract: "The document stays open; each line is one undo step.",
         subcommands: [
             InSession<FetchVerb>.self, InSession<ExplainVerb>.self, InSession<InsertVerb>.self,
             InSession<SetVerb>.self,
@@ -152,7 +152,7 @@ struct SessionCommand: ParsableCommand {
 /// `undo`
 struct UndoLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
-        commandName: "undo", abstract: "Takes back the last step.")
+        commandName: "undo", abstract: "Undoes the last step.")
 
     func run(in session: InteractiveSession) async throws {
         guard session.document.canUndo else {
@@ -166,7 +166,7 @@ struct UndoLine: ParsableCommand, SessionLine {
 /// `redo`
 struct RedoLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
-        commandName: "redo", abstract: "Does again what was taken back.")
+        commandName: "redo", abstract: "Redoes the last undone step.")
 
     func run(in session: InteractiveSession) async throws {
         guard session.document.canRedo else {
@@ -191,7 +191,7 @@ struct SaveLine: ParsableCommand, SessionLine {
 /// `revert`
 struct RevertLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
-        commandName: "revert", abstract: "Drops the changes since the last save.")
+        commandName: "revert", abstract: "Discards the changes since the last save.")
 
     func run(in session: InteractiveSession) async throws {
         try await session.document.revert()
@@ -203,12 +203,12 @@ struct RevertLine: ParsableCommand, SessionLine {
 struct SaveAsLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
         commandName: "save-as",
-        abstract: "Saves the document as another package, which it is from then on.")
+        abstract: "Saves the document as another package, and continues with that.")
 
     @Argument(help: ArgumentHelp("The package to make.", valueName: "NEW"))
     var path: String
 
-    @Flag(help: "Replace a document that is there.")
+    @Flag(help: "Replace an existing document.")
     var replace = false
 
     @Flag(help: "Copy a damaged document as it is.")
@@ -224,7 +224,7 @@ struct SaveAsLine: ParsableCommand, SessionLine {
 struct StatusLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Prints what is not saved, and whether undo can do anything.")
+        abstract: "Prints unsaved changes, and whether undo and redo are possible.")
 
     @Flag(help: "Print JSON.")
     var json = false
@@ -237,9 +237,9 @@ struct StatusLine: ParsableCommand, SessionLine {
 /// `help`
 struct HelpLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
-        commandName: "help", abstract: "Prints what a line may say.")
+        commandName: "help", abstract: "Lists the commands.")
 
-    @Argument(help: "A word to learn more about.")
+    @Argument(help: "A command.")
     var word: String?
 
     func run(in session: InteractiveSession) async throws {

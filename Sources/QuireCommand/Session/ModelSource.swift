@@ -74,7 +74,7 @@ struct ModelSource {
         if DocumentSession.modelNote(of: store, at: path) == nil { return store.layout.model }
         throw QuireError(
             .invalidModel,
-            "“\(path)” does not carry the model it was made with; give the model itself, a .xcdatamodeld, .xcdatamodel, .momd or .mom.",
+            "“\(path)” does not carry the model it was created with; give the model itself, a .xcdatamodeld, .xcdatamodel, .momd or .mom.",
             subject: .init(file: path))
     }
 

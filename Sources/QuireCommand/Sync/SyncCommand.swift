@@ -9,17 +9,19 @@ import QuireSync
 struct SyncCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sync",
-        abstract: "Keeps a document the same on several machines, through a shared folder.",
+        abstract: "Synchronizes a document between machines, through a shared folder.",
         discussion: """
-            The folder is carried by something else: Syncthing, Nextcloud, rclone, a network share, a disk. A document stays \
-            where it is, outside of the folder, and is used as any other, with or without the folder. Each machine adds files \
-            with its changes to the folder, and merges those of the others, property by property. Of two values that were set \
-            without knowledge of each other the later one stays, and the other is listed until somebody resolves it.
+            Another tool transfers the folder: Syncthing, Nextcloud, rclone, a network share, a \
+            disk. The document stays outside of the folder, and works with or without it. Each \
+            machine adds files with its changes to the folder, and merges those of the others, \
+            property by property. Of two concurrent values the later one is kept; the other is \
+            listed until it is resolved.
 
-            Objects are synchronized, with their large values; a document's additional content and its versions are not. What \
-            is sent is encrypted only if the shared document was made with quire sync init --encrypt. A protected document is \
-            synchronized through an encrypted folder only, unless --in-clear is given each time. A copy of a replica becomes \
-            a replica of its own when it is synchronized.
+            Objects are synchronized, with their large values; additional content and versions are \
+            not. The folder is encrypted only if the shared document was created with quire sync \
+            init --encrypt. A protected document is synchronized only through an encrypted folder, \
+            unless --in-clear is given each time. A copy of a replica becomes another replica when \
+            it is synchronized.
 
             EXAMPLES:
               quire sync init Library.quire ~/Sync/Library
@@ -41,15 +43,17 @@ struct SyncCommand: ParsableCommand {
 struct SyncInitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
-        abstract: "Makes a shared document in a folder from a document, and sends all objects.",
+        abstract: "Shares a document in a folder, and sends all objects.",
         discussion: """
-            The folder is made if it is missing, and remembered. It is for one shared document. The store keeps a history from \
-            then on, in which changes are found, whichever program saves them.
+            The folder is created if it is missing, and recorded in the store. It is for one \
+            shared document. From then on the store records a history, from which the changes of \
+            all programs are sent.
 
-            With --encrypt all files in the folder are encrypted, their names as well, with a password that is asked for on the \
-            terminal, or read from the descriptor of --password-fd. Each machine needs it once, to join; then the key is in its \
-            store, which quire protect protects. Without the password and without a replica nobody can read the folder again. \
-            Whoever carries it still learns the number and sizes of files, and when they come and go.
+            With --encrypt all files in the folder and their names are encrypted with a password, \
+            from the terminal or the descriptor of --password-fd. Each machine needs it once, to \
+            join. The key is then in its store, which quire protect encrypts. Without the password \
+            and without a replica the folder cannot be decrypted. The service that transfers the \
+            folder still sees the number, sizes and times of files.
 
             A document's additional content is synchronized with its objects. --exclude leaves files out on this machine.
 
@@ -137,12 +141,12 @@ struct SyncInitCommand: AsyncParsableCommand {
 struct SyncJoinCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "join",
-        abstract: "Makes a document a replica of the shared one in a folder.",
+        abstract: "Creates a replica of the shared document in a folder.",
         discussion: """
-            If there is nothing at PATH, a document is made there, with the model that the folder has, if its name ends in \
-            .quire, or else a SQLite store. A document that is there is merged with the shared one: both get what the other \
-            has, and nothing is lost. The folder is remembered. If the shared document is encrypted, its password is asked for on \
-            the terminal, or read from the descriptor of --password-fd.
+            If PATH does not exist, it is created with the model in the folder: a document if its \
+            name ends in .quire, else a SQLite store. An existing document is merged with the \
+            shared one. The folder is recorded in the store. If the shared document is encrypted, \
+            its password is read from the terminal or the descriptor of --password-fd.
 
             EXAMPLES:
               quire sync join ~/Sync/Library Library.quire
@@ -154,7 +158,8 @@ struct SyncJoinCommand: AsyncParsableCommand {
     var folder: String
 
     @Argument(
-        help: ArgumentHelp("A document or a SQLite store, or where to make one.", valueName: "PATH")
+        help: ArgumentHelp(
+            "A document or a SQLite store, which is created if missing.", valueName: "PATH")
     )
     var path: String
 
@@ -270,11 +275,12 @@ struct SyncJoinCommand: AsyncParsableCommand {
 struct SyncLeaveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "leave",
-        abstract: "Makes a document a local one again.",
+        abstract: "Stops synchronizing a document.",
         discussion: """
-            Its objects stay as they are, and so do the files in the shared folder and the other replicas. What has not been \
-            sent is not sent any more, and the list of conflicts is dropped. With --everywhere the shared document is removed \
-            from the folder, and the others leave as well when they look at it the next time.
+            Its objects, the files in the shared folder and the other replicas do not change. \
+            Unsent changes are not sent, and the list of conflicts is discarded. With --everywhere \
+            the shared document is removed from the folder, and the other replicas leave the next \
+            time they read it.
 
             EXAMPLES:
               quire sync run Library.quire && quire sync leave Library.quire
@@ -284,7 +290,7 @@ struct SyncLeaveCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
 
-    @Flag(help: "Remove the shared document from the folder, for all.")
+    @Flag(help: "Remove the shared document from the folder, for all replicas.")
     var everywhere = false
 
     @OptionGroup var options: SyncOptions

@@ -6,13 +6,13 @@ import QuireSync
 struct SyncStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Says how far a replica has come.",
+        abstract: "Shows the progress of synchronization.",
         discussion: """
-            The document is only read, and the shared folder is not looked into.
+            The document is only read, and the shared folder is not used.
 
-            With --check every object is compared with what has been merged, from which its values follow. What was saved since \
-            the last run is taken notice of for that, so the document is opened for writing. The exit code is 4 if something differs; \
-            quire sync repair mends what it can.
+            With --check every object is compared with the merged changes. Saves since the last \
+            run are recorded for that, so the document is opened for writing. The exit code is 4 \
+            if there are differences; quire sync repair repairs what it can.
 
             EXAMPLES:
               quire sync status Library.quire
@@ -23,7 +23,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
 
-    @Flag(help: "Compare all objects with what has been merged.")
+    @Flag(help: "Compare all objects with the merged changes.")
     var check = false
 
     @OptionGroup var options: SyncOptions
@@ -97,13 +97,15 @@ struct SyncStatusCommand: AsyncParsableCommand {
 struct SyncConflictsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "conflicts",
-        abstract: "Lists the values that have lost against others, and hidden objects.",
+        abstract: "Lists lost values and hidden objects.",
         discussion: """
-            Two replicas set a property without knowing of each other, or one of them deleted the object. All replicas keep the \
-            same value; the other one is listed here, with the time at which it was set, until it is resolved on one of them.
+            A conflict occurs if two replicas set a property concurrently, or one of them deletes \
+            the object. All replicas keep the same value. The other one is listed here, with the \
+            time at which it was set, until it is resolved on one of them.
 
-            An object is hidden if another one has its unique values, or what it requires is not there. It is listed with its \
-            values and what hides it, for as long as it is hidden.
+            An object is hidden if another one has its unique values, or if a value or object that \
+            it requires is missing. It is listed while it is hidden, with its values and the \
+            reason.
 
             EXAMPLES:
               quire sync conflicts Library.quire
@@ -142,12 +144,12 @@ struct SyncResolveCommand: AsyncParsableCommand {
         commandName: "resolve",
         abstract: "Resolves conflicts.",
         discussion: """
-            With --lost the object gets the value that has lost, as a new change, which the next run sends; an object that was \
-            deleted comes back. With --kept the value that it has stays, and the conflict is dropped from the list of this \
-            replica.
+            With --lost the object gets the lost value, as a new change that the next run sends; a \
+            deleted object is restored. With --kept the current value stays, and the conflict is \
+            removed from the list of this replica.
 
-            A hidden object is shown by --lost: in the place of the one that has its unique values, or with the object that it \
-            requires. --kept deletes it, and --set shows it with another value.
+            --lost shows a hidden object: in place of the one with the same unique values, or with \
+            the object that it requires. --kept deletes it, and --set shows it with another value.
 
             EXAMPLES:
               quire sync resolve Library.quire 1 --lost
@@ -161,10 +163,10 @@ struct SyncResolveCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The conflicts' numbers, as listed.", valueName: "NUMBER"))
     var numbers: [Int64]
 
-    @Flag(help: "Take the value that has lost.")
+    @Flag(help: "Use the lost value.")
     var lost = false
 
-    @Flag(help: "Leave the value that was kept.")
+    @Flag(help: "Keep the current value.")
     var kept = false
 
     @Option(
@@ -177,7 +179,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard [lost, kept, !words.isEmpty].count(where: { $0 }) == 1 else {
-            throw ValidationError("Say either --lost or --kept, or --set for a hidden object.")
+            throw ValidationError("Specify --lost or --kept, or --set for a hidden object.")
         }
         for word in words { _ = try Assignment(word) }
         if !words.isEmpty, numbers.count > 1 {

@@ -7,32 +7,33 @@ import QuireSync
 struct SyncIgnoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ignore",
-        abstract: "Tells Syncthing which files of documents and stores it must not carry.",
+        abstract: "Tells Syncthing which files of documents and stores to ignore.",
         discussion: """
-            For a folder that Syncthing carries and that has documents or stores themselves in it. While one is open there are \
-            files beside and in it that must stay on their machine: a write-ahead log without its store, or a store with another \
-            machine's log, is a damaged store. They are added to the folder's .stignore, before all else that is in it, and \
-            between two lines that mark them. Run it on every machine: Syncthing does not carry that file.
+            For a Syncthing folder that contains documents or stores themselves. An open document \
+            has files that must stay on its machine: a store with another machine's write-ahead \
+            log is damaged. Adds patterns for them at the beginning of the folder's .stignore, \
+            between two marker lines. Run it on every machine: Syncthing does not transfer that \
+            file.
 
-            Such documents are carried whole only while they are closed. One that is edited on two machines belongs outside of \
-            the folder, and is kept the same by sync init and sync join.
+            Such documents are transferred completely only while they are closed. Keep a document \
+            that is edited on two machines outside of the folder, and use sync init and sync join.
 
             EXAMPLES:
               quire sync ignore ~/Sync
               quire sync ignore ~/Sync --document-extension recipes --store-extension storedata
             """)
 
-    @Argument(help: ArgumentHelp("The folder that Syncthing carries.", valueName: "FOLDER"))
+    @Argument(help: ArgumentHelp("The folder that Syncthing synchronizes.", valueName: "FOLDER"))
     var folder: String
 
     @Option(
         help: ArgumentHelp(
-            "Another extension than quire that names of documents have.", valueName: "EXTENSION"))
+            "A further extension of documents, besides quire.", valueName: "EXTENSION"))
     var documentExtension: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "Another extension than sqlite, sqlite3, db and store that names of stores have.",
+            "A further extension of stores, besides sqlite, sqlite3, db and store.",
             valueName: "EXTENSION"))
     var storeExtension: [String] = []
 

@@ -7,11 +7,12 @@ import QuireSync
 struct SyncRepairCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "repair",
-        abstract: "Makes the shared folder whole again with what a document has.",
+        abstract: "Sends lost or damaged files of the shared folder again.",
         discussion: """
-            For a folder that has lost files, or has damaged ones: what this document has of them is sent again, as one snapshot \
-            with the large values that are missing. All rows are compared with what has been merged, so changes that another \
-            program made without the history are sent, too. Nothing is lost here. Run it on the machine that has most.
+            For a folder with lost or damaged files. Sends the content of this document again, as \
+            one snapshot, with missing large values. All rows are compared with the merged \
+            changes, so changes that a program has not recorded in the history are sent too. The \
+            document does not change. Run it on the machine with the most complete document.
 
             EXAMPLES:
               quire sync repair Library.quire
@@ -32,12 +33,12 @@ struct SyncRepairCommand: AsyncParsableCommand {
 struct SyncRebuildCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rebuild",
-        abstract: "Makes a document anew from the shared folder.",
+        abstract: "Rebuilds a document from the shared folder.",
         discussion: """
-            What was saved here is sent before. Then the objects become those that the files in the folder make, all of them or \
-            none. That is refused while the folder lacks files that have been merged before: they may still arrive, or \
-            quire sync repair on a machine that has merged them sends them again. With --discard-missing what was in them is \
-            lost.
+            Saved changes are sent first. Then the objects are rebuilt from the files in the \
+            folder, in one transaction. This fails while the folder lacks files that have been \
+            merged before: wait for them, or run quire sync repair on a machine that has merged \
+            them. With --discard-missing their changes are lost.
 
             EXAMPLES:
               cp -a Library.quire Before.quire && quire sync rebuild Library.quire
@@ -46,14 +47,14 @@ struct SyncRebuildCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
 
-    @Flag(help: "Give up what was in files that the folder lacks.")
+    @Flag(help: "Discard the changes in files that are missing from the folder.")
     var discardMissing = false
 
     @OptionGroup var options: SyncOptions
 
     @MainActor
     func run() async throws {
-        try await SyncRound.run(path, options, done: "Made anew") {
+        try await SyncRound.run(path, options, done: "Rebuilt") {
             try await $0.rebuildFromSyncedContent(discardsMissing: discardMissing)
         }
     }
@@ -63,11 +64,11 @@ struct SyncRebuildCommand: AsyncParsableCommand {
 struct SyncRetireCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retire",
-        abstract: "Tells all replicas that one does not come back.",
+        abstract: "Tells all replicas not to wait for one that will not return.",
         discussion: """
-            Replicas keep deleted objects until all others know that they are deleted. They do not wait for one that was retired, \
-            that has left, or from which nothing has come for ninety days. If it does come back, what was changed there is \
-            merged as usual. quire sync status lists the replicas.
+            Replicas keep records of deleted objects until all other replicas have merged the \
+            deletion. They do not wait for a replica that was retired, that has left, or that has \
+            sent nothing for ninety days. If it returns, its changes are merged as usual. quire sync status lists the replicas.
 
             EXAMPLES:
               quire sync retire Library.quire 01a2186f83d471f9baa562d40e260cfe

@@ -9,11 +9,12 @@ import QuireSync
 struct SyncRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Sends what has been saved, and merges what others have sent.",
+        abstract: "Sends saved changes, and merges the changes of other replicas.",
         discussion: """
-            Files that are damaged, or have not arrived whole, are said on standard error and tried again the next time; the \
-            others are merged. While the shared folder is not there the command ends with exit code 1, and what is saved \
-            stays to be sent. FOLDER is needed only if it is elsewhere than it was before.
+            Damaged and incomplete files are reported on standard error and tried again the next \
+            time; the others are merged. If the shared folder is missing, the command fails with \
+            exit code 1, and saved changes are sent later. Give FOLDER only if the folder has \
+            moved.
 
             EXAMPLES:
               quire sync run Library.quire
@@ -27,7 +28,7 @@ struct SyncRunCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The shared folder, if it has moved.", valueName: "FOLDER"))
     var folder: String?
 
-    @Flag(help: "Go on until Ctrl-C, as quire sync watch does.")
+    @Flag(help: "Continue until Ctrl-C, as quire sync watch does.")
     var watch = false
 
     @OptionGroup var options: SyncOptions
@@ -47,12 +48,13 @@ struct SyncRunCommand: AsyncParsableCommand {
 struct SyncWatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "watch",
-        abstract: "Goes on synchronizing a document as it is saved and as files arrive.",
+        abstract: "Synchronizes a document continuously, as it is saved and as files arrive.",
         discussion: """
-            Prints a line whenever something was sent or merged, until Ctrl-C, SIGTERM or SIGHUP, which end it with exit code \
-            0. The document is open for writing only while changes are sent and merged, so that other programs can save to it; \
-            while one of them has it open, synchronizing waits. If the shared folder is not there, that is said once on standard \
-            error, and synchronizing goes on when it is back.
+            Prints a line for each round that sent or merged changes, until Ctrl-C, SIGTERM or \
+            SIGHUP, which end it with exit code 0. The document is open for writing only while \
+            changes are sent and merged, so that other programs can save to it; while one of them \
+            has it open, synchronization waits. If the shared folder is missing, that is reported \
+            once on standard error, and synchronization continues when it is back.
 
             EXAMPLES:
               quire sync watch Library.quire
@@ -184,7 +186,7 @@ private final class SyncWatch {
             failure = sentence
             return
         }
-        if failure != nil { Output.report("Synchronizing “\(path)” goes on.") }
+        if failure != nil { Output.report("Synchronization of “\(path)” continues.") }
         failure = nil
         try print(result)
     }

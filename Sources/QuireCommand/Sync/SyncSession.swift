@@ -24,7 +24,7 @@ struct FolderPasswordOption: ParsableArguments {
     @Option(
         name: .customLong("password-fd"),
         help: ArgumentHelp(
-            "The password of the shared folder, a line that is read from this open descriptor.",
+            "The password of the shared folder: a line read from this file descriptor.",
             valueName: "N"))
     var descriptor: Int32?
 
@@ -178,7 +178,7 @@ extension FolderTransport {
         } catch let error as QuireError where error.code == .notFound {
             throw QuireError(
                 .storeUnavailable,
-                "The shared folder “\(path)” is not there; connect its disk or network again. What is saved meanwhile stays to be sent.",
+                "The shared folder “\(path)” is missing; connect its disk or network again. Changes saved meanwhile will be sent later.",
                 subject: .init(file: path), underlying: error)
         }
     }

@@ -7,12 +7,14 @@ import QuireRescue
 struct CheckVerb: DocumentVerb {
     static let name = "check"
     static let abstract =
-        "Checks that a document is whole: tables, file, values, references, orders, files, books."
+        "Checks a document: its database, values, references, orders, files and metadata."
     static let discussion = """
-        Exit code 0 if nothing is wrong, 4 if something is damaged or lost, or has not arrived from another machine. What is checked is the document as \
-        it was last saved: its tables against its model first. A line that begins with Note is about something \
-        unusual that does no harm, such as what Core Data leaves in its own stores; it does not change the exit \
-        code. A lost table or column cannot be repaired; recover brings back the rest.
+        Exit code 0 if there are no problems, 4 if data is damaged, lost, or has not arrived from \
+        another machine. Checks the document as last saved: first its tables against its model, \
+        then every value, reference, order and file. Lines that begin with Note are about harmless \
+        irregularities, such as Core Data leaves in its own stores, and do not change the exit \
+        code. Pages of an unprotected document have no checksum, so a flipped bit inside a value \
+        can go unnoticed. A lost table or column cannot be repaired; recover saves the rest.
 
         EXAMPLES:
           quire check Library.quire

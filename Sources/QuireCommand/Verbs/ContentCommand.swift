@@ -115,12 +115,12 @@ struct ContentAddCommand: AsyncParsableCommand {
     var files: [String]
 
     @Option(
-        help: ArgumentHelp("The folder of additional content they get into.", valueName: "FOLDER"))
+        help: ArgumentHelp("The folder of additional content to add them to.", valueName: "FOLDER"))
     var to: String?
 
     @Option(
         name: .customLong("as"),
-        help: ArgumentHelp("What a single one is called.", valueName: "NAME"))
+        help: ArgumentHelp("The name of a single file or folder.", valueName: "NAME"))
     var name: String?
 
     @Flag(help: "Print JSON.")
@@ -131,7 +131,7 @@ struct ContentAddCommand: AsyncParsableCommand {
             throw ValidationError("--as is for a single file or folder.")
         }
         if name == nil, files.contains("-") {
-            throw ValidationError("Say with --as what standard input is to be called.")
+            throw ValidationError("Specify a name for standard input with --as.")
         }
     }
 
@@ -187,7 +187,7 @@ struct ContentGetCommand: AsyncParsableCommand {
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("Where to; there must be nothing yet.", valueName: "OUT"))
+        help: ArgumentHelp("The new file; it must not exist.", valueName: "OUT"))
     var output: String?
 
     func run() async throws {
@@ -198,7 +198,7 @@ struct ContentGetCommand: AsyncParsableCommand {
                 guard isFile else {
                     throw QuireError(
                         .invalidValue,
-                        "“\(file)” is a folder; say with --output where it is to be.",
+                        "“\(file)” is a folder; specify its destination with --output.",
                         subject: .init(file: file))
                 }
                 return try copy(files[0].path, from: package) {

@@ -24,8 +24,9 @@ struct ConvertCommand: AsyncParsableCommand {
         commandName: "convert",
         abstract: "Writes a store's objects into a new store of any type.",
         discussion: """
-            What goes in may be a SQLite, XML or binary store of Core Data's or of Quire's, or a document, of \
-            which the store is taken. The new store carries its model. Everything is converted, or there is no new store.
+            Converts a SQLite, XML or binary store of Core Data or Quire, or the store of a \
+            document. The new store carries its model. If anything cannot be converted, no new \
+            store is created.
 
             EXAMPLES:
               quire convert Library.sqlite library.xml --to xml
@@ -47,7 +48,7 @@ struct ConvertCommand: AsyncParsableCommand {
         help: ArgumentHelp("The model, if the store does not carry one.", valueName: "MODEL"))
     var model: String?
 
-    @Flag(help: "Make the new store even if it lacks what its type cannot hold.")
+    @Flag(help: "Create the new store even if its type cannot hold all data.")
     var allowRemoval = false
 
     @Flag(help: "Print JSON.")
@@ -72,7 +73,7 @@ struct ConvertCommand: AsyncParsableCommand {
             try source.convert(
                 to: newPath, type: to.storeType, model: model, allowsRemoval: allowRemoval)
         } catch var error as QuireError where error.code == .removalDenied {
-            error.message += " Say --allow-removal if it is to go."
+            error.message += " Add --allow-removal to remove it."
             throw error
         }
         if source.type == .sqlite {

@@ -25,8 +25,8 @@ struct DataGetVerb: DocumentVerb {
     static let name = "get"
     static let abstract = "Writes a binary value to a file or to standard output."
     static let discussion = """
-        The bytes are checked on the way, if the store has recorded their digest, and one block of them at a \
-        time is in memory. A file has its name only when it is complete.
+        The bytes are checked against their digest, if the store has recorded one. Only one block \
+        at a time is in memory. The file gets its name when it is complete.
 
         EXAMPLES:
           quire data get Films.quire Film/p1 video -o 00001.mts
@@ -86,7 +86,7 @@ struct DataGetVerb: DocumentVerb {
 /// `quire data put PATH ID ATTRIBUTE FILE|-`
 struct DataPutVerb: DocumentVerb {
     static let name = "put"
-    static let abstract = "Sets a binary attribute to what a file holds, or standard input."
+    static let abstract = "Sets a binary attribute from a file or standard input."
     static let discussion = """
         One block of the bytes at a time is in memory.
 
@@ -133,11 +133,11 @@ struct DataPutVerb: DocumentVerb {
 /// `quire data list PATH [--verify]`
 struct DataListVerb: DocumentVerb {
     static let name = "list"
-    static let abstract = "Lists the binary values that are in files of their own."
+    static let abstract = "Lists the binary values that are in external files."
     static let discussion = """
-        The last column says what is known of a file: that its digest is recorded, that none is (as in stores of \
-        Core Data), or that the file is missing or of another size. With --verify every file is read, and is \
-        whole or damaged.
+        The last column shows whether the digest of the file is recorded (never in Core Data \
+        stores), or that the file is missing or has another size. With --verify every file is \
+        read, and is whole or damaged.
 
         EXAMPLES:
           quire data list Films.quire

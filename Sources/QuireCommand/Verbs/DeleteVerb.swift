@@ -4,7 +4,7 @@ import Quire
 /// `quire delete PATH ID…` and `quire delete PATH ENTITY --where F`
 struct DeleteVerb: DocumentVerb {
     static let name = "delete"
-    static let abstract = "Removes objects, and what their model says goes with them."
+    static let abstract = "Deletes objects, by the delete rules of the model."
     static let discussion = """
         Name objects by their identifiers, or an entity and a condition; TRUEPREDICATE is every object.
 
@@ -25,7 +25,7 @@ struct DeleteVerb: DocumentVerb {
         }
         if filter.format == nil, let entity = subjects.first(where: { !$0.contains("/") }) {
             throw ValidationError(
-                "“\(entity)” is no identifier; to delete objects of an entity, add --where "
+                "“\(entity)” is not an identifier; to delete objects of an entity, add --where "
                     + "(TRUEPREDICATE for all).")
         }
     }

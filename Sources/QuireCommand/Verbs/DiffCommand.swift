@@ -9,20 +9,22 @@ import QuireSync
 struct DiffCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "diff",
-        abstract: "Says what has changed in a document since another state of it.",
+        abstract: "Shows the changes of a document since another state.",
         discussion: """
-            SINCE is the older state: another document or store, a version that the document keeps (as versions list \
-            calls it, the beginning of that, its name, or “latest”), or the number of a transaction of its history \
-            (as log prints it) or an encoded history token. Without SINCE it is the last version. A history knows \
-            which objects and properties have changed, but not their values.
+            SINCE is the older state: another document or store; a version of the document (its \
+            identifier, the beginning of that, its name, or “latest”); or a transaction of its \
+            history, by its number or an encoded token. The default is the last version. A history \
+            records which objects and properties have changed, but not their values.
 
-            Objects are the same if they have the same entity and key. A document compares well with its copies and \
-            versions, and with its replicas on other machines; two documents that were made apart have nothing to do \
-            with each other, whatever this prints, and a store that convert has written may have other keys.
+            Objects are the same if they have the same entity and key. So compare a document with \
+            its copies, its versions, and its replicas on other machines. The result is \
+            meaningless for documents that were created separately, and a store that convert wrote \
+            may have other keys.
 
-            Lines begin with + for what is new, - for what is gone and ~ for what has changed. Binary values and \
-            additional content are shown by size and SHA-256. Entities and properties that were renamed are compared \
-            if they have the same renaming identifier. What only one of the models has is named, and not compared.
+            Lines begin with + for additions, - for removals and ~ for changes. Binary values and \
+            additional content are shown by size and SHA-256. Renamed entities and properties are \
+            compared if they have the same renaming identifier. Those in only one of the models \
+            are listed and not compared.
 
             EXAMPLES:
               quire diff Library.quire
@@ -179,7 +181,7 @@ struct DiffCommand: AsyncParsableCommand {
             guard new.package != nil else {
                 throw Failure(
                     sentence:
-                        "Say since what: “\(path)” is a bare store, which keeps no versions; name another one, or a transaction of its history.",
+                        "Specify what to compare with: “\(path)” is a store without versions. Name another store, or a transaction of its history.",
                     status: .usage)
             }
             guard let latest = try DocumentPackage.versions(at: path).first else {

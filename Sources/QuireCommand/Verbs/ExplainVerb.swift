@@ -5,9 +5,10 @@ import Quire
 struct ExplainVerb: DocumentVerb {
     static let name = "explain"
     static let abstract =
-        "Prints how fetch finds its answer: the SQL, its values and SQLite's plan."
+        "Shows how fetch is executed: the SQL, its values and SQLite's plan."
     static let discussion = """
-        Takes the options of fetch. What SQL cannot say is tested in memory, and said so.
+        Takes the options of fetch. Conditions that SQL cannot express are listed as evaluated in \
+        memory.
 
         EXAMPLES:
           quire explain Library.quire Book --where 'author.name == "Jane Austen"' --sort year

@@ -9,13 +9,14 @@ struct ExportCommand: AsyncParsableCommand {
         commandName: "export",
         abstract: "Packs a document into an archive.",
         discussion: """
-            The archive's name says what it becomes: .zip or .tar.zst. Exporting an unchanged
-            document again gives an equal archive, unless it is protected. What is damaged is not exported; recover brings \
-            back what can be read. A synchronized document is exported only if all of its large values have arrived.
+            The extension of the archive determines its format: .zip or .tar.zst. Exporting an unchanged
+            document again gives an equal archive, unless it is protected. A damaged document is \
+            not exported; use recover first. A synchronized document is exported only if all of \
+            its large values have arrived.
 
-            Of a document that is protected, say what the archive is to be. With --keep-protection it is sealed as the \
-            document is, and opens with the same keys. With --remove-protection whoever can read the archive can read \
-            what is in it.
+            For a protected document, specify the protection of the archive. With \
+            --keep-protection it is encrypted, and opens with the same keys. With \
+            --remove-protection anyone who can read the archive can read its content.
 
             EXAMPLES:
               quire export Library.quire Library.zip
@@ -32,10 +33,11 @@ struct ExportCommand: AsyncParsableCommand {
     @Flag(help: "Export a document even if it is damaged or incomplete.")
     var keepDamage = false
 
-    @Flag(help: "Keep the files of a protected document sealed; the archive has its keybag.")
+    @Flag(
+        help: "Keep the files of a protected document encrypted; the archive contains its keybag.")
     var keepProtection = false
 
-    @Flag(help: "Export a protected document in clear.")
+    @Flag(help: "Write an unencrypted archive of a protected document.")
     var removeProtection = false
 
     @Flag(help: "Print JSON.")
@@ -66,7 +68,7 @@ struct ExportCommand: AsyncParsableCommand {
         } catch var error as QuireError {
             try? package.close()
             if error.code == .protectionUnavailable {
-                error.message += " Say so with --keep-protection or --remove-protection."
+                error.message += " Add --keep-protection or --remove-protection."
             }
             throw error
         }
@@ -74,7 +76,7 @@ struct ExportCommand: AsyncParsableCommand {
         defer {
             if isInClear {
                 Output.report(
-                    "“\(archive)” is not protected: whoever can read it can read what is in it.")
+                    "“\(archive)” is not encrypted: anyone who can read it can read its content.")
             }
         }
         let bytes = Int64(

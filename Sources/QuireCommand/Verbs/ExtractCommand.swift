@@ -8,8 +8,9 @@ struct ExtractCommand: AsyncParsableCommand {
         commandName: "extract",
         abstract: "Unpacks an archive into a document package.",
         discussion: """
-            The archive must hold a document and nothing else, exactly as its manifest lists it. One of a protected \
-            document opens with the keys of that. Without a key only its keybag and the headers of its files are checked.
+            The archive must contain a document and nothing else, exactly as listed in its \
+            manifest. The archive of a protected document opens with the document's keys. Without \
+            a key only its keybag and the headers of its files are checked.
 
             EXAMPLES:
               quire extract Library.zip Library.quire

@@ -4,7 +4,7 @@ import Quire
 /// `quire fetch PATH ENTITY …`
 struct FetchVerb: DocumentVerb {
     static let name = "fetch"
-    static let abstract = "Prints the objects of an entity, or what is computed of them."
+    static let abstract = "Prints the objects of an entity, or values computed from them."
     static let discussion = """
         Without --columns every attribute is shown. A column may be a relationship, or a path such as \
         author.name. With --group-by, --distinct or a column that is an expression, the store computes \

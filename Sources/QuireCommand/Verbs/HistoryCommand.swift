@@ -22,8 +22,8 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
         commandName: "purge",
         abstract: "Removes the oldest transactions of a store's history.",
         discussion: """
-            Programs that have not yet read what is removed are told so, and read the store anew. The objects stay as \
-            they are. quire log prints the transactions with their numbers.
+            Programs that have not yet read the removed transactions get an error, and read the \
+            whole store again. The objects do not change. quire log prints the transactions with their numbers.
 
             EXAMPLES:
               quire history purge Recipes.sqlite --before 2026-11-01T00:00:00Z
@@ -62,14 +62,14 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Remove what comes before a time, a transaction or a token.",
+            "Remove transactions before a time, a transaction or a token.",
             valueName: "DATE|NUMBER|TOKEN"),
         transform: { try End($0) })
     var before: End?
 
     @Option(
         help: ArgumentHelp(
-            "Remove what is older: so many seconds, minutes, hours, days or weeks.",
+            "Remove transactions older than so many seconds, minutes, hours, days or weeks.",
             valueName: "N(s|m|h|d|w)"),
         transform: { try Self.age($0) })
     var olderThan: Duration?
@@ -77,7 +77,7 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Keep so many transactions.", valueName: "N"))
     var keep: Int?
 
-    @Flag(help: "Say what would be removed, and do nothing.")
+    @Flag(help: "Print what would be removed, and change nothing.")
     var dryRun = false
 
     @OptionGroup var options: DocumentOptions
@@ -87,7 +87,7 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
     func validate() throws {
         let count = [before != nil, olderThan != nil, keep != nil].count { $0 }
         guard count == 1 else {
-            throw ValidationError("Say what is to be removed: --before, --older-than or --keep.")
+            throw ValidationError("Specify what to remove: --before, --older-than or --keep.")
         }
         if let keep, keep < 0 { throw ValidationError("--keep takes a number from 0 on.") }
     }

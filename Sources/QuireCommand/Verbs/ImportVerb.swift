@@ -8,10 +8,10 @@ struct ImportVerb: DocumentVerb {
     static let abstract =
         "Adds an object for each row of a CSV file or each object of a JSON array."
     static let discussion = """
-        All rows are added, or none if anything is wrong with one. The first line of a CSV file names the \
+        If any row is invalid, none is added. The first line of a CSV file names the \
         columns; the members of a JSON object do. A column is an attribute, a relationship (identifiers), or \
-        a path such as author.name: the related object with that name is found in the document or among the \
-        file's own rows, before or after, or it is made. Further columns of \
+        a path such as author.name: the related object with that name is found in the document or \
+        in the file, or created. Further columns of \
         the same relationship, such as author.born, complete it and must not contradict it. Several values \
         for a to-many relationship are separated by ; in CSV and are an array in JSON. An empty field of a \
         CSV file leaves the attribute's default; "" is an empty text.
@@ -32,7 +32,8 @@ struct ImportVerb: DocumentVerb {
 
     func validate() throws {
         if format == nil {
-            throw ValidationError("“\(file)” does not say what it is; let it end in .csv or .json.")
+            throw ValidationError(
+                "The type of “\(file)” is unknown; use a name that ends in .csv or .json.")
         }
     }
 

@@ -7,7 +7,7 @@ import QuireSync
 /// `quire info PATH`
 struct InfoVerb: DocumentVerb {
     static let name = "info"
-    static let abstract = "Prints what a document, a store or an archive holds."
+    static let abstract = "Shows the content of a document, a store or an archive."
     static let discussion = """
         EXAMPLES:
           quire info Library.quire

@@ -7,11 +7,12 @@ import QuireDocuments
 struct KeysCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "keys",
-        abstract: "Lists, adds and removes what unlocks a protected document.",
+        abstract: "Lists, adds and removes the keys of a protected document.",
         discussion: """
-            Each key unlocks all of the document: a passphrase, a key file, or a recovery key of 17 words. A \
-            document may also belong to the keybag of a person, and what unlocks that unlocks all documents that do. Who has copied the \
-            document before can still open the copy with a key that was removed since.
+            Each key unlocks the whole document: a passphrase, a key file, or a recovery key of 17 \
+            words. A document may also belong to the keybag of a person; the keys of the keybag \
+            then unlock all documents of that person. A removed key still opens copies made \
+            before.
 
             EXAMPLES:
               quire keys list D.quire
@@ -29,7 +30,7 @@ struct KeysCommand: ParsableCommand {
 /// `quire keys list PATH`
 struct KeysListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "Lists what unlocks a document. No key is needed.")
+        commandName: "list", abstract: "Lists the keys of a document. Needs no key.")
 
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
     var path: String
@@ -58,7 +59,8 @@ struct KeysAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add", abstract: "Adds a passphrase, a key file or a recovery key.",
         discussion: """
-            The options of which the name begins with “new” give the key to add, the others one that unlocks the document.
+            Options that begin with --new give the key to add, the others the key that unlocks the \
+            document.
             """)
 
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
@@ -68,22 +70,22 @@ struct KeysAddCommand: AsyncParsableCommand {
         help: ArgumentHelp("Add a key file.", valueName: "FILE"), completion: .file())
     var newKeyFile: String?
 
-    @Flag(help: "Make the new key file, of random bytes that only you may read.")
+    @Flag(help: "Create the new key file, with random bytes, readable only by you.")
     var makeKeyFile = false
 
-    @Flag(help: "Add a passphrase that is asked for on the terminal.")
+    @Flag(help: "Add a passphrase; the terminal asks for it.")
     var newPassphrase = false
 
     @Option(
         name: .customLong("new-passphrase-fd"),
         help: ArgumentHelp(
-            "Add a passphrase, a line that is read from this open descriptor.", valueName: "N"))
+            "Add a passphrase: a line read from this file descriptor.", valueName: "N"))
     var newPassphraseDescriptor: Int32?
 
-    @Flag(help: "Make and add a recovery key, and print its words, which cannot be had again.")
+    @Flag(help: "Create and add a recovery key, and print its words; they are shown only once.")
     var recoveryKey = false
 
-    @Option(help: ArgumentHelp("A name for it, which can be read without a key.", valueName: "L"))
+    @Option(help: ArgumentHelp("A label, which is readable without a key.", valueName: "L"))
     var label = ""
 
     @OptionGroup var unlock: UnlockOptions
@@ -101,7 +103,7 @@ struct KeysAddCommand: AsyncParsableCommand {
             )
         }
         if makeKeyFile && newKeyFile == nil {
-            throw ValidationError("Say with --new-key-file where the key file is to be made.")
+            throw ValidationError("Specify the path of the new key file with --new-key-file.")
         }
         if let newPassphraseDescriptor, newPassphraseDescriptor == unlock.passphraseDescriptor {
             throw ValidationError(
@@ -165,7 +167,7 @@ struct KeysRemoveCommand: AsyncParsableCommand {
     var path: String
 
     @Argument(
-        help: ArgumentHelp("What list calls it, or the beginning of that.", valueName: "KEY"))
+        help: ArgumentHelp("Its identifier, as listed, or the beginning of it.", valueName: "KEY"))
     var key: String
 
     @OptionGroup var unlock: UnlockOptions
@@ -205,8 +207,9 @@ struct KeysRemoveCommand: AsyncParsableCommand {
 struct KeysMakeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "make",
-        abstract: "Makes the keybag of a person, to which documents can belong.",
-        discussion: "Keep a copy of it: without the keybag nothing that belongs to it can be read.")
+        abstract: "Creates the keybag of a person, who can own documents.",
+        discussion:
+            "Keep a copy of it: without the keybag, documents that belong to it cannot be read.")
 
     @Argument(help: ArgumentHelp("The keybag to make.", valueName: "KEYBAG"))
     var path: String
@@ -286,5 +289,5 @@ enum ProtectionListing {
 
     /// The line printed before the words of a new recovery key.
     static let wordsNote =
-        "The recovery key, which cannot be shown again; write it down and keep it apart:"
+        "The recovery key is shown only once; write it down and keep it in a safe place:"
 }

@@ -7,9 +7,9 @@ import QuireDocuments
 struct LibraryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "library",
-        abstract: "Lists and arranges the documents of a folder.",
+        abstract: "Lists and manages the documents of a folder.",
         discussion: """
-            Nothing is opened to be listed, and nothing is ever replaced.
+            Documents are listed without opening them. No command replaces an existing document.
 
             EXAMPLES:
               quire library list Documents
@@ -28,7 +28,7 @@ struct LibraryCommand: AsyncParsableCommand {
         @Argument(help: ArgumentHelp("The folder of the documents.", valueName: "FOLDER"))
         var folder: String
 
-        @Flag(name: .shortAndLong, help: "Look into folders below it as well.")
+        @Flag(name: .shortAndLong, help: "Include subfolders.")
         var recursive = false
 
         var library: DocumentLibrary { DocumentLibrary(folder: folder, isRecursive: recursive) }
@@ -71,7 +71,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
     struct New: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Makes a document of a template; its name gets a number if it is taken.",
+            abstract: "Creates a document from a template; its name gets a number if it is taken.",
             discussion: """
                 EXAMPLES:
                   quire library new Documents Books --template Library
@@ -92,7 +92,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
     struct Rename: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Gives a document another name.",
+            abstract: "Renames a document.",
             discussion: """
                 A document that is open for writing elsewhere is not renamed.
 
@@ -139,9 +139,9 @@ struct LibraryCommand: AsyncParsableCommand {
     struct Trashing: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "trash",
-            abstract: "Puts a document into the user's trash.",
+            abstract: "Moves a document to the user's trash.",
             discussion: """
-                A document that anybody has open for writing is not put there.
+                A document that is open for writing is not moved.
 
                 EXAMPLES:
                   quire library trash Documents/Books.quire
@@ -167,7 +167,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
     struct Trashed: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Lists what is in the user's trash, the latest first.",
+            abstract: "Lists the documents in the user's trash, latest first.",
             discussion: """
                 EXAMPLES:
                   quire library trashed
@@ -175,7 +175,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
         @Argument(
             help: ArgumentHelp(
-                "A folder, if also the trash of its file system is to be listed.",
+                "A folder, to list the trash of its file system too.",
                 valueName: "FOLDER"))
         var folder: String?
         @OptionGroup var options: OutputOptions
@@ -203,15 +203,15 @@ struct LibraryCommand: AsyncParsableCommand {
 
     struct Restore: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Takes what was at a path back from the trash.",
+            abstract: "Restores a document from the trash.",
             discussion: """
-                Of several that were there the one that was put into the trash last is taken.
+                If several documents had that path, the one deleted last is restored.
 
                 EXAMPLES:
                   quire library restore Documents/Books.quire
                 """)
 
-        @Argument(help: ArgumentHelp("Where it was.", valueName: "PATH"))
+        @Argument(help: ArgumentHelp("Its original path.", valueName: "PATH"))
         var path: String
         @OptionGroup var options: OutputOptions
 
@@ -234,7 +234,7 @@ struct LibraryCommand: AsyncParsableCommand {
     struct Watching: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "watch",
-            abstract: "Prints the documents there are, and then what changes, until it is ended.",
+            abstract: "Prints the documents, and then each change, until it is interrupted.",
             discussion: """
                 EXAMPLES:
                   quire library watch Documents

@@ -8,14 +8,15 @@ import QuireSQLite
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "migrate",
-        abstract: "Brings a document, or a bare store, to another version of its model.",
+        abstract: "Migrates a document, or a store, to another version of its model.",
         discussion: """
-            What the old objects become is inferred from the two models, or said by mapping models. The \
-            document is migrated as a whole, or left as it was, whatever happens meanwhile.
+            The mapping is inferred from the two models, or given by mapping models. The document \
+            is migrated completely or not at all, even if the process is killed.
 
-            If the new model has no place for objects or values that there are, nothing is done unless --allow-removal \
-            is given; a mapping model may leave out what it likes. What there was before is kept: of a document as a \
-            version (quire versions list), of a bare store as a copy beside it.
+            If the new model has no place for existing objects or values, the migration fails, \
+            unless --allow-removal is given. A mapping model may remove data without it. The old \
+            state is kept: of a document as a version (quire versions list), of a store as a copy \
+            beside it.
 
             An app that uses Core Data recognizes its stores by hashes that only compiled models have: give the app's \
             .momd, or its .mom, for a store that the app is to open afterwards.
@@ -36,7 +37,8 @@ struct MigrateCommand: AsyncParsableCommand {
     var model: String
 
     @Option(
-        help: ArgumentHelp("The version to come to, if it is not the current one.", valueName: "V"))
+        help: ArgumentHelp("The version to migrate to, instead of the current one.", valueName: "V")
+    )
     var version: String?
 
     @Option(
@@ -45,13 +47,13 @@ struct MigrateCommand: AsyncParsableCommand {
             valueName: "M.xcmappingmodel"))
     var mapping: [String] = []
 
-    @Flag(help: "Remove what the new model has no place for.")
+    @Flag(help: "Allow the removal of data that the new model has no place for.")
     var allowRemoval = false
 
-    @Flag(help: "Keep no version of a document, and no copy of a store, as it was before.")
+    @Flag(help: "Keep no version of the document, or copy of the store, from before.")
     var noBackup = false
 
-    @Flag(help: "Say what would be done and what would be removed, and do nothing.")
+    @Flag(help: "Print what would be done and removed, and change nothing.")
     var dryRun = false
 
     @Flag(help: "Print JSON.")
@@ -85,7 +87,7 @@ struct MigrateCommand: AsyncParsableCommand {
             do {
                 result.backup = try migrate(kind, to: destination, &options)
             } catch var error as QuireError where error.code == .removalDenied {
-                error.message += " Say --allow-removal if it is to go."
+                error.message += " Add --allow-removal to remove it."
                 throw error
             } catch let error as QuireError {
                 // What failed may have come after the migration.
@@ -197,7 +199,9 @@ struct MigrateCommand: AsyncParsableCommand {
             if steps.count > 1 { try output.print("To \(step.name):") }
             let lines = step.mapping.entityMappings.compactMap(Self.line)
             for line in lines { try output.print("  \(line)") }
-            if lines.isEmpty { try output.print("  No entity changes what is stored of it.") }
+            if lines.isEmpty {
+                try output.print("  The stored data of all entities stays the same.")
+            }
         }
         if result.removals.isEmpty { return }
         let permission = allowRemoval ? "" : ", which needs --allow-removal"

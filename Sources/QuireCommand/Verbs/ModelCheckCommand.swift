@@ -5,11 +5,11 @@ import Quire
 struct ModelCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Says everything that is wrong with a model.",
+        abstract: "Lists the problems of a model.",
         discussion: """
             PATH is an .xcdatamodeld or .momd folder, all of whose versions are checked, one version of it, or \
-            a document or store that carries its model. Problems make the model unusable; warnings say what \
-            is not taken over from the file, or would be lost in a compiled model. Exit code 4 if there are \
+            a document or store that carries its model. Problems make the model unusable; warnings \
+            list parts of the file that are ignored, or that a compiled model would lose. Exit code 4 if there are \
             problems.
 
             EXAMPLES:

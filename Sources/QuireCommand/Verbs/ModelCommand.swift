@@ -7,7 +7,7 @@ struct ModelCommand: ParsableCommand {
         abstract:
             "Prints, checks, compares, compiles and merges models, and writes classes for them.",
         discussion: """
-            A document that is called like one of the subcommands is named with its folder, ./generate.
+            For a document with the name of a subcommand, add the folder: ./generate.
 
             EXAMPLES:
               quire model Library.quire

@@ -8,9 +8,9 @@ struct ModelCompileCommand: AsyncParsableCommand {
         commandName: "compile",
         abstract: "Compiles a model, as Xcode does.",
         discussion: """
-            Of an .xcdatamodeld folder with all its versions comes a .momd folder; of anything else, or if OUT \
-            ends in .mom, a .mom file of one model. What compiled models have no place for is a warning on \
-            standard error.
+            An .xcdatamodeld folder with all its versions becomes a .momd folder; anything else, \
+            or if OUT ends in .mom, becomes a .mom file of one model. Parts that compiled models \
+            cannot hold are warnings on standard error.
 
             EXAMPLES:
               quire model compile Library.xcdatamodeld -o Library.momd
@@ -22,7 +22,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("Where to; there must be nothing yet.", valueName: "OUT"))
+        help: ArgumentHelp("The new file; it must not exist.", valueName: "OUT"))
     var output: String
 
     @Option(help: ArgumentHelp("This version instead of the current one.", valueName: "NAME"))

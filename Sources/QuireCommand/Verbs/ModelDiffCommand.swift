@@ -5,11 +5,11 @@ import Quire
 struct ModelDiffCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "diff",
-        abstract: "Says what differs between two models, or two versions of one.",
+        abstract: "Shows the differences of two models, or of two versions of a model.",
         discussion: """
             OLD and NEW are models, documents or stores; with --from and --to, versions of them. Without NEW two \
-            versions of OLD are compared. Lines begin with + for what is new, - for what is gone and ~ for what \
-            has changed; renaming identifiers tell what has another name.
+            versions of OLD are compared. Lines begin with + for additions, - for removals and ~ \
+            for changes; renamed parts are recognised by their renaming identifiers.
 
             EXAMPLES:
               quire model diff Library.quire Library.xcdatamodeld
@@ -37,7 +37,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     func validate() throws {
         if new == nil && from == nil && to == nil {
-            throw ValidationError("Say what to compare with: another model, or a version.")
+            throw ValidationError("Specify what to compare with: another model, or a version.")
         }
     }
 
@@ -58,7 +58,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     private static func verdict(_ difference: ModelDifference) -> String {
         if difference.changes.isEmpty && !difference.changesStores {
-            return "The models say the same."
+            return "The models are the same."
         }
         return difference.changesStores
             ? "A store of the first model must be migrated to the second."

@@ -11,10 +11,11 @@ struct ModelGenerateCommand: AsyncParsableCommand {
             MODEL is an .xcdatamodeld folder, of which the current version is taken, one version, \
             or a document or store that carries its model.
 
-            Every entity gets a class, whatever the model lets Xcode generate. A file is overwritten if this \
-            command wrote it and nobody changed it since, and left alone if it would not change; what you add \
-            belongs into extensions in files of yours. Either all files are written or none is. What the \
-            classes cannot say as the model does is a comment in them and a warning on standard error.
+            Every entity gets a class, whatever the code generation setting in the model. A file \
+            is overwritten only if this command generated it and it has not been changed since; \
+            put your additions in extensions in your own files. Either all files are written or \
+            none. Parts of the model that classes cannot declare are comments in them and warnings \
+            on standard error.
 
             EXAMPLES:
               quire model generate Library.xcdatamodeld Sources/Library
@@ -28,7 +29,8 @@ struct ModelGenerateCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A model file, a document or a store.", valueName: "MODEL"))
     var model: String
 
-    @Argument(help: ArgumentHelp("Where the files go; it is made if missing.", valueName: "FOLDER"))
+    @Argument(
+        help: ArgumentHelp("The folder for the files; created if missing.", valueName: "FOLDER"))
     var folder: String
 
     @Option(
@@ -50,7 +52,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
         help: ArgumentHelp("Write all classes into one file of this name.", valueName: "NAME"))
     var oneFile: String?
 
-    @Flag(help: "Overwrite also files that were not generated, or changed since.")
+    @Flag(help: "Also overwrite files that were not generated, or that were changed.")
     var force = false
 
     @Flag(help: "Print JSON.")

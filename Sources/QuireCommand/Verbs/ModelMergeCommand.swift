@@ -5,10 +5,10 @@ import Quire
 struct ModelMergeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "merge",
-        abstract: "Makes one model of several.",
+        abstract: "Merges models into one.",
         discussion: """
-            The models may share entities that are the same in all of them; different ones of one name are \
-            named, and nothing is written. OUT is an .xcdatamodel folder, which Xcode opens.
+            The models may share identical entities. If entities with the same name differ, they \
+            are listed, and nothing is written. OUT is an .xcdatamodel folder, which Xcode opens.
 
             EXAMPLES:
               quire model merge Library.xcdatamodeld Loans.momd -o All.xcdatamodel
@@ -19,7 +19,7 @@ struct ModelMergeCommand: AsyncParsableCommand {
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("Where to; a model that is there is replaced.", valueName: "OUT"))
+        help: ArgumentHelp("The new model; an existing one is replaced.", valueName: "OUT"))
     var output: String
 
     @Flag(help: "Print JSON.")
@@ -28,7 +28,7 @@ struct ModelMergeCommand: AsyncParsableCommand {
     @OptionGroup var unlock: UnlockOptions
 
     func validate() throws {
-        if paths.count < 2 { throw ValidationError("Say which models to merge: two or more.") }
+        if paths.count < 2 { throw ValidationError("Specify two or more models to merge.") }
         if !output.hasSuffix(".xcdatamodel") {
             throw ValidationError("OUT must end in .xcdatamodel.")
         }

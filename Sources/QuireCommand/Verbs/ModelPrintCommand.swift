@@ -5,10 +5,10 @@ import Quire
 struct ModelPrintCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "print",
-        abstract: "Prints a model from wherever it is.",
+        abstract: "Prints a model, from a file, a document or a store.",
         discussion: """
             PATH is an .xcdatamodeld or .momd folder, one version of it, or a document or store that carries \
-            its model. What the file has that cannot be shown is a warning on standard error.
+            its model. Parts that cannot be shown are warnings on standard error.
 
             EXAMPLES:
               quire model print Library.xcdatamodeld

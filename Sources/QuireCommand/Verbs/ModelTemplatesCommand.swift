@@ -6,10 +6,10 @@ struct ModelTemplatesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "templates",
         abstract:
-            "Lists the templates that classes are written with, or copies them to be changed.",
+            "Lists the templates for classes, or exports copies to change.",
         discussion: """
-            A copy is used with quire model generate --template FOLDER/NAME. What templates are given is \
-            described in Sources/QuireCommand/TEMPLATES.md.
+            Use a copy with quire model generate --template FOLDER/NAME. \
+            Sources/QuireCommand/TEMPLATES.md describes the variables of templates.
 
             EXAMPLES:
               quire model templates
@@ -21,7 +21,7 @@ struct ModelTemplatesCommand: AsyncParsableCommand {
             "Copy them into this folder, each into one of its own.", valueName: "FOLDER"))
     var export: String?
 
-    @Flag(help: "Overwrite templates that are there.")
+    @Flag(help: "Overwrite existing templates.")
     var force = false
 
     @Flag(help: "Print JSON.")

@@ -8,8 +8,9 @@ struct ModelVerb: DocumentVerb {
     static let abstract =
         "Prints the model: entities, attributes, relationships and fetch requests."
     static let discussion = """
-        With --template it finds what a fetch request of the model finds, and prints it as fetch does. Values \
-        are read as what their variables are compared with; a list is separated by commas.
+        With --template it runs a fetch request of the model and prints the results as fetch does. \
+        The type of a value is that of the attribute that its variable is compared with; lists are \
+        separated by commas.
 
         EXAMPLES:
           quire model Library.quire

@@ -7,7 +7,7 @@ import QuireDocuments
 struct NewCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "new",
-        abstract: "Makes a document package.",
+        abstract: "Creates a document package.",
         discussion: """
             EXAMPLES:
               quire new Library.quire --template Library
@@ -37,10 +37,10 @@ struct NewCommand: AsyncParsableCommand {
 
     func validate() throws {
         if (template == nil) == (model == nil) {
-            throw ValidationError("Say either --template or --model.")
+            throw ValidationError("Specify --template or --model.")
         }
         if protection == .none, keys.isGiven {
-            throw ValidationError("Say with --class how the document is to be protected.")
+            throw ValidationError("Specify the class of protection with --class.")
         }
     }
 

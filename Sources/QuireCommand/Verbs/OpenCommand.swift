@@ -6,13 +6,14 @@ import Quire
 struct OpenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "open",
-        abstract: "Keeps a document open and runs lines of verbs on it.",
+        abstract: "Opens a document and runs commands on it, one per line.",
         discussion: """
             Each line is a verb without PATH: fetch, insert, set, delete, import, info, model, check, dump; \
             or undo, redo, save, revert, status, help, quit. Words are split as by a shell. Lines may come \
             from a pipe; an error in one is reported, the others are run, and the exit code is the first \
-            error's. Unsaved changes are saved at the end, also when it comes by Ctrl-C or SIGTERM; those of a document that \
-            cannot be saved come back when it is opened again, or are said to be lost if the disk is too full for that. With --json every answer is one line.
+            error's. Unsaved changes are saved at the end, also after Ctrl-C or SIGTERM. Changes \
+            of a document that cannot be saved are restored when it is opened again; if the disk \
+            is too full for that, their loss is reported. With --json every answer is one line.
 
             EXAMPLES:
               quire open Library.quire
@@ -22,7 +23,7 @@ struct OpenCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
     var path: String
 
-    @Option(help: ArgumentHelp("Save changes by itself after this time.", valueName: "SECONDS"))
+    @Option(help: ArgumentHelp("Save automatically after this time.", valueName: "SECONDS"))
     var autosave: Double?
 
     @OptionGroup var options: DocumentOptions
@@ -50,7 +51,7 @@ struct OpenCommand: AsyncParsableCommand {
             session.report(
                 Failure(
                     sentence:
-                        "“\(document.path)” was deleted, or another document put in its place, by somebody else; “save-as NEW” "
+                        "“\(document.path)” was deleted or replaced by another program; “save-as NEW” "
                         + "keeps what was not saved.", status: .notFound))
         }
         let following = Task { [path] in try await Self.followKeyring(of: path) }
@@ -67,7 +68,7 @@ struct OpenCommand: AsyncParsableCommand {
                     if session.canGoOn {
                         session.report(failure)
                         Output.report(
-                            "The session goes on, because what is not saved would be lost; make room and “quit” again, or give "
+                            "The session continues, because unsaved changes would be lost; free disk space and “quit” again, or give "
                                 + "it up with “revert”.")
                         continue
                     }

@@ -7,21 +7,26 @@ import QuireDocuments
 struct ProtectCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "protect",
-        abstract: "Protects a document or a store by encryption, changes how, or shows it.",
+        abstract: "Encrypts a document or a store, or changes or shows its protection.",
         discussion: """
-            All of the document is sealed anew: whatever interrupts it, it is protected as asked for, or as it was. Nobody may \
-            have it open for writing. A bare store, SQLite, XML or binary, is protected with its external data; its keys are \
-            beside it, in a file with .keybag appended to its name. Without a key that unlocks it, nobody can read it again: keep copies of key files, and a recovery \
-            key on paper. While a command runs that has the key, the classes complete, completeUnlessOpen and \
-            completeUntilFirstUserAuthentication are alike; they say what a program that stays open does when it is locked.
+            The whole document is encrypted again. If this is interrupted, it has either the new \
+            or the old protection. No process may have it open for writing. A store outside of a \
+            document (SQLite, XML or binary) is protected with its external data; its keys are in \
+            a file with .keybag appended to its name. Without a key it cannot be read again: keep \
+            copies of key files, and a recovery key on paper. The classes complete, \
+            completeUnlessOpen and completeUntilFirstUserAuthentication differ in what an open \
+            program can do while it is locked.
 
-            A document that is not protected gets what is given as its first key. One that is protected is unlocked with it \
-            and keeps its keys; quire keys changes those. With none as the class it is in clear afterwards.
+            The given key becomes the first key of an unprotected document, and unlocks a \
+            protected one, which keeps its keys; quire keys changes those. With --class none the \
+            document is decrypted.
 
-            With --rotate all keys are made anew, so that whoever had one before has none afterwards. What it was unlocked with \
-            stays, and so do domains; passphrases, key files and recovery keys of others cannot, and have to be added again: it \
-            is refused if there are any, unless --remove-other-keys is given. With --erase the keys are overwritten and the \
-            document package is removed; no key is needed. Copies and archives that were made before keep their keys.
+            With --rotate the document is encrypted with new keys; keys that were read before \
+            become useless. What unlocked it, and the keybags of persons, still unlock it. Other \
+            passphrases, key files and recovery keys must be added again; if there are any, the \
+            command fails, unless --remove-other-keys is given. With --erase the keys are \
+            overwritten and the document package is removed; no key is needed. Copies and \
+            archives made before keep their keys.
 
             EXAMPLES:
               quire protect D.quire --class complete --key-file my.key --make-key-file
@@ -38,16 +43,17 @@ struct ProtectCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("class"),
-        help: ArgumentHelp("The class that it gets.", valueName: "CLASS"))
+        help: ArgumentHelp("The class of protection.", valueName: "CLASS"))
     var protection: FileProtection?
 
-    @Flag(help: "Print the class, whether it is locked, and what unlocks it. No key is needed.")
+    @Flag(help: "Print the class, the lock state and the keys. Needs no key.")
     var show = false
 
-    @Flag(help: "Make all of its keys anew.")
+    @Flag(help: "Replace all of its keys.")
     var rotate = false
 
-    @Flag(help: "With --rotate, remove the keys that were not given and cannot stay.")
+    @Flag(
+        help: "With --rotate, remove passphrases, key files and recovery keys that were not given.")
     var removeOtherKeys = false
 
     @Flag(help: "Overwrite its keys, and remove it.")
@@ -62,7 +68,7 @@ struct ProtectCommand: AsyncParsableCommand {
 
     func validate() throws {
         if [show, rotate, erase, protection != nil].count(where: \.self) != 1 {
-            throw ValidationError("Say one of --class, --show, --rotate and --erase.")
+            throw ValidationError("Specify one of --class, --show, --rotate and --erase.")
         }
         if removeOtherKeys && !rotate {
             throw ValidationError("--remove-other-keys is for --rotate.")
@@ -139,7 +145,7 @@ struct ProtectCommand: AsyncParsableCommand {
             if protection == former {
                 "\(path) is protected as \(protection.rawValue) already."
             } else if protection == .none {
-                "\(path) is in clear now: whoever can read its files can read what is in them."
+                "\(path) is no longer encrypted: anyone who can read its files can read its content."
             } else {
                 "\(path) is protected as \(protection.rawValue) now, no longer as \(former.rawValue)."
             }

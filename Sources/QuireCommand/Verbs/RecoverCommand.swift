@@ -7,14 +7,15 @@ import QuireRescue
 struct RecoverCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "recover",
-        abstract: "Brings objects back from a damaged document, page by page, into a new one.",
+        abstract: "Recovers objects from a damaged document, page by page, into a new one.",
         discussion: """
-            The damaged document is only read. What is on pages that are intact comes back; what is lost is told. \
-            A package gives a package; a bare store gives a bare store, or a package if NEW ends in .quire.
+            The damaged document is only read. Objects on intact pages are recovered; losses are \
+            listed. A package becomes a package. A store outside of a document becomes a store, or \
+            a package if NEW ends in .quire.
 
-            Exit code 0 if everything came back, and check finds nothing wrong with NEW; 4 if \
-            something is lost, or wrong with NEW, or if nothing can be recovered at all. Then, and with any other \
-            exit code, there is no NEW.
+            Exit code 0 if everything was recovered and check finds no problem in NEW; 4 if \
+            something is lost, if NEW has problems, or if nothing can be recovered. In that last \
+            case, and with any other exit code, NEW is not created.
 
             EXAMPLES:
               quire recover Library.quire Recovered.quire
@@ -24,10 +25,10 @@ struct RecoverCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A damaged document or store.", valueName: "DAMAGED"))
     var path: String
 
-    @Argument(help: ArgumentHelp("What to make.", valueName: "NEW"))
+    @Argument(help: ArgumentHelp("The document or store to create.", valueName: "NEW"))
     var newPath: String
 
-    @Flag(help: "Look at freed pages too, which may bring deleted objects back.")
+    @Flag(help: "Read freed pages too, which may recover deleted objects.")
     var deleted = false
 
     @OptionGroup var options: DocumentOptions
@@ -79,7 +80,7 @@ struct RecoverCommand: AsyncParsableCommand {
             return
         }
         for loss in report.losses { try output.print(loss) }
-        for problem in report.problems { try output.print("Not mended: \(problem.message)") }
+        for problem in report.problems { try output.print("Not repaired: \(problem.message)") }
         let origin =
             switch report.modelOrigin {
             case .given, .carried: ""

@@ -7,12 +7,12 @@ import QuireRescue
 struct RepairCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "repair",
-        abstract: "Mends what check finds, where nothing has to be guessed.",
+        abstract: "Repairs problems that have one possible solution.",
         discussion: """
-            It works on a copy, which takes the document's place only if a check finds it better. The document as \
-            it was stays beside it, with before-repair in its name. Nobody may have it open. The exit code is \
-            what check says of the result, with --dry-run of what would be the result: 0 if nothing is wrong, 4 \
-            if something is left that cannot be mended.
+            Repairs a copy, which replaces the document only if a check finds fewer problems. The \
+            old document stays beside it, with before-repair in its name. No process may have it \
+            open. The exit code is that of a check of the result, also with --dry-run: 0 if there \
+            are no problems, 4 if some cannot be repaired.
 
             EXAMPLES:
               quire repair Library.quire --dry-run
@@ -22,10 +22,10 @@ struct RepairCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
     var path: String
 
-    @Flag(help: "Say what would be done, and do nothing.")
+    @Flag(help: "Print what would be done, and change nothing.")
     var dryRun = false
 
-    @Flag(help: "Do not keep the document as it was.")
+    @Flag(help: "Do not keep the old document.")
     var noBackup = false
 
     @OptionGroup var options: DocumentOptions
@@ -53,7 +53,7 @@ struct RepairCommand: AsyncParsableCommand {
         if !report.after.isWhole {
             throw Failure(
                 sentence:
-                    "\(Count.of(report.after.problemCount, "problem")) of “\(path)” cannot be mended.",
+                    "\(Count.of(report.after.problemCount, "problem")) of “\(path)” cannot be repaired.",
                 status: .invalidData)
         }
     }
@@ -71,8 +71,10 @@ struct RepairCommand: AsyncParsableCommand {
             return
         }
         for action in report.actions { try output.print(dryRun ? "Would do: \(action)" : action) }
-        if report.actions.isEmpty { try output.print("There is nothing to mend.") }
-        for problem in report.after.problems { try output.print("Not mended: \(problem.message)") }
+        if report.actions.isEmpty { try output.print("Nothing to repair.") }
+        for problem in report.after.problems {
+            try output.print("Not repaired: \(problem.message)")
+        }
         if let place = report.lostAndFound { try output.print("Lost and found: \(place)") }
         if let backup = report.backup { try output.print("As it was: \(backup)") }
     }

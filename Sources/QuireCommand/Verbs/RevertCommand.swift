@@ -7,11 +7,12 @@ import QuireDocuments
 struct RevertCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revert",
-        abstract: "Drops a document's unsaved changes, or makes it what another document is.",
+        abstract: "Discards a document's unsaved changes, or replaces its content.",
         discussion: """
-            Unsaved changes lie in a document as a draft when they could not be saved before a program ended. With --to, the \
-            document's content becomes that of another one, all or nothing; what it was is kept as a version, without the \
-            draft, which is dropped.
+            A document contains unsaved changes, as a draft, if a program could not save them \
+            before it ended. With --to, the content of another document replaces the document's \
+            content, completely or not at all. The old content is kept as a version; the draft is \
+            discarded.
 
             EXAMPLES:
               quire revert Library.quire

@@ -8,9 +8,9 @@ struct SaveAsCommand: AsyncParsableCommand {
         commandName: "save-as",
         abstract: "Writes a document to another package.",
         discussion: """
-            The new package is there whole, or not at all; one that is replaced stays until then. The document itself is left \
-            alone, and somebody may have it open. Versions do not go along. What is damaged is not copied; recover brings back \
-            what can be read.
+            The new package is created completely or not at all; a package that it replaces stays \
+            until then. The document itself does not change, and may be open. Versions are not \
+            copied. A damaged document is not copied; use recover instead.
 
             EXAMPLES:
               quire save-as Library.quire Backup.quire
@@ -23,7 +23,7 @@ struct SaveAsCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The package to make.", valueName: "NEW"))
     var newPath: String
 
-    @Flag(help: "Replace a document that is there.")
+    @Flag(help: "Replace an existing document.")
     var replace = false
 
     @Flag(help: "Copy a damaged document as it is.")
@@ -54,7 +54,7 @@ struct SaveAsCommand: AsyncParsableCommand {
 struct DuplicateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "duplicate",
-        abstract: "Copies a document beside itself, under a name of its own.",
+        abstract: "Copies a document beside itself, under a new name.",
         discussion: """
             EXAMPLES:
               quire duplicate Library.quire

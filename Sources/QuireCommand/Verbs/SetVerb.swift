@@ -24,7 +24,7 @@ struct SetVerb: DocumentVerb {
     func validate() throws {
         for word in words where Assignment.isOne(word) { _ = try Assignment(word) }
         if !words.contains(where: Assignment.isOne) {
-            throw ValidationError("Say what to set: key=value.")
+            throw ValidationError("Specify what to set: key=value.")
         }
         let subjects = words.filter { !Assignment.isOne($0) }
         if filter.format == nil && subjects.isEmpty {

@@ -6,11 +6,11 @@ import QuireDocuments
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Says who has a document open, and how it stands.",
+        abstract: "Shows who has a document open, and its state.",
         discussion: """
-            Nobody is disturbed: the document is looked at as by somebody who only reads. Who only reads it is not \
-            known, because readers leave no trace. No key is needed; of a protected document only what can be seen without one \
-            is said.
+            The document is only read, and open programs are not disturbed. Processes that have it \
+            open read-only are not listed, because they leave no trace. No key is needed; for a \
+            protected document only information that is readable without one is shown.
 
             EXAMPLES:
               quire status Library.quire
@@ -39,7 +39,8 @@ struct StatusCommand: AsyncParsableCommand {
     private static func status(at path: String) async throws -> PackageStatus {
         if try DocumentPath.kind(of: path) != .package {
             throw QuireError(
-                .invalidFormat, "“\(path)” is no document package; only those are opened by turns.",
+                .invalidFormat,
+                "“\(path)” is not a document package; only those are opened by turns.",
                 subject: .init(file: path))
         }
         return try DocumentPackage.status(at: path)

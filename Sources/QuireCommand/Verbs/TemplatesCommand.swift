@@ -5,9 +5,9 @@ import QuireDocuments
 struct TemplatesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "templates",
-        abstract: "Lists the templates for new documents, or makes one of a document.",
+        abstract: "Lists the templates for new documents, or makes one from a document.",
         discussion: """
-            Templates are looked for in QUIRE_TEMPLATES; otherwise in quire/Templates of XDG_DATA_HOME or ~/.local/share, \
+            Templates are searched in QUIRE_TEMPLATES; otherwise in quire/Templates of XDG_DATA_HOME or ~/.local/share, \
             and beside the program.
 
             EXAMPLES:

@@ -9,9 +9,9 @@ struct UnlockCommand: AsyncParsableCommand {
         commandName: "unlock",
         abstract: "Unlocks documents for all programs of the user that use the keyring.",
         discussion: """
-            The master key of each is put into the kernel's user keyring, until quire lock, the timeout, or the end of the \
-            machine. Every program of the same user can read it there, and root. The commands of quire look there first, and \
-            documents that belong to a person's keybag are unlocked with that.
+            Adds their master keys to the kernel's user keyring, until quire lock, the timeout, or \
+            shutdown. Root and every program of the same user can read them there. All commands of \
+            quire use the keyring. A person's keybag unlocks all documents that belong to it.
 
             EXAMPLES:
               quire unlock D.quire
@@ -63,8 +63,9 @@ struct LockCommand: AsyncParsableCommand {
         commandName: "lock",
         abstract: "Locks documents again that quire unlock has unlocked.",
         discussion: """
-            Their keys are removed from the kernel's user keyring; without a path those of all. Programs that follow the \
-            keyring, as quire open does, save and lock what they have open; others that have it open keep it unlocked.
+            Removes their keys from the kernel's user keyring; without a path, all of Quire's \
+            keys. Programs that follow the keyring, such as quire open, save and lock their \
+            documents; other programs keep them unlocked.
 
             EXAMPLES:
               quire lock D.quire

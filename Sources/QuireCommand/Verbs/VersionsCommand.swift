@@ -9,8 +9,8 @@ struct VersionsCommand: ParsableCommand {
         commandName: "versions",
         abstract: "Keeps versions of a document, shows, restores and removes them.",
         discussion: """
-            A version costs what changed since the one before. VERSION is what list calls it, the beginning of that, \
-            its name, or “latest”.
+            A version takes as much space as has changed since the one before. VERSION is an \
+            identifier, as listed, the beginning of it, a name, or “latest”.
 
             EXAMPLES:
               quire versions keep Thesis.quire --name 'as handed in'
@@ -172,14 +172,14 @@ struct VersionsListCommand: AsyncParsableCommand {
 /// `quire versions keep PATH`
 struct VersionsKeepCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "keep", abstract: "Keeps what a document is now as a version.")
+        commandName: "keep", abstract: "Keeps the current state of a document as a version.")
 
     @OptionGroup var document: VersionsDocument
 
-    @Option(help: ArgumentHelp("What to call it; it is not pruned then.", valueName: "NAME"))
+    @Option(help: ArgumentHelp("Its name; versions with a name are not pruned.", valueName: "NAME"))
     var name: String?
 
-    @Flag(help: "Keep nothing if the last version is of the same content.")
+    @Flag(help: "Keep nothing if the last version has the same content.")
     var ifChanged = false
 
     @Flag(help: "Keep a damaged document as it is.")
@@ -209,7 +209,8 @@ struct VersionsKeepCommand: AsyncParsableCommand {
 /// `quire versions show PATH VERSION`
 struct VersionsShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show", abstract: "Shows what is in a version, or makes a document of it.",
+        commandName: "show",
+        abstract: "Shows the content of a version, or creates a document from it.",
         discussion: "The document itself may be open elsewhere.")
 
     @OptionGroup var document: VersionsDocument
@@ -217,10 +218,10 @@ struct VersionsShowCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
     var version: String
 
-    @Option(help: ArgumentHelp("Make a document of it at this path.", valueName: "PATH"))
+    @Option(help: ArgumentHelp("Create a document from it at this path.", valueName: "PATH"))
     var to: String?
 
-    @Flag(help: "Make a document of a damaged one, too.")
+    @Flag(help: "Create a document even from a damaged version.")
     var keepDamage = false
 
     func run() async throws {
@@ -284,10 +285,10 @@ struct VersionsShowCommand: AsyncParsableCommand {
 /// `quire versions restore PATH VERSION`
 struct VersionsRestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "restore", abstract: "Makes a document what a version is.",
+        commandName: "restore", abstract: "Restores a version of a document.",
         discussion: """
-            What the document was before is kept as a version, unless there is one of it. A version of an older model is \
-            migrated; to look at it as it was, use show --to.
+            The current state is kept as a version first, unless a version has the same content. A \
+            version with an older model is migrated; to see it unchanged, use show --to.
             """)
 
     @OptionGroup var document: VersionsDocument
@@ -295,7 +296,7 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
     var version: String
 
-    @Flag(help: "Migrate it even if that removes what the document's model has no place for.")
+    @Flag(help: "Migrate it even if that removes data that the document's model has no place for.")
     var allowRemoval = false
 
     func run() async throws {

@@ -41,22 +41,23 @@ struct VersionsPruneCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "prune", abstract: "Removes old versions.",
         discussion: """
-            All of the last day stay, of the last month one a day, of the time before one a week. Versions with a name, \
-            damaged ones, and conflicts that are not resolved stay in any case.
+            Keeps all versions of the last day, one per day for a month, and one per week before \
+            that. Versions with a name, damaged versions and unresolved conflicts are always kept.
             """)
 
     @OptionGroup var document: VersionsDocument
 
-    @Option(help: ArgumentHelp("Keep so many at most.", valueName: "N"))
+    @Option(help: ArgumentHelp("Keep at most so many.", valueName: "N"))
     var count: Int?
 
-    @Option(help: ArgumentHelp("Keep those that added so many bytes at most.", valueName: "N"))
+    @Option(
+        help: ArgumentHelp("Keep versions of at most so many added bytes in all.", valueName: "N"))
     var bytes: Int64?
 
     @Flag(help: "Prune versions with a name too.")
     var named = false
 
-    @Flag(help: "Say what would be removed, and do nothing.")
+    @Flag(help: "Print what would be removed, and change nothing.")
     var dryRun = false
 
     func validate() throws {
@@ -86,7 +87,7 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "conflicts",
         abstract:
-            "Finds copies of a document that synchronizing has left because both sides changed it.",
+            "Finds conflict copies that a synchronization tool left beside a document.",
         discussion: """
             They are packages beside the document with names like “Name (conflicted copy …)”, \
             “Name.sync-conflict-…” or “Name (1)”, that are the same document.
@@ -94,7 +95,7 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
 
     @OptionGroup var document: VersionsDocument
 
-    @Flag(help: "Make them versions of the document, to be resolved, and remove them.")
+    @Flag(help: "Turn them into versions of the document, to be resolved, and remove the copies.")
     var adopt = false
 
     func run() async throws {
@@ -127,8 +128,8 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
 /// `quire versions resolve PATH VERSION --keep SIDE`
 struct VersionsResolveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "resolve", abstract: "Deals with a version that is one side of a conflict.",
-        discussion: "The side that the document does not go on with stays as a version.")
+        commandName: "resolve", abstract: "Resolves a conflict between the document and a version.",
+        discussion: "The other side is kept as a version.")
 
     enum Side: String, ExpressibleByArgument, CaseIterable { case document, version }
 
@@ -137,10 +138,10 @@ struct VersionsResolveCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
     var version: String
 
-    @Option(help: ArgumentHelp("What the document goes on with.", valueName: "SIDE"))
+    @Option(help: ArgumentHelp("The side to keep as the document.", valueName: "SIDE"))
     var keep: Side
 
-    @Flag(help: "Migrate it even if that removes what the document's model has no place for.")
+    @Flag(help: "Migrate it even if that removes data that the document's model has no place for.")
     var allowRemoval = false
 
     func run() async throws {
@@ -155,7 +156,7 @@ struct VersionsResolveCommand: AsyncParsableCommand {
         if document.json {
             try output.print(.object(["resolved": .string(version.id)]), levels: 0)
         } else {
-            try output.print("Resolved \(version.id): \(document.path) goes on with the \(keep).")
+            try output.print("Resolved \(version.id): \(document.path) keeps the \(keep).")
         }
         try output.flush()
     }

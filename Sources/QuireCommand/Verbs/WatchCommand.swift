@@ -8,20 +8,20 @@ import QuireStore
 struct WatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "watch",
-        abstract: "Prints what other programs save to a document, as they save it.",
+        abstract: "Prints other programs' saves to a document as they happen.",
         discussion: """
             Prints the transactions of the store's history as log does, oldest first, until Ctrl-C, SIGTERM or \
-            SIGHUP, which end it with exit code 0. With --json each is a line. “Watching” on standard error says that \
-            what is saved from then on is printed.
+            SIGHUP, which end it with exit code 0. With --json each is a line. “Watching” on \
+            standard error means that all later saves are printed.
 
-            Of a store that keeps no history it is only known that something was saved: a line says when, or an object \
-            with “date” alone; saves that follow each other quickly may be one. A history begins when an app opens the \
-            store with tracksHistory (Core Data's NSPersistentHistoryTrackingKey); it is kept by all who save from then \
-            on. What a program writes to a store with a history without recording it is not printed.
+            For a store without a history only the time of each save is printed, or an object with \
+            “date” alone; quick saves may be combined. A history starts when an app opens the \
+            store with tracksHistory (Core Data's NSPersistentHistoryTrackingKey); from then on \
+            all programs record it. Writes that a program does not record are not printed.
 
-            A document is only read, beside those who have it open, and is not locked. A store's log lies beside it \
-            meanwhile, so its folder must be writable. Repairing the store, or putting another one in its place, must \
-            wait, or ends the command. XML and binary stores are written as a whole, and cannot be watched.
+            A document is only read and not locked. The write-ahead log of a store exists \
+            meanwhile, so its folder must be writable. Repairing or replacing the store must wait, \
+            or ends the command. XML and binary stores cannot be watched.
 
             EXAMPLES:
               quire watch Recipes.sqlite
@@ -33,12 +33,12 @@ struct WatchCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
 
-    @Option(help: ArgumentHelp("End after so many transactions or lines.", valueName: "N"))
+    @Option(help: ArgumentHelp("Stop after so many transactions or lines.", valueName: "N"))
     var count: Int?
 
     @Option(
         help: ArgumentHelp(
-            "Begin with the transactions after one of this number; 0 for all.",
+            "Start after the transaction of this number; 0 for all.",
             valueName: "TRANSACTION"))
     var since: Int64?
 
@@ -168,7 +168,7 @@ private struct WatchReport {
         if store.fileReplacement != nil {
             throw QuireError(
                 .storeReplaced,
-                "Another program has replaced or removed “\(path)”; what has been saved there since is not seen; watch it again.",
+                "Another program has replaced or removed “\(path)”; later saves are not printed. Watch it again.",
                 subject: .init(file: path))
         }
         if last != nil { return try printTransactions() }
@@ -197,7 +197,7 @@ private struct WatchReport {
         } catch let error as QuireError where error.code == .historyTokenExpired {
             last = try store.lastHistoryTransactionNumber()
             Output.report(
-                "The history of “\(path)” after transaction \(known) has been deleted, in whole or in part; what is saved from now on is printed."
+                "The history of “\(path)” after transaction \(known) has been deleted, in whole or in part; saves from now on are printed."
             )
             return
         }

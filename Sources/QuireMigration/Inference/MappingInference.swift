@@ -220,7 +220,7 @@ extension MappingInference {
             !isInverseKnown(of: relationship, new)
         {
             fail(
-                "“\(new.name).\(name)” is new and required, and leads to no object; make it optional, or map it.",
+                "“\(new.name).\(name)” is new and required, and has no object; make it optional, or map it.",
                 new, name)
         }
     }
@@ -253,7 +253,7 @@ extension MappingInference {
         else { return }
         fail(
             "“\(new.name).\(relationship.name)” led to “\(source.destination(of: before).name)”, which becomes "
-                + "“\(first.name)” and is no “\(destination.name)”; map it, or give it another name.",
+                + "“\(first.name)” and is not of entity “\(destination.name)”; map it, or give it another name.",
             new,
             relationship.name)
     }

@@ -40,7 +40,7 @@ struct MappingModelFile {
         }
         guard let model = found("XDDEVMAPPINGMODEL").first else {
             throw QuireError(
-                .invalidFormat, "“\(path)” is no mapping model: there is none in it.",
+                .invalidFormat, "“\(path)” is not a mapping model.",
                 subject: .init(file: path))
         }
         let values = Self.values(of: model)

@@ -45,7 +45,7 @@ final class ChangeSetLoading: BulkInserter {
             if case .objectID(let found) = objects[other].values[slot], found != owner {
                 throw QuireError(
                     .validation,
-                    "“\(inverse.name)” of \(target.shortDescription) would lead to two objects, "
+                    "“\(inverse.name)” of \(target.shortDescription) would refer to two objects, "
                         + "\(found.shortDescription) and \(owner.shortDescription), and takes one; remove one of them, or "
                         + "map the relationship by a policy.",
                     subject: .init(

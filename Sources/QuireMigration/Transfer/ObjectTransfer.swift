@@ -224,7 +224,7 @@ struct ObjectTransfer {
         let owner = plan.destination.entity(number: relationship.ownerNumber).name
         throw QuireError(
             .validation,
-            "“\(owner).\(relationship.name)” leads to “\(destination.name)” in the new model, and \(id.shortDescription), "
+            "“\(owner).\(relationship.name)” refers to “\(destination.name)” in the new model, and \(id.shortDescription), "
                 + "to which it led, becomes “\(other.destination.name)”; remove it from the relationship before, or map it.",
             subject: .init(
                 entity: owner, property: relationship.name, object: id.uriRepresentation))
@@ -268,7 +268,7 @@ struct ObjectTransfer {
         if new.count > 1 && !edge.relationship.isToMany {
             throw QuireError(
                 .validation,
-                "“\(edge.source.name)” of \(owner.shortDescription) leads to \(new.count) objects, and "
+                "“\(edge.source.name)” of \(owner.shortDescription) refers to \(new.count) objects, and "
                     + "“\(transfer.destination.name).\(edge.relationship.name)” takes one; remove the others before, or "
                     + "map it by a policy.",
                 subject: .init(

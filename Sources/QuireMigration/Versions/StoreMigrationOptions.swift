@@ -90,7 +90,7 @@ public struct StoreMigrationOptions: Sendable {
         func fail(_ what: String) -> QuireError {
             QuireError(
                 .incompatibleModel,
-                "“\(path)” was made with another version of the model; \(what).",
+                "“\(path)” was created with another version of the model; \(what).",
                 subject: .init(file: path))
         }
         guard migratesAutomatically else { throw fail("migrate it before it is opened") }
@@ -110,7 +110,7 @@ public struct StoreMigrationOptions: Sendable {
     static func readOnlyError(_ path: String) -> QuireError {
         QuireError(
             .readOnly,
-            "“\(path)” was made with another version of the model and is opened for reading only, so it cannot be "
+            "“\(path)” was created with another version of the model and is opened read-only, so it cannot be "
                 + "migrated; open it for writing.", subject: .init(file: path))
     }
 }

@@ -155,7 +155,7 @@ package final class ExternalDataFolder: Sendable {
         guard Self.isFileName(name) else {
             throw QuireError(
                 .invalidFormat,
-                "“\(name)” is no name of a file with external data; the store is damaged.",
+                "“\(name)” is not a name of a file with external data; the store is damaged.",
                 subject: .init(file: folder))
         }
         return ExternalData(.file(ExternalDataFile(name, in: self)))

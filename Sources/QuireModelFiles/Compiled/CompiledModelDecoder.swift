@@ -264,7 +264,8 @@ struct CompiledModelDecoder {
                 if let entity = try? archive.object(member), let name = try? self.name(of: entity) {
                     names.append(name)
                 } else {
-                    remarks.append("The configuration “\(name)” has a member that is no entity.")
+                    remarks.append(
+                        "The configuration “\(name)” has a member that is not an entity.")
                 }
             }
             result.append(.init(name: name, entityNames: names.sorted()))

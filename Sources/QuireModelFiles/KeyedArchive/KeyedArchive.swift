@@ -74,7 +74,7 @@ package struct KeyedArchive: Sendable {
         guard case .array(let objects)? = list[Self.objectsKey],
             case .dictionary(let top)? = list[Self.topKey]
         else {
-            throw BinaryPropertyListReader.damaged(name, "it is no keyed archive")
+            throw BinaryPropertyListReader.damaged(name, "it is not a keyed archive")
         }
         self.objects = objects
         classes = Self.classes(of: objects)
@@ -86,12 +86,12 @@ package struct KeyedArchive: Sendable {
         guard case .reference(let number)? = value else { return value }
         if number == 0 { return nil }
         guard number < objects.count else {
-            throw damaged("it refers to an object that is not there")
+            throw damaged("it refers to an object that does not exist")
         }
         let object = objects[number]
         if case .reference(let other) = object {
             if other == 0 { return nil }
-            throw damaged("a reference leads to a reference")
+            throw damaged("a reference refers to a reference")
         }
         return object
     }

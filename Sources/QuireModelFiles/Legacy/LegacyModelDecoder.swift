@@ -37,7 +37,7 @@ struct LegacyModelDecoder {
     private mutating func model() throws -> ManagedObjectModel {
         let top = archive.top["root"] ?? (archive.top.count == 1 ? archive.top.values.first : nil)
         guard let root = try archive.object(top), root.className == Self.rootClassName else {
-            throw archive.damaged("it is no model of Xcode 3")
+            throw archive.damaged("it is not a model of Xcode 3")
         }
         let package = try required(archive.object(root["_xd_rootPackage"]), "the entities")
         var model = ManagedObjectModel()

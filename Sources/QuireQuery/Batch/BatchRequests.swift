@@ -145,7 +145,7 @@ extension PredicateResolver {
         if case .constant = expression { return expression }
         let side = try side(expression)
         guard !side.isSeveral, side.type?.kind != .object else {
-            throw refused(expression, for: slot, "is no single value of an attribute")
+            throw refused(expression, for: slot, "is not a single value of an attribute")
         }
         if side.type?.isExternalCapable == true {
             throw refused(expression, for: slot, "may be kept in files")

@@ -102,7 +102,7 @@ package struct PredicateEvaluator {
     static func needsModifier(_ expression: QueryExpression) -> QuireError {
         QuireError(
             .invalidQuery,
-            "“\(expression)” leads to any number of values; write ANY, ALL or NONE before it.")
+            "“\(expression)” has any number of values; write ANY, ALL or NONE before it.")
     }
 
     // MARK: - Comparisons
@@ -272,7 +272,7 @@ extension PredicateEvaluator {
 
     private func single(_ expression: QueryExpression) throws -> QueryValue {
         guard case .one(let value) = try operand(expression) else {
-            throw QuireError(.invalidQuery, "“\(expression)” leads to any number of values.")
+            throw QuireError(.invalidQuery, "“\(expression)” has any number of values.")
         }
         return value
     }

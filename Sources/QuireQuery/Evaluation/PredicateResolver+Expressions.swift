@@ -30,7 +30,7 @@ extension PredicateResolver {
             return try conditional(condition, first, second, as: expression)
         case .path(let inner, let keys):
             guard case .value(let inner, let type) = try side(inner) else {
-                throw invalid(expression, "“\(inner)” is no object")
+                throw invalid(expression, "“\(inner)” is not an object")
             }
             return try following(keys, from: inner, type)
         }
@@ -62,7 +62,7 @@ extension PredicateResolver {
         guard !keys.isEmpty else { return .value(inner, type) }
         guard let origin = type.origin, type.kind == .object else {
             throw invalid(
-                .path(inner, keys), "“\(inner)” is no object, so “\(keys[0])” cannot follow it")
+                .path(inner, keys), "“\(inner)” is not an object, so “\(keys[0])” cannot follow it")
         }
         let path = try keyPath(origin.keys + keys)
         let rest = Array(path.keys.dropFirst(origin.keys.count))
@@ -134,7 +134,7 @@ extension PredicateResolver {
         default:
             for side in sides where side.isSeveral {
                 throw invalid(
-                    expression, "“\(side.expression)” leads to any number of values")
+                    expression, "“\(side.expression)” has any number of values")
             }
             type.isGrouped = sides.contains { $0.type?.isGrouped ?? false }
             if function == .noIndex { type.origin = sides[0].type?.origin }
@@ -187,7 +187,7 @@ extension PredicateResolver {
     ) throws -> Side {
         let inner = try side(inner)
         if inner.isSeveral {
-            throw invalid(expression, "“\(inner.expression)” leads to any number of values")
+            throw invalid(expression, "“\(inner.expression)” has any number of values")
         }
         guard case .value(let value, let type) = inner else {
             return .constant(
@@ -226,7 +226,7 @@ extension PredicateResolver {
         if case .constant(let truth) = condition { return truth ? sides[0] : sides[1] }
         for side in sides {
             if side.isSeveral {
-                throw invalid(expression, "“\(side.expression)” leads to any number of values")
+                throw invalid(expression, "“\(side.expression)” has any number of values")
             }
             if let type = side.type, type.isExternalCapable, let path = type.origin {
                 throw unsupportedExternal(path)
@@ -353,13 +353,13 @@ extension PredicateResolver {
             if type.kind == .object, side.expression != .evaluatedObject {
                 throw invalid(
                     type.isMany
-                        ? "it leads to any number of values"
-                        : "it leads to an object; name one of its attributes")
+                        ? "it has any number of values"
+                        : "it refers to an object; name one of its attributes")
             }
             if type.isExternalCapable, let path = type.origin { throw unsupportedExternal(path) }
             if type.kind != .text { options = [] }
         }
-        if side.isSeveral { throw invalid("it leads to any number of values") }
+        if side.isSeveral { throw invalid("it has any number of values") }
         return SortOrdering(side.expression, ascending: ordering.ascending, options: options)
     }
 
@@ -375,7 +375,7 @@ extension PredicateResolver {
             QuireError(
                 .invalidQuery,
                 "“\(expression)” of \(entity.name) holds \(wanted.noun); "
-                    + "\(PredicatePrinter.text(of: value)) is none.",
+                    + "\(PredicatePrinter.text(of: value)) is not \(wanted.noun).",
                 subject: .init(entity: entity.name, property: type.origin?.text),
                 underlying: underlying)
         }

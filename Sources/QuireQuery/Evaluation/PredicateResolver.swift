@@ -257,7 +257,7 @@ package struct PredicateResolver {
         if comparison.modifier != .direct, !left.isToMany {
             throw invalid(
                 comparison,
-                "“\(left.expression)” leads to one value at most; ANY, ALL and NONE need a key path "
+                "“\(left.expression)” has at most one value; ANY, ALL and NONE need a key path "
                     + "through a to-many relationship")
         }
         if right.isToMany { throw severalOnTheRight(right, comparison) }
@@ -332,7 +332,7 @@ package struct PredicateResolver {
     func severalOnTheRight(_ side: Side, _ comparison: QueryComparison) -> QuireError {
         invalid(
             comparison,
-            "“\(side.expression)” leads to any number of values and stands on the right; write it on the left, with "
+            "“\(side.expression)” has any number of values and stands on the right; write it on the left, with "
                 + "ANY or ALL before it")
     }
 

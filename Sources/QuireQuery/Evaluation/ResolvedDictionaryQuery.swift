@@ -95,7 +95,7 @@ package struct ResolvedDictionaryQuery: Sendable {
         guard !attributes.isEmpty else {
             throw QuireError(
                 .invalidQuery,
-                "\(entity.name) has no attributes that a dictionary could hold; say what to fetch.",
+                "\(entity.name) has no attributes that a dictionary could hold; specify what to fetch.",
                 subject: .init(entity: entity.name))
         }
         return attributes.map { ExpressionDescription($0.name) }
@@ -108,7 +108,7 @@ package struct ResolvedDictionaryQuery: Sendable {
             throw QuireError(
                 .invalidQuery,
                 "A request can have a havingPredicate only if it groups objects; put the condition into its "
-                    + "predicate, or say what to group by.",
+                    + "predicate, or specify what to group by.",
                 subject: .init(entity: query.entity.name))
         }
         guard isGrouped else { return }
@@ -124,7 +124,7 @@ package struct ResolvedDictionaryQuery: Sendable {
             throw QuireError(
                 .invalidQuery,
                 "The havingPredicate “\(having?.format ?? "")” asks for what differs within a group; it can ask "
-                    + "for what the objects are grouped by and for what is computed of a group.",
+                    + "for grouped columns and aggregates.",
                 subject: .init(entity: query.entity.name))
         }
     }
@@ -170,7 +170,7 @@ package struct ResolvedDictionaryQuery: Sendable {
             if columns.contains(where: { $0.expression == expression }) { continue }
             throw QuireError(
                 .invalidQuery,
-                "Distinct dictionaries cannot be sorted by “\(ordering.keyPath)”, which is none of their columns.",
+                "Distinct dictionaries cannot be sorted by “\(ordering.keyPath)”, which is not one of their columns.",
                 subject: .init(entity: query.entity.name, property: ordering.keyPath))
         }
     }
@@ -215,7 +215,7 @@ extension PredicateResolver {
         guard !side.isSeveral else {
             throw QuireError(
                 .invalidQuery,
-                "\(what) asks for “\(expression)”, which leads to any number of values; compute one of them, such "
+                "\(what) asks for “\(expression)”, which has any number of values; compute one of them, such "
                     + "as count(\(expression)).",
                 subject: .init(entity: entity.name, property: expression.description))
         }

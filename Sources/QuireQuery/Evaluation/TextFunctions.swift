@@ -121,7 +121,7 @@ struct TextExpression: Sendable {
                 ignoresCase: options.contains(.caseInsensitive))
         } catch {
             throw QuireError(
-                .invalidQuery, "“\(pattern)” behind MATCHES is no valid regular expression.",
+                .invalidQuery, "“\(pattern)” behind MATCHES is not a valid regular expression.",
                 underlying: error)
         }
     }

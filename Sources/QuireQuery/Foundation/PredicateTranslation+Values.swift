@@ -18,7 +18,8 @@ extension PredicateExpressions.NilLiteral: TranslatableNode {
 extension PredicateExpressions.Value: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         guard let term = translation.captured(value) else {
-            throw PredicateTranslation.unsupported(self, "\(Output.self) is no type of attributes")
+            throw PredicateTranslation.unsupported(
+                self, "\(Output.self) is not a type of attributes")
         }
         return term
     }
@@ -43,7 +44,8 @@ extension PredicateExpressions.KeyPath: TranslatableNode {
         }
         throw PredicateTranslation.unsupported(
             keyPath.debugDescription,
-            "it is no property of \(Root.Output.self) that is marked @Attribute or @Relationship")
+            "it is not a property of \(Root.Output.self) that is marked @Attribute or @Relationship"
+        )
     }
 
     /// The properties that Foundation has for every collection.

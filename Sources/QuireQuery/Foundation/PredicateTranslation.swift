@@ -142,7 +142,7 @@ package struct PredicateTranslation {
         }
         return QuireError(
             .unsupported,
-            "A query cannot say “\(quotation)”\(reason.isEmpty ? "" : ": \(reason)").")
+            "A query cannot express “\(quotation)”\(reason.isEmpty ? "" : ": \(reason)").")
     }
 }
 

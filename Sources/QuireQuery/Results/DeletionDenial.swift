@@ -21,7 +21,7 @@ extension QuireError {
         let more = blocking.count > 3 ? " and \(blocking.count - 3) more" : ""
         self.init(
             .deleteDenied,
-            "\(objectID.shortDescription) cannot be deleted while “\(relationship)” leads to "
+            "\(objectID.shortDescription) cannot be deleted while “\(relationship)” refers to "
                 + "\(listed)\(more).",
             subject: .init(
                 entity: objectID.entityName, property: relationship,

@@ -318,7 +318,7 @@ extension SQLiteBulkLoad {
         guard let found, found != owner.primaryKey else { return }
         throw QuireError(
             .validation,
-            "“\(back.name)” of \(member.shortDescription) would lead to two objects, \(owner.entityName)/p\(found) and "
+            "“\(back.name)” of \(member.shortDescription) would refer to two objects, \(owner.entityName)/p\(found) and "
                 + "\(owner.shortDescription), and takes one; remove one of them, or map the relationship by a policy.",
             subject: .init(
                 entity: member.entityName, property: back.name, object: member.uriRepresentation))

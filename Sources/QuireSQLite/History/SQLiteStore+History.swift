@@ -29,7 +29,7 @@ extension SQLiteStore {
         }
         throw QuireError(
             .historyTokenExpired,
-            "The token is of another store, which “\(storePath)” has replaced; read the store anew and continue from its current token.",
+            "The token is of another store, which “\(storePath)” has replaced; read the store again and continue from its current token.",
             subject: .init(file: storePath))
     }
 

@@ -44,7 +44,7 @@ extension SyncReplica {
             known.formUnion(tables.settings.known)
             guard discardsMissing || tables.settings.seen.contains(known) else {
                 throw invalidState(
-                    "is not made anew, because files that have been merged before are not in the folder; try again when they have arrived, or repair the folder"
+                    "is not rebuilt, because files that have been merged before are missing from the folder; try again when they have arrived, or repair the folder"
                 )
             }
             let gone = try assign(rows, tables)

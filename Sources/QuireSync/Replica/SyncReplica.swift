@@ -30,7 +30,7 @@ final class SyncReplica: Sendable {
         guard store.carriesModel else {
             throw QuireError(
                 .unsupported,
-                "“\(store.storePath)” was made by Core Data, which would not keep what synchronization adds to it; convert it first.",
+                "“\(store.storePath)” was made by Core Data, which would not keep the data that synchronization adds; convert it first.",
                 subject: .init(file: store.storePath))
         }
         self.store = store

@@ -91,7 +91,7 @@ struct SyncSegment: Sendable, Equatable {
             SyncSegmentName.digestText(digest) == name.digest
         else { throw reader.damage("its digest is another one, so it is not whole") }
         guard try Array(reader.raw(count: Self.magic.count)) == Self.magic else {
-            throw reader.damage("it is no segment")
+            throw reader.damage("it is not a segment")
         }
         let version = try reader.byte()
         guard version == Self.version, try reader.byte() == (name.part == nil ? 1 : 2) else {

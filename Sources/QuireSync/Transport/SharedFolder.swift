@@ -44,14 +44,14 @@ final class SharedFolder: Sendable {
             identity = try top.information().identity
         } catch let error as QuireError where error.code != .readOnly {
             throw unavailable(
-                "The shared folder “\(path)” is not there; connect its disk or network again.",
+                "The shared folder “\(path)” is missing; connect its disk or network again.",
                 error)
         }
         let (known, witness) = state.withLock { ($0.identity, $0.witness) }
         if identity == known { return top }
         guard let witness, has(witness.file, witness.contents, in: top) else {
             throw unavailable(
-                "“\(path)” is another folder than the shared one that was opened, whose disk may have been unmounted; connect it again, or open this folder if it is meant."
+                "“\(path)” is not the shared folder that was opened; its disk may have been unmounted. Connect it again, or open this folder instead."
             )
         }
         state.withLock { state in

@@ -41,6 +41,37 @@ import Testing
         try container.close()
     }
 
+    @Test func fetchesAreTypedOrByKey() throws {
+        let container = try PersistentContainer(
+            managedObjectModel: ManagedObjectModel(classes: [Painter.self]),
+            persistentStoreDescriptions: [PersistentStoreDescription(type: .inMemory)])
+        let context = container.viewContext
+        let turner = Painter(context: context)
+        turner.name = "Turner"
+        for year in [1844, 1842, 1839] as [Int16] {
+            let painting = Painting(context: context)
+            painting.title = "Of \(year)"
+            painting.year = year
+            painting.painter = turner
+        }
+        try context.save()
+        // snippet: quire-2
+        let late = try context.fetch(
+            Painting.self, where: #Predicate { $0.year > 1840 && $0.painter?.name == "Turner" },
+            sortBy: [SortDescriptor(\.year)])
+        // end
+        // snippet: quire-3
+        var request = FetchRequest<ManagedObject>(entityName: "Painting")
+        request.predicate = try QueryPredicate(
+            format: "year > %d AND painter.name == %@", 1840, "Turner")
+        request.sortOrderings = [SortOrdering("year")]
+        let paintings = try context.fetch(request)
+        // end
+        #expect(late.map(\.year) == [1842, 1844])
+        #expect(paintings.map { $0["year", as: Int.self] } == [1842, 1844])
+        try container.close()
+    }
+
     @Test func aDocumentIsOpenedAndClosed() async throws {
         try await withProgramFolder { folder in
             let model = ManagedObjectModel { Entity("Book") { Attribute("title", .string) } }

@@ -139,7 +139,7 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
     private func reference(_ text: String) throws -> ManagedObjectID {
         let parts = text.split(separator: "/")
         guard parts.count == 2, let key = Int64(parts[1]) else {
-            throw QuireError(.invalidFormat, "“\(text)” in “\(folder)” is no object.")
+            throw QuireError(.invalidFormat, "“\(text)” in “\(folder)” is not an object.")
         }
         return try objectID(
             for: layout.requireEntity(named: String(parts[0])), primaryKey: key)

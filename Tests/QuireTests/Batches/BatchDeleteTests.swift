@@ -209,7 +209,7 @@ import Testing
         let error = try stack.failure { _ = try delete("Shelf") }
         #expect(error.code == .deleteDenied)
         #expect(
-            error.message == "Shelf/p1 cannot be deleted while “books” leads to Book/p1.")
+            error.message == "Shelf/p1 cannot be deleted while “books” refers to Book/p1.")
         let denial = try #require(error.underlying as? DeletionDenial)
         #expect(denial.objectID == shelf.objectID)
         #expect(denial.relationship == "books")
@@ -249,7 +249,7 @@ import Testing
         #expect(error.subject.rule == .minimumCount)
         #expect(
             error.message
-                == "“friends” of Parent/p1 would lead to 1 objects; at least 2 are required.")
+                == "“friends” of Parent/p1 would refer to 1 objects; at least 2 are required.")
         // None at all is fine, as the relationship is optional.
         #expect(try delete("Friend", in: stack).count == 2)
         try stack.checkWhole()

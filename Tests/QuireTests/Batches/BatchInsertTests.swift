@@ -188,7 +188,7 @@ import Testing
         #expect(error.subject.rule == .maximumCount)
         #expect(
             error.message
-                == "“members” of Team/p1 would lead to 3 objects; at most 2 are allowed.")
+                == "“members” of Team/p1 would refer to 3 objects; at most 2 are allowed.")
     }
 
     @Test func referencesThatCannotBeSetAreRefused() throws {

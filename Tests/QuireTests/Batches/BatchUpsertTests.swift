@@ -171,7 +171,7 @@ import Testing
             #expect(error.subject.object == id.uriRepresentation)
             #expect(
                 error.message
-                    == "Row 1: Item/p1 has values of the row that must be unique, and is no “Special”, so it cannot take "
+                    == "Row 1: Item/p1 has values of the row that must be unique, and is not of entity “Special”, so it cannot take "
                     + "the row over; change the row, or delete the object before.")
         }
         #expect(try stack.values("Item", "name") == ["old"])
@@ -204,7 +204,7 @@ import Testing
         } else {
             let error = #expect(throws: QuireError.self) { try context.execute(request) }
             #expect(error?.code == .constraintConflict)
-            #expect(error?.message.contains("is no “Special”") == true)
+            #expect(error?.message.contains("is not of entity “Special”") == true)
         }
         #expect(try store.count(matching: FetchSpecification("Item")) == 1)
         #expect(try store.count(matching: FetchSpecification("Special")) == 0)

@@ -33,8 +33,8 @@ import Testing
     @Test(arguments: [
         ("books.@count", AttributeType.string, "gives an integer"),
         ("pen.@count", .integer64, "no property “pen”"),
-        ("name.@count", .integer64, "is no to-many relationship"),
-        ("spouse.@count", .integer64, "is no to-many relationship"),
+        ("name.@count", .integer64, "is not a to-many relationship"),
+        ("spouse.@count", .integer64, "is not a to-many relationship"),
         ("books.@sum.title", .integer64, "of which there is no sum"),
         ("books.@sum.missing", .integer64, "“Book” has no property “missing”"),
         ("books.@sum.price", .integer64, "gives a sum of type"),
@@ -46,7 +46,7 @@ import Testing
         ("name", .integer16, "gives a value of type"),
         ("uppercase:(born)", .string, "takes a text"),
         ("now()", .string, "gives a date"), ("draft", .string, "is transient"),
-        ("books.@avg.pages", .double, "is no derivation"),
+        ("books.@avg.pages", .double, "is not a derivation"),
     ])
     func whatCannotBeDerivedIsRefused(text: String, type: AttributeType, reason: String) {
         let model = ManagedObjectModel {

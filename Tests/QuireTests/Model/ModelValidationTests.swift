@@ -365,7 +365,7 @@ import Testing
 
     @Test func unknownDestination() {
         expect(
-            "leads to entity “Z”, which does not exist", entity: "A", property: "z",
+            "refers to entity “Z”, which does not exist", entity: "A", property: "z",
             in: ManagedObjectModel { Entity("A") { ToOne("z", "Z", inverse: "a") } })
     }
 
@@ -377,7 +377,7 @@ import Testing
 
     @Test func inverseIsARelationship() {
         expect(
-            "which is no relationship", entity: "A", property: "b",
+            "which is not a relationship", entity: "A", property: "b",
             in: ManagedObjectModel {
                 Entity("A") { ToOne("b", "B", inverse: "a") }
                 Entity("B") { Attribute("a", .string) }
@@ -407,7 +407,7 @@ import Testing
                 Entity("C") { ToOne("b", "B", inverse: "a") }
             })
         #expect(found.map(\.subject.entity) == ["A"])
-        #expect(found.first?.message.contains("leads to “C” instead of “A”") == true)
+        #expect(found.first?.message.contains("refers to “C” instead of “A”") == true)
     }
 
     @Test func inverseMayLeadToASubentity() throws {
@@ -494,14 +494,14 @@ import Testing
             })
         #expect(
             found.map(\.message) == [
-                "A uniqueness constraint of entity “A” names “nothing”, which is no stored attribute or to-one relationship of it.",
-                "A uniqueness constraint of entity “A” names “many”, which is no stored attribute or to-one relationship of it.",
-                "A uniqueness constraint of entity “A” names “t”, which is no stored attribute or to-one relationship of it.",
+                "A uniqueness constraint of entity “A” names “nothing”, which is not a stored attribute or to-one relationship of it.",
+                "A uniqueness constraint of entity “A” names “many”, which is not a stored attribute or to-one relationship of it.",
+                "A uniqueness constraint of entity “A” names “t”, which is not a stored attribute or to-one relationship of it.",
                 "A uniqueness constraint of entity “A” is empty.",
-                "A compound index of entity “A” names “lost”, which is no stored property of it.",
-                "Index “i” of entity “A” names “gone”, which is no stored property of it.",
-                "Index “i” of entity “A” is there several times.",
-                "Index “i” of entity “A” names “p.z”, which is no stored property of it.",
+                "A compound index of entity “A” names “lost”, which is not a stored property of it.",
+                "Index “i” of entity “A” names “gone”, which is not a stored property of it.",
+                "Index “i” of entity “A” is declared several times.",
+                "Index “i” of entity “A” names “p.z”, which is not a stored property of it.",
                 "Index “” of entity “A” has no name.",
             ])
     }
@@ -529,9 +529,9 @@ import Testing
             found.map(\.message) == [
                 "The request of fetched property “A.f” is about entity “X”, which does not exist.",
                 "Configuration “C” names entity “Y”, which does not exist.",
-                "Configuration “C” is there several times.",
+                "Configuration “C” is declared several times.",
                 "Fetch request template “t” is about entity “Z”, which does not exist.",
-                "Fetch request template “t” is there several times.",
+                "Fetch request template “t” is declared several times.",
                 "Fetch request template “t” has an empty predicate.",
                 "Fetch request template “u” has a negative limit, offset or batch size.",
                 "Fetch request template “v” sorts by or prefetches an empty key path, or one with a comma.",

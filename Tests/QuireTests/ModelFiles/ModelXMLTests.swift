@@ -113,7 +113,7 @@ import Testing
                 "quire.fetchRequest.sort.1.all",
             ])
         #expect(remarks.count == 2)
-        #expect(remarks.allSatisfy { $0.contains("is no setting of a fetch request") })
+        #expect(remarks.allSatisfy { $0.contains("is not a setting of a fetch request") })
     }
 
     @Test func fixtureModelsSurvive() throws {

@@ -20,29 +20,29 @@ import Testing
         ),
         ("draft == 'x'", .invalidQuery, "“draft” of Work is transient"),
         ("scan == 'AQI='", .unsupported, "only ask whether it is nil"),
-        ("title == 5", .invalidQuery, "“title” of Work holds text; 5 is none"),
-        ("year == 'abc'", .invalidQuery, "“year” of Work holds a number; \"abc\" is none"),
+        ("title == 5", .invalidQuery, "“title” of Work holds text; 5 is not text"),
+        ("year == 'abc'", .invalidQuery, "“year” of Work holds a number; \"abc\" is not a number"),
         ("year == CAST(0, 'NSDate')", .invalidQuery, "holds a number"),
-        ("added == 0", .invalidQuery, "“added” of Work holds a date; 0 is none"),
-        ("added > 'soon'", .invalidQuery, "holds a date; \"soon\" is none"),
+        ("added == 0", .invalidQuery, "“added” of Work holds a date; 0 is not a date"),
+        ("added > 'soon'", .invalidQuery, "holds a date; \"soon\" is not a date"),
         ("code == 'x'", .invalidQuery, "holds a UUID"),
         ("title == year", .invalidQuery, "“title” holds text and “year” a number"),
         (
             "year BEGINSWITH '1'", .invalidQuery,
             "BEGINSWITH compares texts, but “year” holds a number"
         ),
-        ("title BEGINSWITH 5", .invalidQuery, "holds text; 5 is none"),
+        ("title BEGINSWITH 5", .invalidQuery, "holds text; 5 is not text"),
         ("year IN title", .invalidQuery, "IN compares texts"),
         ("author < 'Author/p1'", .invalidQuery, "objects have no order"),
-        ("author == 'x'", .invalidValue, "“x” is no object identifier"),
+        ("author == 'x'", .invalidValue, "“x” is not an object identifier"),
         ("author == 'Nobody/p1'", .unknownEntity, "no entity “Nobody”"),
         ("author == 'x-coredata://OTHER/Author/p1'", .notFound, "another store"),
-        ("author == 3", .invalidQuery, "“author” of Work holds an object; 3 is none"),
+        ("author == 3", .invalidQuery, "“author” of Work holds an object; 3 is not an object"),
         ("author.name == publisher", .invalidQuery, "holds text and “publisher” an object"),
         ("tags.name == 'x'", .invalidQuery, "write ANY, ALL or NONE before it"),
         ("tags == nil", .invalidQuery, "write ANY, ALL or NONE before it"),
         ("tags.name CONTAINS 'x'", .invalidQuery, "write ANY, ALL or NONE before it"),
-        ("ANY author.name == 'x'", .invalidQuery, "leads to one value at most"),
+        ("ANY author.name == 'x'", .invalidQuery, "has at most one value"),
         ("title == tags.name", .invalidQuery, "stands on the right"),
         ("ANY tags.name == notes.text", .invalidQuery, "stands on the right"),
         (
@@ -52,8 +52,11 @@ import Testing
         ("year == {1, 2}", .invalidQuery, "a collection can stand only on the right"),
         ("year BETWEEN 5", .invalidQuery, "BETWEEN needs two bounds"),
         ("title == $name", .invalidQuery, "No value is given for the variable $name"),
-        ("title MATCHES '('", .invalidQuery, "“(” behind MATCHES is no valid regular expression"),
-        ("title MATCHES 'a)(b'", .invalidQuery, "no valid regular expression"),
+        (
+            "title MATCHES '('", .invalidQuery,
+            "“(” behind MATCHES is not a valid regular expression"
+        ),
+        ("title MATCHES 'a)(b'", .invalidQuery, "not a valid regular expression"),
     ]
 
     @Test(arguments: failures)
@@ -67,8 +70,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("author", "it leads to an object; name one of its attributes"),
-        ("tags.name", "it leads to any number of values"), ("scan", "files outside the store"),
+        ("author", "it refers to an object; name one of its attributes"),
+        ("tags.name", "it has any number of values"), ("scan", "files outside the store"),
         ("nothing", "no property “nothing”"),
     ])
     func saysWhatCannotBeSortedBy(_ key: String, _ sentence: String) {

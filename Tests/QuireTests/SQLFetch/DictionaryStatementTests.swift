@@ -99,7 +99,7 @@ import Testing
             (make([count, count]), "Two columns are called “n”"),
             (
                 make(["title"], sort: [SortOrdering("year")], isDistinct: true),
-                "none of their columns"
+                "not one of their columns"
             ),
             (
                 make(

@@ -292,8 +292,8 @@ import Testing
     @Test(arguments: [
         (Index("x", on: "name").rtree(), "is of numbers and dates"),
         (Index("x", on: "visits").fullText(), "is of texts"),
-        (Index("x", on: "stops").fullText(), "no single attribute"),
-        (Index("x", on: "missing").fullText(), "no stored property"),
+        (Index("x", on: "stops").fullText(), "not a single attribute"),
+        (Index("x", on: "missing").fullText(), "not a stored property"),
         (Index("x", on: .expression("entity")).rtree(), "has an expression"),
         (Index("x", on: "name").fullText().where("visits > 0"), "has a predicate"),
         (

@@ -127,7 +127,7 @@ struct CompositeSave {
     ) -> QuireError {
         QuireError(
             .validation,
-            "“\(relationship.name)” of \(change.objectID.shortDescription) leads to \(target.shortDescription), which "
+            "“\(relationship.name)” of \(change.objectID.shortDescription) refers to \(target.shortDescription), which "
                 + "is in another store: objects that refer to each other are in one. Assign the new one to the other's "
                 + "store, or make the relationship a fetched property.",
             subject: .init(

@@ -110,7 +110,7 @@ extension PersistentStoreCoordinator {
         guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         guard FileSystem.exists(path) else {
             throw QuireError(
-                .notFound, "There is no “\(path)” to go on with.", subject: .init(file: path))
+                .notFound, "There is no “\(path)” to continue with.", subject: .init(file: path))
         }
         post(Self.storesWillChangeNotification, [.changed: [store]])
         var description = given ?? PersistentStoreDescription(type: store.type)

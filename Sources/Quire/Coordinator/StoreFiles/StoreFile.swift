@@ -50,7 +50,7 @@ public struct StoreFile: Sendable {
         if text.contains("<database>") || text.contains("<!DOCTYPE database") { return .xml }
         throw QuireError(
             .invalidFormat,
-            "“\(path)” is no store: it begins like no SQLite database, and like none of Core Data's XML and binary files.",
+            "“\(path)” is not a store: it is neither a SQLite database nor a Core Data XML or binary file.",
             subject: .init(file: path))
     }
 

@@ -205,7 +205,8 @@ public struct FetchedObjects<Object: ManagedObject>: RandomAccessCollection {
         let object = results.object(at: position)
         guard let typed = ManagedObject.object(object, as: Object.self) else {
             preconditionFailure(
-                "\(object) is no \(Object.self), although its entity is bound to that.")
+                "\(object) is not of class \(Object.self), although its entity is bound to that class."
+            )
         }
         return typed
     }

@@ -250,7 +250,7 @@ extension ManagedObjectContext {
     ) -> ManagedObject {
         guard let objectClass = objectClass as? ManagedObject.Type else {
             preconditionFailure(
-                "The class of \(entity.name), \(objectClass), is no subclass of ManagedObject.")
+                "The class of \(entity.name), \(objectClass), is not a subclass of ManagedObject.")
         }
         return objectClass.init(
             ObjectInitializer(

@@ -275,7 +275,7 @@ public final class UndoManager {
 
     private func closeOutermostGroup(for method: String) {
         precondition(
-            !isUndoing && !isRedoing, "\(method) was called while changes are taken back.")
+            !isUndoing && !isRedoing, "\(method) was called during undo or redo.")
         registerPending()
         post(Self.checkpointNotification)
         closeEventGroup()

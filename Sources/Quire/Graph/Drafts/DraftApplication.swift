@@ -214,7 +214,7 @@ struct DraftApplication {
         // A missing new object is reported with its entity.
         guard case .saved(let name, let key, _) = reference else { return }
         let object = "\(name)/p\(key)"
-        omit(name, nil, object: object, "\(object) is not there any more; \(what) left out.")
+        omit(name, nil, object: object, "\(object) no longer exists; \(what) left out.")
     }
 
     private mutating func omit(

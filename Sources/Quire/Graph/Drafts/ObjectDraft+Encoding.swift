@@ -225,7 +225,7 @@ private struct DraftReader {
     private func checkReferences(of change: ObjectDraft.Change) throws {
         func check(_ reference: ObjectDraft.Reference) throws {
             if case .new(let number) = reference, number >= newCount {
-                throw damaged("it leads to a new object that is not there")
+                throw damaged("it refers to a new object that does not exist")
             }
         }
         for property in change.values {
@@ -316,7 +316,7 @@ private struct DraftReader {
         case 0:
             let number = try integer()
             guard number < UInt64(newCount) else {
-                throw damaged("it leads to a new object that is not there")
+                throw damaged("it refers to a new object that does not exist")
             }
             return .new(Int(number))
         case 1, 2:

@@ -149,7 +149,7 @@ extension ManagedObject {
     public final func fetchedObjects(_ key: String) throws -> [ManagedObject] {
         guard case .fetched(let property) = try resolvedEntity.requireProperty(key) else {
             throw QuireError(
-                .unknownKey, "“\(key)” of \(resolvedEntity.name) is no fetched property.",
+                .unknownKey, "“\(key)” of \(resolvedEntity.name) is not a fetched property.",
                 subject: .init(entity: resolvedEntity.name, property: key))
         }
         guard let context = contextUnlessDiscarded else { return [] }
@@ -358,7 +358,7 @@ extension ManagedObject {
             resolvedEntity.storages[slot] == .binary
         else {
             throw QuireError(
-                .invalidValue, "“\(key)” of \(resolvedEntity.name) is no binary attribute.",
+                .invalidValue, "“\(key)” of \(resolvedEntity.name) is not a binary attribute.",
                 subject: .init(entity: resolvedEntity.name, property: key))
         }
         return slot

@@ -241,7 +241,7 @@ extension ManagedObject {
         } else if let index = slot.relationshipIndex, value.isNull,
             !resolvedEntity.relationships[index].description.isOptional
         {
-            throw failure(.required, "is required but leads to no object", property: slot.name)
+            throw failure(.required, "is required but has no object", property: slot.name)
         }
     }
 
@@ -250,7 +250,7 @@ extension ManagedObject {
         guard let rule = relationship.rule(violatedByCount: count) else { return [] }
         return [
             failure(
-                rule, "leads to \(relationship.countText(count, violating: rule))",
+                rule, "refers to \(relationship.countText(count, violating: rule))",
                 property: relationship.name, value: rule == .required ? nil : String(count))
         ]
     }

@@ -321,7 +321,7 @@ extension ManagedObject {
         else {
             throw QuireError(
                 .invalidValue,
-                "“\(relationship.name)” is no relationship of \(resolvedEntity.name).",
+                "“\(relationship.name)” is not a relationship of \(resolvedEntity.name).",
                 subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
         guard state.contains(.live) else { throw goneError(relationship.name) }
@@ -342,8 +342,8 @@ extension ManagedObject {
         guard destination.subtree.contains(object.resolvedEntity.number) else {
             throw QuireError(
                 .invalidValue,
-                "“\(relationship.name)” of \(resolvedEntity.name) leads to \(destination.name); "
-                    + "\(object.objectID.shortDescription) is none.",
+                "“\(relationship.name)” of \(resolvedEntity.name) must be of entity \(destination.name); "
+                    + "\(object.objectID.shortDescription) is of entity \(object.resolvedEntity.name).",
                 subject: .init(entity: resolvedEntity.name, property: relationship.name))
         }
         if object.objectID.isTemporaryID

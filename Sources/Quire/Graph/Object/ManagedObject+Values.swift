@@ -56,7 +56,7 @@ extension ManagedObject {
             default:
                 throw QuireError(
                     .invalidValue,
-                    "“\(key)” of \(resolvedEntity.name) is a relationship; \(value) is no object for it.",
+                    "“\(key)” of \(resolvedEntity.name) is a relationship; \(value) is not an object for it.",
                     subject: .init(entity: resolvedEntity.name, property: key))
             }
         case .fetched:
@@ -304,7 +304,7 @@ extension ManagedObject {
         guard case .attribute(let index) = try resolvedEntity.requireProperty(key) else {
             throw QuireError(
                 .unknownKey,
-                "“\(key)” of \(resolvedEntity.name) is no single attribute and has no primitive value to set.",
+                "“\(key)” of \(resolvedEntity.name) is not a single attribute and has no primitive value to set.",
                 subject: .init(entity: resolvedEntity.name, property: key))
         }
         let value = try resolvedEntity.slots[index].coerce(

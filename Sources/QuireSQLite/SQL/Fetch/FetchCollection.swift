@@ -111,7 +111,7 @@ extension SelectBuilder {
             steps = steps.dropFirst()
         }
         guard let first = steps.first else {
-            throw QuireError(.invalidQuery, "“\(path.text)” leads to one value at most.")
+            throw QuireError(.invalidQuery, "“\(path.text)” has at most one value.")
         }
         let inner = SelectBuilder(toMany: first, of: owner, in: self)
         return FetchCollection(

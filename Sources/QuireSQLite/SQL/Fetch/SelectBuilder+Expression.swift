@@ -399,7 +399,7 @@ extension SelectBuilder {
         } catch is UntranslatableExpression {
             throw QuireError(
                 .unsupported,
-                "“\(expression)” cannot be computed by a batch update, because SQL cannot say it.",
+                "“\(expression)” cannot be computed by a batch update, because SQL cannot express it.",
                 subject: .init(entity: start.entity.name))
         }
     }

@@ -119,7 +119,7 @@ enum RivalKind: CaseIterable, Sendable {
         for id in ids {
             guard let other = try? context.existingObject(with: id) else {
                 if relationship.inverseIndex == nil { continue }
-                Issue.record("\(name) leads to \(id.shortDescription), which is gone")
+                Issue.record("\(name) refers to \(id.shortDescription), which is gone")
                 continue
             }
             guard let inverse = context.layout.inverse(of: relationship) else { continue }
@@ -127,7 +127,7 @@ enum RivalKind: CaseIterable, Sendable {
                 inverse.isToMany
                 ? other.objectIDs(inverse.name).contains(object.objectID)
                 : inverse.slot.flatMap { other.objectID(at: $0) } == object.objectID
-            #expect(back, "\(name) leads to \(id.shortDescription), which does not lead back")
+            #expect(back, "\(name) refers to \(id.shortDescription), which does not refer back")
         }
     }
 }

@@ -216,7 +216,7 @@ struct ReferenceGraph: Equatable {
                 where nodes[target] != nil && !excepted.contains(target)
                     && !links(of: target, back.name).contains(number)
                 {
-                    found.append("\(number).\(link.name) leads to \(target), not back")
+                    found.append("\(number).\(link.name) refers to \(target), not back")
                 }
             }
         }
