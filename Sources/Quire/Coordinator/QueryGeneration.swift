@@ -19,37 +19,82 @@ public struct QueryGenerationToken: Hashable, Sendable {
 
 /// The source of contexts that read one commit of each store, from the first read on, while others save.
 ///
-/// Saves go to the coordinator. Rows are cached apart from the coordinator's, and never become outdated.
+/// Saves go to the coordinator. Rows are cached apart from the coordinator's, and never become outdated. A store that has no
+/// generations is read as it is; if none has, the coordinator is read, as if the context were not pinned.
 final class QueryGeneration: ObjectSource {
     let coordinator: PersistentStoreCoordinator
-    /// The pinned stores; `nil` before the first read.
-    private let stores = Lock<(any PersistentStore)?>(nil)
+    /// `nil` before the first read.
+    private let state = Lock<State?>(nil)
     private let rowCache = RowCache(maximumSize: 8 << 20)
+
+    private struct State {
+        /// The stores to read; `nil` for the coordinator.
+        var store: (any PersistentStore)?
+        /// Those of them that are pinned.
+        var pinned: [any PersistentStore] = []
+        /// Whether no read sees what is saved later.
+        var isWhole = true
+    }
 
     init(_ coordinator: PersistentStoreCoordinator) { self.coordinator = coordinator }
 
     deinit {
         // Closing a pinned store writes nothing that could fail.
-        try? stores.withLock { $0 }?.close()
+        for store in state.withLock({ $0?.pinned ?? [] }) { try? store.close() }
     }
 
-    /// Whether there has been a read.
-    var isPinned: Bool { stores.withLock { $0 != nil } }
+    /// Whether a read has pinned stores.
+    var isPinned: Bool { state.withLock { $0?.pinned.isEmpty == false } }
 
-    /// The pinned stores. The first call pins them.
-    func store() throws -> any PersistentStore {
+    /// The stores to read. The first call pins them.
+    func store() throws -> any PersistentStore { try read().store ?? coordinator.store }
+
+    private func read() throws -> State {
         if !coordinator.store.isDataAvailable {
             throw QuireError(
                 .protectedDataUnavailable,
                 "Protected data of the query generation cannot be read while their protection domain is locked; unlock it."
             )
         }
-        return try stores.withLock { stores in
-            if let stores { return stores }
-            let pinned = try coordinator.store.pinned()
-            stores = pinned
-            return pinned
+        return try state.withLock { state in
+            if let state { return state }
+            let new = try Self.pin(coordinator.store)
+            state = new
+            return new
         }
+    }
+
+    private static func pin(_ store: any PersistentStore) throws -> State {
+        func pinned(_ store: any PersistentStore) throws -> (any PersistentStore)? {
+            do { return try store.pinned() } catch let error as QuireError
+                where error.code == .unsupported
+            {
+                return nil
+            }
+        }
+        guard let combination = store as? CompositeStore else {
+            let pinned = try pinned(store)
+            return State(store: pinned, pinned: pinned.map { [$0] } ?? [])
+        }
+        var state = State()
+        do {
+            let members = try combination.members.map { member in
+                guard let pinned = try pinned(member.store) else {
+                    state.isWhole = false
+                    return member
+                }
+                state.pinned.append(pinned)
+                return CompositeStore.Member(store: pinned, entityNumbers: member.entityNumbers)
+            }
+            if !state.pinned.isEmpty {
+                state.store = CompositeStore(
+                    members: members, layout: combination.layout, identity: combination.identity)
+            }
+        } catch {
+            for store in state.pinned { try? store.close() }
+            throw error
+        }
+        return state
     }
 
     var layout: ResolvedModel { coordinator.layout }
@@ -58,15 +103,20 @@ final class QueryGeneration: ObjectSource {
     var saveObservers: SaveObservers { coordinator.saveObservers }
 
     func rows(matching request: FetchSpecification) throws -> RowSet {
-        try store().rows(matching: request)
+        guard let store = try read().store else { return try coordinator.rows(matching: request) }
+        return try store.rows(matching: request)
     }
 
     func count(matching request: FetchSpecification) throws -> Int {
-        try store().count(matching: request)
+        guard let store = try read().store else { return try coordinator.count(matching: request) }
+        return try store.count(matching: request)
     }
 
     func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList {
-        try store().objectIDs(matching: request)
+        guard let store = try read().store else {
+            return try coordinator.objectIDs(matching: request)
+        }
+        return try store.objectIDs(matching: request)
     }
 
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
@@ -74,7 +124,11 @@ final class QueryGeneration: ObjectSource {
     }
 
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        let store = try store()
+        let state = try read()
+        guard let store = state.store else {
+            return try coordinator.rows(for: objectIDs, maximumAge: maximumAge)
+        }
+        if !state.isWhole { return try store.rows(for: objectIDs.filter { !$0.isTemporaryID }) }
         let (found, missing) = rowCache.rows(objectIDs, maximumAge: -1)
         let cached = RowSet(found, layout: layout, store: storeIdentity)
         if missing.isEmpty { return cached }
@@ -86,16 +140,25 @@ final class QueryGeneration: ObjectSource {
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
-        try store().relatedRows(of: objectID, through: relationship)
+        guard let store = try read().store else {
+            return try coordinator.relatedRows(of: objectID, through: relationship)
+        }
+        return try store.relatedRows(of: objectID, through: relationship)
     }
 
     func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
-        try store().relatedObjects(of: objectIDs, through: relationship)
+        guard let store = try read().store else {
+            return try coordinator.relatedObjects(of: objectIDs, through: relationship)
+        }
+        return try store.relatedObjects(of: objectIDs, through: relationship)
     }
 
-    func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> { [] }
+    func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> {
+        let isIgnored = state.withLock { $0.map { $0.store == nil } ?? false }
+        return isIgnored ? coordinator.outdated(rows, by: child) : []
+    }
 
     /// Evicts rows of the coordinator; those of the generation stay as they are.
     func forgetRows(of objectIDs: [ManagedObjectID]?) { coordinator.forgetRows(of: objectIDs) }

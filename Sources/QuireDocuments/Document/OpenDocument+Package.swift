@@ -83,6 +83,8 @@ extension OpenDocument {
 
     /// Switches to a package that has other content.
     func switchPackage(from old: DocumentPackage, to new: DocumentPackage) async {
+        coordinator.willReplace(old.store)
+        defer { coordinator.didReplace(old.store, with: new.store) }
         await parent.performWithoutObjects { $0.replaceStore(old.store, with: new.store) }
         package = new
         await FileQueue.shared.run {
@@ -96,6 +98,7 @@ extension OpenDocument {
         from old: DocumentPackage, to new: DocumentPackage, saved: ChangeSet,
         _ derived: [ManagedObjectID]
     ) async throws {
+        coordinator.willReplace(old.store)
         do {
             try await parent.performWithoutObjects {
                 [parentChanges = contexts.parentChanges] context in
@@ -117,6 +120,7 @@ extension OpenDocument {
             throw error
         }
         package = new
+        coordinator.didReplace(old.store, with: new.store)
     }
 
     // MARK: Moving
@@ -157,12 +161,14 @@ extension OpenDocument {
             }
         }
         guard let newPath else { return nil }
+        coordinator.willReplace(old.store)
         // With objects, so that readers wait meanwhile: on a network the old store is closed before there is the new one.
         package = try await parent.perform { context in
             let moved = try old.moved(to: newPath)
             context.replaceStore(old.store, with: moved.store)
             return moved
         }
+        coordinator.didReplace(old.store, with: package.store)
         await FileQueue.shared.run { old.closeSaved() }
         return newPath
     }

@@ -34,6 +34,7 @@ extension DocumentContexts {
     /// Saves to a new file of the same format, whose store replaces the present one; see ``DocumentFile/continues(_:)``.
     func save(as file: DocumentFile) async throws {
         let old = store
+        coordinator.willReplace(old)
         try await saving { [parentChanges] parent in
             try await parent.performWithoutObjects { context in
                 parentChanges.beginSave()
@@ -52,6 +53,7 @@ extension DocumentContexts {
                 parentChanges.didSave()
             }
         }
+        coordinator.didReplace(old, with: store)
         await FileQueue.shared.run { old.closeSaved() }
     }
 

@@ -54,7 +54,9 @@ extension PersistentDocument {
     ) async throws -> PersistentStoreCoordinator {
         var file = try file(at: requireURL(), model: model)
         file.isReadOnly = readOnly
-        if file.migration?.progress == nil { file.migration?.progress = Progress(totalUnitCount: -1) }
+        if file.migration?.progress == nil {
+            file.migration?.progress = Progress(totalUnitCount: -1)
+        }
         progress = file.migration?.progress
         return try await FileQueue.shared.run { [file] in try file.open() }
     }

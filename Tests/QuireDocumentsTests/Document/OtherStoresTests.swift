@@ -79,6 +79,52 @@ import Testing
         try await document.close()
     }
 
+    /// The changes of stores that a coordinator announces while a closure runs.
+    private func changes(
+        of coordinator: PersistentStoreCoordinator, _ body: () async throws -> Void
+    ) async throws -> [String] {
+        let found = LockedArray<String>()
+        let names = [
+            PersistentStoreCoordinator.storesWillChangeNotification: "will",
+            PersistentStoreCoordinator.storesDidChangeNotification: "did",
+        ]
+        let observers = names.map { name, text in
+            NotificationCenter.default.addObserver(forName: name, object: coordinator, queue: nil) {
+                let key = PersistentStoreCoordinator.StoresChangeKey.changed.rawValue
+                let stores = $0.userInfo?[key] as? [any PersistentStore] ?? []
+                found.append("\(text) \(stores.count)")
+            }
+        }
+        try await body()
+        for observer in observers { NotificationCenter.default.removeObserver(observer) }
+        return found.values
+    }
+
+    @Test func aDocumentAnnouncesThatItsStoreIsReplaced() async throws {
+        let document = ManagedDocument(fileURL: url("Notes.quire"))
+        try await document.create(model: catalogModel)
+        let coordinator = document.persistentStoreCoordinator
+        try document.managedObjectContext.insert("Item", "lamp")
+        let requests: [@MainActor () async throws -> Void] = [
+            { try await document.save(as: url("Other.quire")) },
+            { try await document.move(to: url("Moved.quire")) },
+            { try await document.revert(to: url("Notes.quire")) },
+        ]
+        for request in requests {
+            #expect(try await changes(of: coordinator, request) == ["will 1", "did 2"])
+        }
+        let same = try await changes(of: coordinator) { try await document.save() }
+        #expect(same.isEmpty)
+        try await document.close()
+        let file = PersistentDocument(fileURL: url("Notes.sqlite"))
+        try await file.create(model: catalogModel)
+        let saved = try await changes(of: file.persistentStoreCoordinator) {
+            try await file.save(as: url("Other.sqlite"))
+        }
+        #expect(saved == ["will 1", "did 2"])
+        try await file.close()
+    }
+
     @Test func aPackageSavedElsewhereHasItsOwnObjectsOnly() async throws {
         let document = CatalogPackage(fileURL: url("Catalog.quire"))
         document.persistentStoreOptions.configuration = "Document"

@@ -306,14 +306,14 @@ import Testing
 
     // MARK: Errors
 
-    @Test func childrenHaveNoneOfTheirOwn() throws {
+    @Test func aChildIgnoresOneOfItsOwn() throws {
         let coordinator = try coordinator()
         let parent = try fill(coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
-        let error = #expect(throws: QuireError.self) {
-            try child.setQueryGeneration(from: .current)
-        }
-        #expect(error?.code == .unsupported)
+        try child.setQueryGeneration(from: .current)
+        #expect(child.queryGenerationToken == nil)
+        try parent.insertObject(entityName: "Book")["title"] = "D"
+        #expect(try child.count(for: FetchRequest("Book")) == 4)
     }
 
     @Test func aTokenOfAnotherCoordinatorIsRefused() throws {
@@ -331,7 +331,7 @@ import Testing
     }
 
     @Test(arguments: ["/dev/null", "rollback"])
-    func aStoreWithoutLogHasNone(_ name: String) throws {
+    func aStoreWithoutLogIsReadAsItIs(_ name: String) throws {
         let coordinator = try PersistentStoreCoordinator(managedObjectModel: Self.model)
         var description = PersistentStoreDescription(
             path: name == "rollback" ? folder.path(name) : name)
@@ -339,7 +339,49 @@ import Testing
         try coordinator.addPersistentStore(description)
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         try context.setQueryGeneration(from: .current)
-        let error = #expect(throws: QuireError.self) { try titles(context) }
-        #expect(error?.code == .unsupported)
+        #expect(try titles(context) == [])
+        try fill(coordinator)
+        #expect(try titles(context) == ["A", "B", "C"])
+        let author = try #require(try context.fetch(FetchRequest("Author")).first)
+        #expect(author["books", as: Set<ManagedObject>.self].count == 3)
+        try context.insertObject(entityName: "Book")["title"] = "D"
+        try context.save()
+        #expect(try titles(context) == ["A", "B", "C", "D"])
+    }
+
+    /// Of two stores one has generations.
+    @Test func besideAStoreWithoutThemTheOtherIsPinned() throws {
+        let model = ManagedObjectModel {
+            Entity("Kept") { Attribute("name", .string) }
+            Entity("Passing") { Attribute("name", .string) }
+            ModelConfiguration("Kept", entities: ["Kept"])
+            ModelConfiguration("Passing", entities: ["Passing"])
+        }
+        let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
+        for (configuration, path) in [("Kept", folder.path("kept")), ("Passing", "/dev/null")] {
+            var description = PersistentStoreDescription(path: path)
+            description.configuration = configuration
+            try coordinator.addPersistentStore(description)
+        }
+        let writer = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        func save(_ name: String) throws {
+            for entity in ["Kept", "Passing"] {
+                try writer.insertObject(entityName: entity)["name"] = name
+            }
+            try writer.save()
+        }
+        try save("one")
+        let reader = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        try reader.setQueryGeneration(from: .current)
+        #expect(try reader.count(for: FetchRequest("Kept")) == 1)
+        try save("two")
+        #expect(try reader.count(for: FetchRequest("Kept")) == 1)
+        #expect(try reader.count(for: FetchRequest("Passing")) == 2)
+        let passing = try reader.fetch(FetchRequest("Passing"))
+        for object in try writer.fetch(FetchRequest("Passing")) { object["name"] = "changed" }
+        try writer.save()
+        reader.refreshAllObjects()
+        #expect(passing.allSatisfy { $0["name", as: String.self] == "changed" })
+        #expect(try reader.count(for: FetchRequest("Kept")) == 2)
     }
 }

@@ -302,14 +302,6 @@ final class CompositeStore: PersistentStore, DictionarySource {
         return BatchResult(count: count, changes: changes)
     }
 
-    /// The present content of each store. They are pinned one after the other.
-    func pinned() throws -> any PersistentStore {
-        let pinned = try members.map {
-            Member(store: try $0.store.pinned(), entityNumbers: $0.entityNumbers)
-        }
-        return CompositeStore(members: pinned, layout: layout, identity: identity)
-    }
-
     func records() throws -> [String: String] { try members.first?.store.records() ?? [:] }
 
     func close() throws {

@@ -426,7 +426,8 @@ extension PersistentStoreCoordinator {
 /// }
 /// ```
 ///
-/// They are posted on the thread that changes the stores, which waits for the observers: before a change these may save contexts
+/// They are posted on the thread that changes the stores, which waits for the observers, and on the main thread if a document is
+/// saved as another one, moved, reverted to another one, or has its store restored: before a change these may save contexts
 /// to the stores as they are, and reset them. The object is the coordinator; ``StoresChangeKey`` lists the keys of the
 /// `userInfo`, of which only those are there that have stores. A change that fails has been announced all the same, and is not
 /// followed by ``storesDidChangeNotification``.
@@ -451,6 +452,16 @@ extension PersistentStoreCoordinator {
         case removed
         /// A store that is opened at another place; afterwards the old one, which is closed, and the new one.
         case changed
+    }
+
+    /// Announces that a document is about to replace its store.
+    package func willReplace(_ store: any PersistentStore) {
+        post(Self.storesWillChangeNotification, [.changed: [store]])
+    }
+
+    /// Announces that a document has replaced its store.
+    package func didReplace(_ store: any PersistentStore, with other: any PersistentStore) {
+        post(Self.storesDidChangeNotification, [.changed: [store, other]])
     }
 
     func post(_ name: Notification.Name, _ stores: [StoresChangeKey: [any PersistentStore]]) {

@@ -31,19 +31,16 @@ extension ManagedObjectContext {
     /// at most as ``SQLiteStoreOptions/maximumQueryGenerationAge`` and ``SQLiteStoreOptions/maximumQueryGenerationLogSize``
     /// allow. After that reads throw code `generationExpired`, and faults report it as ``lastFaultError``.
     ///
+    /// As in Core Data, it does nothing for a context with a parent and for that of a document, and a store without generations is
+    /// read as it is: a SQLite store in memory or without a write-ahead log, and a store of a type that a program has added, unless
+    /// it has them.
+    ///
     /// - Parameter token: `.current` for the last commit at the next read, another context's token for that one's generation, or
     ///   `nil` for the present content at any time.
-    /// - Throws: ``QuireError`` with code `unsupported` for a child or a document's context, or `invalidValue` for a token of
-    ///   another coordinator. The next read throws `unsupported` if a store has no generations: in memory, a SQLite store, or one
-    ///   without a write-ahead log; a type of store that a program has added, unless it has them.
+    /// - Throws: ``QuireError`` with code `invalidValue` for a token of another coordinator.
     public func setQueryGeneration(from token: QueryGenerationToken?) throws {
         checkQueue()
-        if parent != nil || isWriteBehindParent {
-            throw QuireError(
-                .unsupported,
-                "A context with a parent, or a document's, has no query generation of its own; set that of a context of the coordinator."
-            )
-        }
+        if parent != nil || isWriteBehindParent { return }
         guard let token else { return read(nil) }
         if let generation = token.generation,
             generation.coordinator !== persistentStoreCoordinator
