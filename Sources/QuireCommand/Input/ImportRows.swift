@@ -371,7 +371,7 @@ extension ImportRow {
             if !isThere {
                 throw QuireError(
                     .validation,
-                    "\(place): “\(relationship.name)” of \(entity.name) is required but refers to "
+                    "\(place): “\(relationship.name)” of \(entity.name) is required but has "
                         + "no object.",
                     subject: .init(entity: entity.name, property: relationship.name))
             }
