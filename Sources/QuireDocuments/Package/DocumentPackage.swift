@@ -52,7 +52,6 @@ public final class DocumentPackage: Sendable {
         // Without the folder the package counts as being at its path.
         self.folder = folder ?? (try? OpenFile.open(layout.path, for: .folder))
         storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
-        if lock != nil { store.use(self) }
     }
 
     // MARK: Opening

@@ -164,7 +164,8 @@ private struct SeedWriter {
     }
 
     mutating func writeObjects() throws {
-        try pinGeneration()
+        // One commit, while other processes save.
+        try context.setQueryGeneration(from: .current)
         try add("{\n  \"format\": \"quire-dump/1\",\n  \"entities\": {")
         var separator = "\n"
         for entity in context.layout.entities.sorted(by: { $0.name < $1.name })
@@ -187,17 +188,6 @@ private struct SeedWriter {
                 .invalidFormat,
                 "\(place) in “\(document)” refers to \(id), which does not exist; “quire repair” removes such references.",
                 subject: .init(file: document))
-        }
-    }
-
-    /// Reads one commit while other processes save, if the store can do that.
-    private func pinGeneration() throws {
-        try context.setQueryGeneration(from: .current)
-        guard let entity = context.layout.entities.first(where: { !$0.isAbstract }) else { return }
-        do {
-            _ = try context.count(for: FetchRequest(entity.name))
-        } catch let error as QuireError where error.code == .unsupported {
-            try context.setQueryGeneration(from: nil)
         }
     }
 

@@ -128,6 +128,8 @@ struct SyncFiles {
         }
         try finishSegment()
         try set(Self.generationKey, files.generation(in: records) ?? "")
+        // Records that were changed here have been marked too.
+        if try pending().isEmpty { try set(Self.pendingKey, "") }
         return conflictCount
     }
 

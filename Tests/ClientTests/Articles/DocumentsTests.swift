@@ -96,4 +96,22 @@ final class GardenDocument: ManagedDocument {
             #expect(try await library.entries().map(\.title) == ["Home"])
         }
     }
+
+    @Test func aDocumentOfOneFileIsSavedInTwoFormatsAndExported() async throws {
+        try await withProgramFolder { folder in
+            // snippet: documents-6
+            let document = try PersistentDocument(model: ManagedObjectModel(classes: [Plant.self]))
+            Plant(context: document.managedObjectContext).name = "Sage"
+            try await document.save(as: folder.appendingPathComponent("Garden.xml"))
+            try await document.save(as: folder.appendingPathComponent("Garden.sqlite"))
+            try await document.export(to: folder.appendingPathComponent("Garden.zip"))
+            try await document.close()
+            // end
+            let again = PersistentDocument(
+                fileURL: folder.appendingPathComponent("Garden.sqlite"))
+            try await again.open(model: ManagedObjectModel(classes: [Plant.self]))
+            #expect(try again.managedObjectContext.fetch(Plant.self).map(\.name) == ["Sage"])
+            try await again.close()
+        }
+    }
 }

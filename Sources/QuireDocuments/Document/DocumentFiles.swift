@@ -1,48 +1,51 @@
 import Crypto
-package import Foundation
+import Foundation
 import Quire
-package import QuireStore
+internal import QuireStore
 
-// Additional content as files of the store, which synchronization carries.
+/// The additional content of an open document, as synchronization changes it: between two of the document's requests.
+final class DocumentFiles: AccompanyingFiles {
+    private let package: DocumentPackage
+    private let document: Lock<WeakDocument>
 
-extension DocumentPackage: AccompanyingFiles {
-    package func generation(in records: [String: String]) -> String? {
+    private struct WeakDocument {
+        weak var document: ManagedDocument?
+    }
+
+    init(_ package: DocumentPackage, of document: ManagedDocument) {
+        self.package = package
+        self.document = Lock(WeakDocument(document: document))
+    }
+
+    func generation(in records: [String: String]) -> String? {
         records[AdditionalContentStore.recordKey]
     }
 
-    package func files(in records: [String: String]) throws -> [AccompanyingFile] {
-        guard let generation = try content.generation(in: records) else { return [] }
-        let folder = layout.additionalContent(generation: generation)
-        return try content.files(in: generation).compactMap { path, size in
+    func files(in records: [String: String]) throws -> [AccompanyingFile] {
+        guard let generation = try package.content.generation(in: records) else { return [] }
+        let folder = package.layout.additionalContent(generation: generation)
+        return try package.content.files(in: generation).compactMap { path, size in
             let file = FileSystem.path(folder, path.text)
-            return try FileSystem.information(at: file, beneath: layout.path).map {
+            return try FileSystem.information(at: file, beneath: package.layout.path).map {
                 AccompanyingFile(
                     path: path.text, size: size, number: $0.inode, time: $0.modificationTime)
             }
         }
     }
 
-    package func contents(of path: String, in records: [String: String]) throws -> Data? {
-        try content.data(at: FileName(path), in: content.generation(in: records))
+    func contents(of path: String, in records: [String: String]) throws -> Data? {
+        try package.content.data(at: FileName(path), in: package.content.generation(in: records))
     }
 
-    package func digest(of path: String, in records: [String: String]) throws -> Data? {
-        let generation = try content.generation(in: records)
-        guard let file = try content.file(at: FileName(path), in: generation) else { return nil }
+    func digest(of path: String, in records: [String: String]) throws -> Data? {
+        let generation = try package.content.generation(in: records)
+        guard let file = try package.content.file(at: FileName(path), in: generation) else {
+            return nil
+        }
         defer { file.close() }
         var hash = SHA256()
         try file.forEachBlock { hash.update(bufferPointer: $0) }
         return Data(hash.finalize())
-    }
-
-    /// A package without an open document has one user, who saves nothing meanwhile.
-    package func withTurn(
-        _ body: @escaping @Sendable (any AccompanyingFilesWriter) async throws -> Void
-    ) async throws {
-        let before = try liveGeneration()
-        try await body(Writer(package: self))
-        let generation = try liveGeneration()
-        if generation != before { tidy(generation: generation) }
     }
 
     /// Writes generations of a package.
@@ -85,35 +88,6 @@ extension DocumentPackage: AccompanyingFiles {
             )
         }
     }
-}
-
-/// The additional content of an open document, as synchronization changes it: between two of the document's requests.
-final class DocumentFiles: AccompanyingFiles {
-    private let package: DocumentPackage
-    private let document: Lock<WeakDocument>
-
-    private struct WeakDocument {
-        weak var document: ManagedDocument?
-    }
-
-    init(_ package: DocumentPackage, of document: ManagedDocument) {
-        self.package = package
-        self.document = Lock(WeakDocument(document: document))
-    }
-
-    func generation(in records: [String: String]) -> String? { package.generation(in: records) }
-
-    func files(in records: [String: String]) throws -> [AccompanyingFile] {
-        try package.files(in: records)
-    }
-
-    func contents(of path: String, in records: [String: String]) throws -> Data? {
-        try package.contents(of: path, in: records)
-    }
-
-    func digest(of path: String, in records: [String: String]) throws -> Data? {
-        try package.digest(of: path, in: records)
-    }
 
     func withTurn(
         _ body: @escaping @Sendable (any AccompanyingFilesWriter) async throws -> Void
@@ -141,15 +115,22 @@ extension ManagedDocument {
             // A class that reads the files has its own idea of them, which may be unsaved.
             if open.mayHaveUnsavedChanges, try await contents() != nil { return }
             let unsaved = Set(open.allUnsavedContent.files.keys.map(\.text))
-            try await body(DocumentPackage.Writer(package: package, unsaved: unsaved))
-            let old = open.generation
+            let result: Result<Void, any Error>
+            do {
+                result = .success(
+                    try await body(DocumentFiles.Writer(package: package, unsaved: unsaved)))
+            } catch {
+                result = .failure(error)
+            }
+            // The next save goes on from what was written, whether or not something failed after that.
             let generation = try await FileQueue.shared.run { try package.liveGeneration() }
-            if generation == old { return }
+            if generation == open.generation { return try result.get() }
             open.generation = generation
             await open.readContentNames(of: package)
             if let contents = try await contents() { try load(fromContents: contents) }
             await FileQueue.shared.run { package.tidy(generation: generation) }
             additionalContentDidChange()
+            try result.get()
         }
     }
 }
