@@ -186,6 +186,10 @@ extension SQLiteStore {
                     Logger(label: "quire.sql").error("“\(source)” is missing, and not copied.")
                     continue
                 }
+                let start = progress?.completedUnitCount ?? 0
+                let size = try FileSystem.information(at: source, beneath: root)?.size ?? 0
+                // Also if it is linked.
+                defer { progress?.completedUnitCount = start + size }
                 if linking {
                     try FileSystem.linkOrCopy(source, beneath: root, to: target)
                     continue

@@ -354,6 +354,10 @@ extension SQLiteStore {
                         file: storePath)
                 }
                 try backup.finish()
+                if let progress {
+                    progress.totalUnitCount = max(progress.totalUnitCount, 1)
+                    progress.completedUnitCount = progress.totalUnitCount
+                }
                 try writer.connection.files?.checkAfterCommit()
             } catch let failure as SQLiteFailure {
                 if failure.leavesFileUnknown { writer.poison = failure.error(path: storePath) }

@@ -241,6 +241,7 @@ import Testing
         let (a, b) = (try await makeSite("a"), try await makeSite("b"))
         try await a.write("good", at: "good")
         try await a.synchronize()
+        try await b.synchronize()
         let replica = await a.sync.replica
         let settings = try #require(try replica.settings())
         let paths = ["../evil", "/tmp/evil", "a/../../evil", "", ".", "a\0b", "good/below", "GOOD"]

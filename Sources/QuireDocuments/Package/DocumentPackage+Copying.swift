@@ -139,8 +139,9 @@ extension DocumentPackage {
             }
         }
         if let progress {
-            let content = try content.files(in: liveGeneration())
-            progress.totalUnitCount = try content.reduce(store.byteCount()) { $0 + $1.size }
+            // What cannot be examined is reported when it is copied.
+            let files = (try? content.files(in: liveGeneration())) ?? []
+            progress.totalUnitCount = files.reduce((try? store.byteCount()) ?? 0) { $0 + $1.size }
         }
         // A writer may remove what the copied store refers to before we have copied it; then the copy is made anew.
         var attempts = 3

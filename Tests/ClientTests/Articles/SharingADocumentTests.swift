@@ -6,7 +6,7 @@ import Testing
 /// The code of the article “Sharing a document”, and of the landing page of QuireSync.
 @MainActor @Suite struct SharingADocumentTests {
     private static let model = ManagedObjectModel {
-        // snippet: sharing-a-document-3
+        // snippet: sharing-a-document-4
         Entity("Category") {
             Attribute("code", .string)
         }.userInfo(["syncIdentity": .string("code")])
@@ -16,7 +16,7 @@ import Testing
 
     private static let nextModel = ManagedObjectModel {
         Entity("Category") { Attribute("code", .string) }
-        // snippet: sharing-a-document-5
+        // snippet: sharing-a-document-6
         Entity("Volume") {
             Attribute("heading", .string).renamed(from: "title")
         }.renamed(from: "Book")
@@ -99,7 +99,11 @@ import Testing
             #expect(try await otherSync.conflicts().isEmpty)
             other.viewContext.refreshAllObjects()
             #expect(otherBook["title"] as? String == "Emma, 1815")
-            // snippet: sharing-a-document-6
+            // snippet: sharing-a-document-3
+            try await sync.setExcludedFiles(["cache", "previews/*.png"])
+            // end
+            #expect(try await sync.excludedFiles() == ["cache", "previews/*.png"])
+            // snippet: sharing-a-document-7
             let status = try await sync.status()
             for peer in status?.peers ?? [] where peer.missingCount > 0 {
                 print("\(peer.missingCount) files of \(peer.id) have not arrived.")
@@ -129,7 +133,7 @@ import Testing
             let transport = try FolderTransport(folder: shared, creates: true)
             let sync = try SyncContainer(
                 coordinator: container.persistentStoreCoordinator, transport: transport)
-            // snippet: sharing-a-document-4
+            // snippet: sharing-a-document-5
             try await sync.create(named: "Library", password: "correct horse battery staple")
             // end
             try await sync.synchronize()
