@@ -78,9 +78,9 @@ import Testing
                 type: .sqlite, configuration: nil, at: url, options: options)
             #expect(coordinator.persistentStore(for: url) === store)
             #expect(coordinator.persistentStore(for: Self.notAFile) == nil)
-            #expect(try coordinator.currentPersistentHistoryToken() != nil)
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
             try addBooks(to: context)
+            #expect(try coordinator.currentPersistentHistoryToken() != nil)
             try coordinator.replacePersistentStore(at: backup, withPersistentStoreFrom: url)
 
             try addBooks(to: context)

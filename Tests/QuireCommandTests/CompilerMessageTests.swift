@@ -19,9 +19,9 @@ import Testing
 
     @Test func unavailableNamesLeadToTheirReplacements() throws {
         let shell = try CommandShell()
-        let functions = Self.guesses.map { guess in
-            "@MainActor func guess(_ context: ManagedObjectContext, _ document: ManagedDocument) "
-                + "async throws { \(guess.0) }"
+        let functions = Self.guesses.enumerated().map { index, guess in
+            "@MainActor func guess\(index)(context: ManagedObjectContext, "
+                + "document: ManagedDocument) async throws { \(guess.0) }"
         }
         let text = "import Quire; import QuireDocuments\n" + functions.joined(separator: "\n")
         try Data(text.utf8).write(to: URL(fileURLWithPath: shell.path("Use.swift")))
