@@ -4,7 +4,7 @@ internal import QuireSystem
 /// Describes the objects of a document: their entities, properties and relationships.
 ///
 /// A model is a value: a coordinator keeps its copy, so it cannot change under a store. Build one with
-/// ``init(versionIdentifiers:_:)`` or read one from an Xcode model with ``init(contentsOf:)``.
+/// ``init(versionIdentifiers:_:)`` or read one from an Xcode model with ``init(contentsOf:)-(String)``.
 public struct ManagedObjectModel: Sendable, Hashable {
     /// The entities, in the order of the model.
     public var entities: [EntityDescription]

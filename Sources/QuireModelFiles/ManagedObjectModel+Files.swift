@@ -16,15 +16,22 @@ extension ManagedObjectModel {
         self = try Self.reading(contentsOf: path).model
     }
 
+    /// Reads a model made by Xcode from the file or folder of a URL; see ``init(contentsOf:)-(String)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    public init(contentsOf url: URL) throws {
+        try self.init(contentsOf: FileSystem.path(of: url))
+    }
+
     /// Reads a model made by Xcode, with remarks about its file.
     ///
     /// Models accepted by Apple's tools are accepted: reading fails only if objects could not be read with the model.
     /// Unsupported parts, and contradictory ones that stored data do not depend on, such as an index of a missing property,
     /// are dropped.
     ///
-    /// - Parameter path: As for ``init(contentsOf:)``.
+    /// - Parameter path: As for ``init(contentsOf:)-(String)``.
     /// - Returns: The model, and a remark for each part that was dropped, or is kept although it has no meaning.
-    /// - Throws: As ``init(contentsOf:)``.
+    /// - Throws: As ``init(contentsOf:)-(String)``.
     public static func reading(
         contentsOf path: String
     ) throws -> (model: ManagedObjectModel, remarks: [String]) {
@@ -89,6 +96,11 @@ extension ManagedObjectModel {
         try AtomicFileReplace.replace(
             FileSystem.path(path, ModelFile.contentsName), with: data)
     }
+
+    /// Writes the model as the `.xcdatamodel` folder of a URL; see ``write(to:)-(String)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    public func write(to url: URL) throws { try write(to: FileSystem.path(of: url)) }
 }
 
 // MARK: - Compiled models

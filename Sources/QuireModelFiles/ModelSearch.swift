@@ -17,7 +17,7 @@ extension ManagedObjectModel {
     ///   - name: The file's name, without its extension.
     ///   - bundle: The bundle; by default the program's own. `Bundle.module` is that of a target of a Swift package.
     /// - Throws: ``QuireError`` with code `notFound`, saying where it was looked for; `invalidState` if several resource
-    ///   bundles beside the program have one of the name; or as ``init(contentsOf:)``.
+    ///   bundles beside the program have one of the name; or as ``init(contentsOf:)-(String)``.
     public init(named name: String, bundle: Bundle = .main) throws {
         self = try ManagedObjectModel(
             contentsOf: ModelSearch(bundle: bundle).path(ofModelNamed: name))
@@ -30,7 +30,7 @@ extension ManagedObjectModel {
     ///
     /// - Parameter bundles: The bundles; `nil` for the program's own.
     /// - Throws: ``QuireError`` with code `invalidModel` if they have different entities of the same name, or as
-    ///   ``init(contentsOf:)``.
+    ///   ``init(contentsOf:)-(String)``.
     public static func mergedModel(from bundles: [Bundle]? = nil) throws -> ManagedObjectModel? {
         let paths = try (bundles ?? [.main]).flatMap { try ModelSearch(bundle: $0).paths() }
         if paths.isEmpty { return nil }

@@ -31,6 +31,13 @@ public struct ModelVersions: Sendable, Hashable {
         case compiled
     }
 
+    /// Lists the versions in the folder of a URL; see ``init(contentsOf:)-(String)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    public init(contentsOf url: URL) throws {
+        try self.init(contentsOf: FileSystem.path(of: url))
+    }
+
     /// Lists the versions, without reading them.
     ///
     /// - Parameter path: A `.xcdatamodeld` or `.momd` folder, or a `.xcdatamodel` folder, which is its only version.
@@ -97,13 +104,13 @@ public struct ModelVersions: Sendable, Hashable {
 
     /// Reads the current version.
     ///
-    /// - Throws: As ``ManagedObjectModel/init(contentsOf:)``.
+    /// - Throws: As ``ManagedObjectModel/init(contentsOf:)-(String)``.
     public func currentModel() throws -> ManagedObjectModel { try model(named: currentName) }
 
     /// Reads a version.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the version does not exist; else as
-    ///   ``ManagedObjectModel/init(contentsOf:)``.
+    ///   ``ManagedObjectModel/init(contentsOf:)-(String)``.
     public func model(named name: String) throws -> ManagedObjectModel {
         try reading(named: name).model
     }
@@ -138,7 +145,7 @@ public struct ModelVersions: Sendable, Hashable {
 
     /// Reads every version.
     ///
-    /// - Throws: As ``ManagedObjectModel/init(contentsOf:)``, for the first version that fails.
+    /// - Throws: As ``ManagedObjectModel/init(contentsOf:)-(String)``, for the first version that fails.
     public func models() throws -> [String: ManagedObjectModel] {
         var models: [String: ManagedObjectModel] = [:]
         for name in names { models[name] = try model(named: name) }
@@ -179,7 +186,7 @@ extension ModelVersions {
     /// - Parameter path: The folder, which must not exist; its parent must.
     /// - Returns: A message for each dropped part; see ``ManagedObjectModel/compiledModel()`` and
     ///   ``ManagedObjectModel/partsNotCompiled``.
-    /// - Throws: ``QuireError`` with code `invalidModel` or as ``ManagedObjectModel/init(contentsOf:)`` for the first
+    /// - Throws: ``QuireError`` with code `invalidModel` or as ``ManagedObjectModel/init(contentsOf:)-(String)`` for the first
     ///   version that cannot be compiled; `alreadyExists`; `inputOutput` and others if it cannot be written. On failure
     ///   nothing remains on disk.
     public func compile(to path: String) throws -> [String] {

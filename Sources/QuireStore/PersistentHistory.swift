@@ -115,6 +115,28 @@ public struct PersistentHistoryTransaction: Sendable, Hashable {
     }
 }
 
+// MARK: - Core Data's names
+
+extension PersistentHistoryChange {
+    /// Core Data's name of ``kind-swift.property``.
+    public var changeType: Kind { kind }
+    /// Core Data's name of ``objectID``.
+    public var changedObjectID: ManagedObjectID { objectID }
+    /// Core Data's name of ``number``.
+    public var changeID: Int64 { number }
+}
+
+extension PersistentHistoryTransaction {
+    /// Core Data's name of ``date``.
+    public var timestamp: Date { date }
+    /// Core Data's name of ``number``.
+    public var transactionNumber: Int64 { number }
+    /// Core Data's name of ``storeUUID``.
+    public var storeID: String { storeUUID }
+}
+
+// MARK: - Requests
+
 /// A request for the history of stores, or for deleting a part of it.
 ///
 /// ```swift

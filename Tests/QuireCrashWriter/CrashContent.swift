@@ -203,7 +203,7 @@ struct CrashContent: Equatable, Sendable {
                 if let object = notes.removeValue(forKey: number) { context.delete(object) }
             case .writeFile(let path, let payload):
                 try document.additionalContent.write(payload.data, at: path)
-            case .removeFile(let path): try document.additionalContent.remove(path)
+            case .removeFile(let path): try document.additionalContent.remove(at: path)
             }
         }
         let counter =

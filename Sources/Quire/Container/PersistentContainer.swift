@@ -96,6 +96,28 @@ open class PersistentContainer {
         }
     }
 
+    /// Creates a container and opens the SQLite store at a path at once; creates the store if there is none.
+    ///
+    /// ```swift
+    /// let context = try PersistentContainer(path: "Library.sqlite", managedObjectModel: model).viewContext
+    /// ```
+    ///
+    /// A store made with an older version of the model is migrated if nothing is lost by it.
+    ///
+    /// - Throws: As ``init(managedObjectModel:persistentStoreDescriptions:)``.
+    public convenience init(path: String, managedObjectModel model: ManagedObjectModel) throws {
+        var description = PersistentStoreDescription(path: path)
+        description.migration = StoreMigrationOptions()
+        try self.init(managedObjectModel: model, persistentStoreDescriptions: [description])
+    }
+
+    /// Creates a container and opens the SQLite store at a URL at once; see ``init(path:managedObjectModel:)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    public convenience init(url: URL, managedObjectModel model: ManagedObjectModel) throws {
+        try self.init(path: FileSystem.path(of: url), managedObjectModel: model)
+    }
+
     private nonisolated static func name(ofStoreAt path: String?) -> String {
         path.map { URL(fileURLWithPath: $0).deletingPathExtension().lastPathComponent } ?? ""
     }

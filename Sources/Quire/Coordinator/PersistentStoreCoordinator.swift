@@ -300,9 +300,20 @@ extension PersistentStoreCoordinator {
         ).get()
     }
 
+    /// Creates a value from a URL's file; see ``makeExternalData(contentsOf:taking:forEntity:)-(String,_,_)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    public func makeExternalData(
+        contentsOf url: URL, taking: ExternalData.Taking = .copying,
+        forEntity entityName: String? = nil
+    ) async throws -> ExternalData {
+        try await makeExternalData(
+            contentsOf: FileSystem.path(of: url), taking: taking, forEntity: entityName)
+    }
+
     /// Creates a value from an asynchronous sequence of chunks, without having it in memory.
     ///
-    /// - Throws: The sequence's errors, or as ``makeExternalData(contentsOf:taking:forEntity:)``.
+    /// - Throws: The sequence's errors, or as ``makeExternalData(contentsOf:taking:forEntity:)-(String,_,_)``.
     public func makeExternalData<Chunks: AsyncSequence>(
         from chunks: Chunks, forEntity entityName: String? = nil
     ) async throws -> ExternalData where Chunks.Element: DataProtocol {

@@ -68,6 +68,9 @@ public struct PersistentStoreDescription: Sendable {
         self.url = url
     }
 
+    /// A description of a store in memory.
+    public static var inMemory: Self { Self(type: .inMemory) }
+
     /// Whether a store file made with another model is migrated: ``StoreMigrationOptions/migratesAutomatically`` of the
     /// ``migration``. False if there is none; setting it to true makes one.
     public var shouldMigrateStoreAutomatically: Bool {

@@ -17,7 +17,7 @@ extension DocumentPackage {
     ///
     /// Exporting an unchanged document again gives an equal archive, unless it is protected. Others may go on reading and saving
     /// meanwhile. What is exported is checked: the database, and the digests of external data; and the archive is read again as
-    /// ``extract(_:to:limits:keepingDamage:progress:)`` reads it. It has the permissions of the store.
+    /// ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)`` reads it. It has the permissions of the store.
     ///
     /// A protected document must be unlocked, also for an archive that remains sealed: without its keys the write-ahead log
     /// could not be merged, nor unsaved changes left out, nor anything checked.
@@ -138,8 +138,22 @@ extension DocumentPackage {
             unlocking: { _ in })
     }
 
-    /// As ``extract(_:to:limits:keepingDamage:progress:)``, with what unlocks a protected document before it is checked. Its
-    /// domain must be retained until the document is open, or its state is lost.
+    /// Extracts the archive of a URL into a new package; see
+    /// ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if a URL is not that of a file, or as that method.
+    @discardableResult
+    public static func extract(
+        _ archive: URL, to url: URL, limits: ArchiveLimits = ArchiveLimits(),
+        keepingDamage: Bool = false, progress: Progress? = nil
+    ) throws -> Bool {
+        try extract(
+            FileSystem.path(of: archive), to: FileSystem.path(of: url), limits: limits,
+            keepingDamage: keepingDamage, progress: progress)
+    }
+
+    /// As ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``, with what unlocks a protected document before it
+    /// is checked. Its domain must be retained until the document is open, or its state is lost.
     package static func extract(
         _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
         keepingDamage: Bool = false, progress: Progress? = nil,

@@ -75,7 +75,7 @@ public struct AdditionalContent {
     /// Removes a file.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if there is no such file, or `readOnly`.
-    public func remove(_ path: String) throws {
+    public func remove(at path: String) throws {
         try checkWritable()
         let open = try document.opened()
         let name = open.contentNames.name(for: path)
@@ -157,11 +157,18 @@ extension AdditionalContent {
         try put([path: spooled])
     }
 
+    /// Adds or replaces a file by a copy of a URL's file; see ``write(contentsOf:at:)-(String,_)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    public func write(contentsOf file: URL, at path: String) async throws {
+        try await write(contentsOf: FileSystem.path(of: file), at: path)
+    }
+
     /// Adds or replaces a file by what a sequence gives, piece by piece.
     ///
     /// The bytes are on disk when this returns; they become part of the document with the next save.
     ///
-    /// - Throws: What the sequence throws, or as ``write(contentsOf:at:)``. Then nothing has changed.
+    /// - Throws: What the sequence throws, or as ``write(contentsOf:at:)-(String,_)``. Then nothing has changed.
     public func write<Pieces: AsyncSequence>(_ pieces: Pieces, at path: String) async throws
     where Pieces.Element == Data {
         let path = try nameToWrite(at: path)
@@ -179,8 +186,8 @@ extension AdditionalContent {
     ///   - folder: The folder on disk.
     ///   - path: The folder they get into; empty for none.
     /// - Returns: The paths of the files.
-    /// - Throws: As ``write(contentsOf:at:)``; with code `unsupported` if there is anything but files and folders. Then nothing
-    ///   has changed.
+    /// - Throws: As ``write(contentsOf:at:)-(String,_)``; with code `unsupported` if there is anything but files and
+    ///   folders. Then nothing has changed.
     @discardableResult
     public func write(contentsOfFolder folder: String, at path: String) async throws -> [String] {
         try checkWritable()
@@ -207,6 +214,14 @@ extension AdditionalContent {
         return targets.map(\.path.text)
     }
 
+    /// Adds copies of all files in a URL's folder, and in the folders in it; see ``write(contentsOfFolder:at:)-(String,_)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    @discardableResult
+    public func write(contentsOfFolder folder: URL, at path: String) async throws -> [String] {
+        try await write(contentsOfFolder: FileSystem.path(of: folder), at: path)
+    }
+
     /// Removes all files in a folder, and in the folders in it.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if there are none, or `readOnly`.
@@ -218,7 +233,7 @@ extension AdditionalContent {
                 .notFound, "“\(document.path)” has no additional content in “\(folder)”.",
                 subject: .init(file: folder))
         }
-        for path in paths { try remove(path) }
+        for path in paths { try remove(at: path) }
     }
 
     // MARK: Parts

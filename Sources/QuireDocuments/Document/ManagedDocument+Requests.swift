@@ -354,8 +354,19 @@ extension ManagedDocument {
         try await exportSaved(to: url, replacing, keepingDamage, protection, progress)
     }
 
+    /// Saves unsaved changes, and exports the document to the archive at a path; see
+    /// ``export(to:replacing:keepingDamage:protection:progress:)-(URL,_,_,_,_)``.
+    public func export(
+        to path: String, replacing: Bool = false, keepingDamage: Bool = false,
+        protection: ArchiveProtection? = nil, progress: Progress? = nil
+    ) async throws {
+        try await export(
+            to: URL(fileURLWithPath: path), replacing: replacing, keepingDamage: keepingDamage,
+            protection: protection, progress: progress)
+    }
+
     /// Saves unsaved changes, and exports the document to an archive; see
-    /// ``export(to:replacing:keepingDamage:protection:progress:)``.
+    /// ``export(to:replacing:keepingDamage:protection:progress:)-(URL,_,_,_,_)``.
     public func export(
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
         protection: ArchiveProtection? = nil, progress: Progress? = nil,

@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 public import Quire
 
 /// The documents in a folder: listed without opening them, followed as they change, made, renamed, duplicated, moved and
@@ -36,6 +36,13 @@ public struct DocumentLibrary: Sendable, Hashable {
         self.folder = FileSystem.absolute(folder)
         self.isRecursive = isRecursive
         self.extensions = extensions.isEmpty ? ["quire"] : extensions
+    }
+
+    /// The library of a folder's URL. Listing it throws if the URL is not that of a file.
+    public init(folder: URL, isRecursive: Bool = false, extensions: [String] = ["quire"]) {
+        self.init(
+            folder: folder.isFileURL ? folder.path : folder.absoluteString,
+            isRecursive: isRecursive, extensions: extensions)
     }
 
     /// The documents, sorted by their paths' bytes.

@@ -123,7 +123,7 @@ extension DocumentPackage {
     ///
     /// Not to be called on the main queue.
     ///
-    /// - Throws: As ``open(at:model:readOnly:options:migrating:waiting:)``, but for `protectedDataUnavailable`.
+    /// - Throws: As ``open(at:model:readOnly:options:migrating:waiting:)-(String,_,_,_,_,_)``, but for `protectedDataUnavailable`.
     public static func status(at path: String) throws -> PackageStatus {
         let layout = DocumentPackageLayout(path: path)
         let owner = try owner(at: path)

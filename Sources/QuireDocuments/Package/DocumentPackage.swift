@@ -67,7 +67,16 @@ public final class DocumentPackage: Sendable {
         try create(at: path, model: model, options: options, template: nil)
     }
 
-    /// Makes a new package like ``create(at:model:options:)``, with the objects and additional content of a template.
+    /// Makes a new package at a URL; see ``create(at:model:options:)-(String,_,_)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    public static func create(
+        at url: URL, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
+    ) throws -> DocumentPackage {
+        try create(at: FileSystem.path(of: url), model: model, options: options)
+    }
+
+    /// Makes a new package like ``create(at:model:options:)-(String,_,_)``, with the objects and additional content of a template.
     static func create(
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions,
         template: DocumentTemplate?
@@ -93,6 +102,19 @@ public final class DocumentPackage: Sendable {
             removeUnused(layout.path)
             throw error
         }
+    }
+
+    /// Opens the package at a URL; see ``open(at:model:readOnly:options:migrating:waiting:)-(String,_,_,_,_,_)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    public static func open(
+        at url: URL, model: ManagedObjectModel? = nil, readOnly: Bool = false,
+        options: SQLiteStoreOptions = .init(), migrating migration: StoreMigrationOptions? = nil,
+        waiting: LockWait? = nil
+    ) throws -> DocumentPackage {
+        try open(
+            at: FileSystem.path(of: url), model: model, readOnly: readOnly, options: options,
+            migrating: migration, waiting: waiting)
     }
 
     /// Opens a package.

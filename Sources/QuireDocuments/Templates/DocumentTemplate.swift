@@ -18,6 +18,13 @@ public struct DocumentTemplate: Sendable, Hashable {
     /// The purpose in a line; empty if the template has none.
     public let summary: String
 
+    /// Opens the template's folder of a URL; see ``init(contentsOf:)-(String)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    public init(contentsOf url: URL) throws {
+        try self.init(contentsOf: FileSystem.path(of: url))
+    }
+
     /// Opens a template's folder.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if there is no folder, or `invalidFormat` if it holds no
@@ -48,7 +55,7 @@ public struct DocumentTemplate: Sendable, Hashable {
 
     /// The model.
     ///
-    /// - Throws: What ``ManagedObjectModel/init(contentsOf:)`` throws.
+    /// - Throws: What ``ManagedObjectModel/init(contentsOf:)-(String)`` throws.
     public func model() throws -> ManagedObjectModel {
         try ManagedObjectModel(contentsOf: path + "/Model.xcdatamodeld")
     }

@@ -123,6 +123,13 @@ extension ExternalData {
         try FileSystem.synchronizeFolder(containing: path)
     }
 
+    /// Copies the bytes durably to the file of a URL; see ``copy(to:replacing:)-(String,_)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    public func copy(to url: URL, replacing: Bool = false) throws {
+        try copy(to: FileSystem.path(of: url), replacing: replacing)
+    }
+
     /// Copies the bytes to a file, computing their digest and verifying it against a record. The file's content is durable, its
     /// name is not.
     func write(

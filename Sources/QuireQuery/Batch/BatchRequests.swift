@@ -257,6 +257,11 @@ public struct BatchDeleteRequest: Sendable, Hashable {
     /// Deletes the results of a fetch request, in its order, within its limit and offset. Unsaved changes are ignored.
     public init(fetchRequest: FetchSpecification) { selection = .request(fetchRequest) }
 
+    /// Deletes the objects of an entity that satisfy a predicate, or all of them. Unsaved changes are ignored.
+    public init(entityName: String, predicate: QueryPredicate? = nil) {
+        self.init(fetchRequest: FetchSpecification(entityName, predicate: predicate))
+    }
+
     /// Deletes objects of any entities. Already deleted ones are not counted.
     public init(objectIDs: [ManagedObjectID]) { selection = .objectIDs(objectIDs) }
 

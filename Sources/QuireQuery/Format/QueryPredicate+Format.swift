@@ -55,6 +55,11 @@ extension QueryPredicate {
         try self.init(format: format, arguments: arguments)
     }
 
+    /// Parses a predicate; the short form of ``init(format:_:)``.
+    public init(_ format: String, _ arguments: (any QueryArgument)?...) throws {
+        try self.init(format: format, arguments: arguments)
+    }
+
     /// Parses a predicate with its arguments in an array; see ``init(format:_:)``.
     public init(format: String, arguments: [(any QueryArgument)?]) throws {
         var parser = try PredicateParser(

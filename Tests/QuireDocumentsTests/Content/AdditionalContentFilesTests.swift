@@ -256,7 +256,7 @@ import Testing
         try await document.additionalContent.write(contentsOf: source, at: "a")
         let spooled = try #require(try document.additionalContent.fileHandle(forReading: "a"))
         try await document.save()
-        try document.additionalContent.remove("a")
+        try document.additionalContent.remove(at: "a")
         #expect(try document.additionalContent.fileHandle(forReading: "a") == nil)
         try await document.save()
         #expect(try saved.readToEnd() == Data([1, 2, 3]))

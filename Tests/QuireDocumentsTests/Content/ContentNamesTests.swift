@@ -89,7 +89,7 @@ import Testing
         try expectAll(album)
 
         let version = try await album.keepVersion()
-        for path in album.additionalContent.paths { try album.additionalContent.remove(path) }
+        for path in album.additionalContent.paths { try album.additionalContent.remove(at: path) }
         try await album.save()
         #expect(album.additionalContent.paths.isEmpty)
         try await album.restore(version.id)
@@ -166,7 +166,7 @@ import Testing
         #expect(
             failure { try document.additionalContent.write(Data(), at: "CAF\u{C9}") }?.code
                 == .invalidValue)
-        try document.additionalContent.remove("caf\u{E9}")
+        try document.additionalContent.remove(at: "caf\u{E9}")
         try await document.save()
         #expect(document.additionalContent.paths.isEmpty)
         try await document.close()

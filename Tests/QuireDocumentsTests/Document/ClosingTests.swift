@@ -241,7 +241,7 @@ import Testing
         #expect(content.paths(inFolder: "mine") == [])
         #expect(failure { _ = try content.data(at: "mine") }?.code == .invalidState)
         #expect(failure { try content.write(Data([1]), at: "mine") }?.code == .invalidState)
-        #expect(failure { try content.remove("mine") }?.code == .invalidState)
+        #expect(failure { try content.remove(at: "mine") }?.code == .invalidState)
         #expect(failure { _ = try content.url(for: "mine") }?.code == .invalidState)
         #expect(failure { _ = try content.fileHandle(forReading: "mine") }?.code == .invalidState)
         let file = folder.path("file")

@@ -76,7 +76,7 @@ import Testing
         try document.addNote("unsaved", picture: Data(repeating: 2, count: 200_000))
         try document.additionalContent.write(Data([2]), at: "changed")
         try document.additionalContent.write(Data([2]), at: "new")
-        try document.additionalContent.remove("removed")
+        try document.additionalContent.remove(at: "removed")
         let error = await withCheckedContinuation { continuation in
             document.rescue = { [unowned document] in
                 let error = await failure { try await rescue(document) }

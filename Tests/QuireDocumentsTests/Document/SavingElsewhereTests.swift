@@ -235,7 +235,7 @@ import Testing
         let document = try await make()
         try document.addNote("unsaved", picture: Data(repeating: 4, count: 200_000))
         try document.additionalContent.write(Data([5]), at: "b")
-        try document.additionalContent.remove("a")
+        try document.additionalContent.remove(at: "a")
         try await document.writeCopy(to: URL(fileURLWithPath: other))
         #expect(document.path == path)
         #expect(document.hasUnsavedChanges)

@@ -54,7 +54,7 @@ import Testing
         try document.addNote("third", picture: picture)
         document.managedObjectContext.delete(try note("second", in: document))
         try document.additionalContent.write(Data("new".utf8), at: "pages/new")
-        try document.additionalContent.remove("pages/old")
+        try document.additionalContent.remove(at: "pages/old")
         #expect(await failure { try await document.autosave() }?.code == .validation)
         #expect(try document.package.hasDraft())
 

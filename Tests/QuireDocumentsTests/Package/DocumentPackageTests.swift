@@ -73,7 +73,7 @@ import Testing
         try await document.open(readOnly: true)
         #expect(
             failure { try document.additionalContent.write(Data(), at: "x") }?.code == .readOnly)
-        #expect(failure { try document.additionalContent.remove("a") }?.code == .readOnly)
+        #expect(failure { try document.additionalContent.remove(at: "a") }?.code == .readOnly)
         _ = try? document.addNote("refused")
         let saving = await failure { try await document.save() }
         #expect(saving?.code == .readOnly)
@@ -115,8 +115,8 @@ import Testing
         try document.addNote("rows only")
         try await document.save()
         #expect(try FileSystem.names(in: layout.additionalContent) == ["2"])
-        try document.additionalContent.remove("a")
-        try document.additionalContent.remove("deep/b")
+        try document.additionalContent.remove(at: "a")
+        try document.additionalContent.remove(at: "deep/b")
         try await document.save()
         #expect(document.additionalContent.paths == [])
         #expect(try FileSystem.names(in: layout.additionalContent) == [])
@@ -140,7 +140,7 @@ import Testing
         #expect(error?.code == .invalidValue)
         #expect(error?.message.contains(reason) == true, "\(error?.message ?? "")")
         #expect(!document.hasUnsavedChanges)
-        #expect(failure { try document.additionalContent.remove("missing") }?.code == .notFound)
+        #expect(failure { try document.additionalContent.remove(at: "missing") }?.code == .notFound)
         try await document.close()
     }
 
@@ -148,9 +148,9 @@ import Testing
         try await makeFull()
         let document = ManagedDocument(path: path)
         try await document.open()
-        try document.additionalContent.remove("deep/b")
+        try document.additionalContent.remove(at: "deep/b")
         try document.additionalContent.write(Data([5]), at: "deep")
-        try document.additionalContent.remove("a")
+        try document.additionalContent.remove(at: "a")
         try document.additionalContent.write(Data([6]), at: "A")
         try await document.close()
         let package = try DocumentPackage.open(at: path, readOnly: true)

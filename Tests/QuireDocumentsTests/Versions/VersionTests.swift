@@ -221,7 +221,7 @@ import Testing
             document.managedObjectContext.delete(note)
         }
         try document.addNote("new")
-        try document.additionalContent.remove("deep/b")
+        try document.additionalContent.remove(at: "deep/b")
         try document.additionalContent.write(Data([7]), at: "a")
         try await document.close()
         package = try DocumentPackage.open(at: path)

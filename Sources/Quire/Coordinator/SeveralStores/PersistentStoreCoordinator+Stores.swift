@@ -14,6 +14,11 @@ extension PersistentStoreCoordinator {
         return persistentStores.first { $0.path.map(FileSystem.absolute) == path }
     }
 
+    /// The store whose file is at a URL; `nil` if none is.
+    public func persistentStore(for url: URL) -> (any PersistentStore)? {
+        url.isFileURL ? persistentStore(at: url.path) : nil
+    }
+
     /// Opens a store and adds it; creates it if there is none at the path.
     ///
     /// On an error the coordinator's stores are unchanged. May be called from any thread; it opens files, so not from the main
@@ -40,6 +45,52 @@ extension PersistentStoreCoordinator {
             throw error
         }
         return store
+    }
+
+    /// Opens a store and adds it, as ``addPersistentStore(_:)`` does with a description of it.
+    ///
+    /// - Parameters:
+    ///   - type: The kind of store.
+    ///   - configuration: The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
+    ///   - url: The URL of its file; `nil` for a store in memory.
+    ///   - options: The options of a SQLite store.
+    @discardableResult
+    public func addPersistentStore(
+        type: StoreType, configuration: String? = nil, at url: URL? = nil,
+        options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws -> any PersistentStore {
+        var description = PersistentStoreDescription(type: type)
+        description.url = url
+        description.configuration = configuration
+        description.sqliteOptions = options
+        return try addPersistentStore(description)
+    }
+
+    /// Removes the store at a URL, with its log and its external data. No one may have it open.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, or as ``StoreFile/destroy()``.
+    public func destroyPersistentStore(at url: URL) throws { try StoreFile(at: url).destroy() }
+
+    /// Replaces the store at a URL by a copy of another of the same type, which may be open. No one may have the replaced store
+    /// open. If there is none, a SQLite store is copied to the URL.
+    ///
+    /// The copy has the other's UUID. At every instant, also after a crash or power loss, either the old or the new store is
+    /// complete.
+    ///
+    /// ```swift
+    /// try coordinator.replacePersistentStore(at: backup, withPersistentStoreFrom: library)
+    /// ```
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, or as ``StoreFile/replace(with:)``.
+    public func replacePersistentStore(
+        at url: URL, withPersistentStoreFrom source: URL
+    ) throws {
+        let path = try FileSystem.path(of: url)
+        let other = try StoreFile(at: source)
+        if other.type == .sqlite, !FileSystem.exists(path) {
+            return try SQLiteStore.replace(at: path, withStoreAt: other.path)
+        }
+        try StoreFile(at: path).replace(with: other)
     }
 
     /// Adds an open store. It must not have been read yet, nor belong to another coordinator.
@@ -323,7 +374,7 @@ extension PersistentStoreCoordinator {
     ///   - description: The path, where there must be no file yet, the type and the options. The configuration is that of the
     ///     old store, and the class of protection too, unless the description has another.
     /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, and the errors of
-    ///   ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)`` and
+    ///   ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)-(String,_,_,_,_,_,_)`` and
     ///   ``addPersistentStore(_:)``. Then the coordinator keeps the old store, and there is no new one.
     @discardableResult
     public func migratePersistentStore(

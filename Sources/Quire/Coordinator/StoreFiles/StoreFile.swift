@@ -27,6 +27,11 @@ public struct StoreFile: Sendable {
         type = try Self.type(of: path)
     }
 
+    /// Detects the type of a URL's file; see ``init(at:)-(String)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    public init(at url: URL) throws { try self.init(at: FileSystem.path(of: url)) }
+
     /// The maximum number of bytes of an XML file before the first element, which identifies a store.
     private static let headSize: Int64 = 4096
 
@@ -201,6 +206,21 @@ extension StoreFile {
             path: newPath, type: newType, sqliteOptions: options, allowsRemoval: allowsRemoval
         ).write(source, progress: progress)
     }
+
+    /// Writes the store's contents to a new store at a URL; see
+    /// ``convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)-(String,_,_,_,_,_,_)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    public func convert(
+        to url: URL, type newType: StoreType, model: ManagedObjectModel? = nil,
+        allowsRemoval: Bool = false, fileProtection: FileProtection? = nil,
+        protectionDomain: ProtectionDomain? = nil, progress: ((Progress) -> Void)? = nil
+    ) throws {
+        try convert(
+            to: FileSystem.path(of: url), type: newType, model: model,
+            allowsRemoval: allowsRemoval, fileProtection: fileProtection,
+            protectionDomain: protectionDomain, progress: progress)
+    }
 }
 
 /// A store file being written: in its own folder until it is complete.
@@ -336,7 +356,7 @@ struct NewStoreFile {
 }
 
 extension PersistentStore {
-    /// Writes the store's contents to a new store file, like ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)``,
+    /// Writes the store's contents to a new store file, like ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)-(String,_,_,_,_,_,_)``,
     /// also of a store without a file.
     ///
     /// - Parameters:

@@ -51,6 +51,8 @@ public final class ManagedObjectContext {
     /// The author of the context's saves and batch requests, for the store's history. A save that includes those of children has
     /// the latest child's author, unless it has one itself.
     public var transactionAuthor: String?
+    /// Values of the program's own. The context does not use them.
+    public var userInfo: [String: Any] = [:]
     /// The author of the latest save of a child that named one, since the context's own.
     var childOrigin = TransactionOrigin()
     /// The author of the context itself.

@@ -327,6 +327,24 @@ extension ManagedObject {
         try setValue(.external(value), at: slot)
     }
 
+    /// Sets a binary attribute to the contents of a URL's file, while the caller waits; see
+    /// `setExternalData(contentsOf:forKey:taking:)` with a path.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    public final func setExternalData(
+        contentsOf url: URL, forKey key: String, taking: ExternalData.Taking = .copying
+    ) throws {
+        try setExternalData(contentsOf: FileSystem.path(of: url), forKey: key, taking: taking)
+    }
+
+    /// Sets a binary attribute to the contents of a URL's file, without blocking the context's queue.
+    public final func setExternalData(
+        contentsOf url: URL, forKey key: String, taking: ExternalData.Taking = .copying
+    ) async throws {
+        let path = try FileSystem.path(of: url)
+        try await setExternalData(contentsOf: path, forKey: key, taking: taking)
+    }
+
     /// Sets a binary attribute from an asynchronous sequence of chunks, without having it in memory, nor blocking the context's
     /// queue. The attribute is set at the end of the sequence.
     ///
