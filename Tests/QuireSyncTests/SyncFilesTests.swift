@@ -91,7 +91,7 @@ import Testing
         #expect(try b.document.additionalContent.data(at: "large") == Self.large)
         // What is saved afterwards keeps them, and travels back.
         try await b.write("two", at: "notes/2.txt")
-        try b.document.additionalContent.remove("large")
+        try b.document.additionalContent.remove(at: "large")
         try await b.document.save()
         try await b.synchronize()
         try await a.synchronize()
@@ -138,7 +138,7 @@ import Testing
         try await a.write("first", at: "page")
         try await a.synchronize()
         try await b.synchronize()
-        try a.document.additionalContent.remove("page")
+        try a.document.additionalContent.remove(at: "page")
         try await a.document.save()
         try await b.write("changed", at: "page")
         try await a.synchronize()
@@ -357,7 +357,7 @@ import Testing
             case 0...2:
                 try await site.write("\(step)", at: path)
             case 3 where site.document.additionalContent.contains(path):
-                try site.document.additionalContent.remove(path)
+                try site.document.additionalContent.remove(at: path)
                 try await site.document.save()
             default: try await site.synchronize()
             }

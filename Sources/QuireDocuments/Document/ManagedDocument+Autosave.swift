@@ -219,7 +219,8 @@ extension ManagedDocument {
     /// }
     /// ```
     ///
-    /// Once the document was closed, or shows another package, saving the context is an error with code `invalidState`.
+    /// Once the document was closed, or shows another package, saving the context is an error with code `invalidState`,
+    /// or `storeUnavailable` if it has new objects.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open.
     public func newBackgroundContext() throws -> QueueConfinedContext {

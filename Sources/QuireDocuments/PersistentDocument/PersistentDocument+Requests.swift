@@ -247,7 +247,8 @@ extension PersistentDocument {
     /// Makes a context on a queue of its own, for work on the document's objects that takes long. Its saves are unsaved changes
     /// of the document, as ``ManagedDocument/newBackgroundContext()`` has them.
     ///
-    /// Once the document was closed, or ``managedObjectContext`` is another context, saving it is an error with code `invalidState`.
+    /// Once the document was closed, or ``managedObjectContext`` is another context, saving it is an error with code `invalidState`, or
+    /// `storeUnavailable` if it has new objects.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open.
     public func newBackgroundContext() throws -> QueueConfinedContext {

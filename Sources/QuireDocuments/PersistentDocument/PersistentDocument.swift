@@ -109,12 +109,12 @@ open class PersistentDocument {
     /// The error of the running request, or of the last one.
     var requestError: QuireError?
     /// The state that was reported last.
-    lazy var reportedState = documentState
+    var reportedState: DocumentState = .closed
 
     /// Makes a document for a file, which need not exist yet. Nothing is read before it is opened.
     public required init(fileURL: URL) { self.fileURL = fileURL }
 
-    /// Makes a document without a file, and opens it. Its objects are in memory until ``save(as:)`` makes the file; then
+    /// Makes a document without a file, and opens it. Its objects are in memory until ``save(as:progress:)`` makes the file; then
     /// ``managedObjectContext`` is another one, and objects that are held belong to no context.
     ///
     /// It does not save itself. Saving it, and closing it with unsaved changes, fails with code `invalidState` until it has a file.
@@ -126,6 +126,7 @@ open class PersistentDocument {
         fileURL = nil
         let store = try InMemoryStore(model: requireModel(model))
         install(PersistentStoreCoordinator(store: store), readOnly: false)
+        reportedState = documentState
     }
 
     /// The name of a document without a file.

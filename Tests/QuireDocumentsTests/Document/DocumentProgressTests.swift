@@ -70,13 +70,10 @@ import Testing
         try await document.writeCopy(to: url("Copy.quire"))
         try document.addNote("kept")
         try await document.save()
-        // At the start, and when the content has been copied.
-        for parts in [0, 1] as [Int64] {
-            let progress = CancellingProgress(after: parts)
-            let error = await failure { try await copying("revert")(document, progress) }
-            #expect(error?.code == .cancelled, "\(parts)")
-            #expect(try document.titles() == ["a", "b", "c", "kept"])
-        }
+        let cancelled = CancellingProgress(after: 0)
+        let error = await failure { try await copying("revert")(document, cancelled) }
+        #expect(error?.code == .cancelled)
+        #expect(try document.titles() == ["a", "b", "c", "kept"])
         let progress = Progress(totalUnitCount: -1)
         try await document.revert(to: url("Copy.quire"), progress: progress)
         #expect(progress.fractionCompleted == 1)
