@@ -408,7 +408,7 @@ import Testing
         #expect(try shell.output("ls -A shared").isEmpty)
         let other = try shell.run("quire sync run a/L.quire other")
         #expect(other.code == 1)
-        #expect(other.output.contains("Another shared document"), "\(other.output)")
+        #expect(other.output.contains("another shared document"), "\(other.output)")
         #expect(try shell.output("ls other/log | wc -l") == "1\n")
         _ = try shell.output("rmdir shared; mv gone shared; quire sync run a/L.quire")
         _ = try shell.output("quire sync run b/L.quire")
@@ -489,7 +489,7 @@ import Testing
             ("run R.sqlite", 1, "is not synchronized; begin with"),
             ("run None.sqlite", 3, "None.sqlite"),
             ("run R.xml", 1, "cannot be synchronized"),
-            ("run a/L.quire nowhere", 1, "is not there"),
+            ("run a/L.quire nowhere", 1, "is missing"),
             ("watch R.sqlite", 1, "is not synchronized"),
             ("watch R.xml", 1, "cannot be synchronized"),
             ("watch None.sqlite", 3, "None.sqlite"),
@@ -545,7 +545,8 @@ import Testing
             """)
         #expect(
             try shell.output("quire sync join shared m.quire").hasSuffix(
-                "3 objects inserted; 1 file of large values not there yet.\n"))
+                "3 objects inserted, additional content changed; 1 file of large values not there yet.\n"
+            ))
         #expect(try shell.output("quire sync status m.quire").contains("1 file of large values"))
         let check = try shell.run("quire check m.quire")
         #expect(check.code == 4)
@@ -655,7 +656,8 @@ import Testing
             lines.contains("TIME  sent 0 files, received 1 file: 1 object inserted"), "\(lines)")
         #expect(
             lines.contains {
-                $0.hasPrefix(#"{"conflicts": 0, "date": "TIME""#) && $0.contains(#""updated": 1"#)
+                $0.hasPrefix(#"{"changesFiles": false, "conflicts": 0, "date": "TIME""#)
+                    && $0.contains(#""updated": 1"#)
             }, "\(lines)")
         #expect(lines.contains("quire: Watching “a/L.quire” and “shared”."), "\(lines)")
         try expectSame("a/L.quire", "b/L.quire", in: shell)
@@ -676,7 +678,7 @@ import Testing
         #expect(lines.prefix(2) == ["code 0", "code 0"], "\(lines)")
         #expect(
             lines.filter {
-                $0.hasPrefix("quire: The shared folder “shared” is not there")
+                $0.hasPrefix("quire: The shared folder “shared” is missing")
                     && $0.hasSuffix("Using local storage.")
             }.count >= 1, "\(lines)")
         #expect(lines.contains("quire: Synchronization of “a/L.quire” continues."), "\(lines)")

@@ -66,7 +66,8 @@ struct DocumentInfo {
         }
         additionalContent = try document.additionalContentFiles()
         externalData = try document.externalData()
-        if document.store is SQLiteStore {
+        // A store that Core Data made cannot be a replica.
+        if let store = document.store as? SQLiteStore, store.carriesModel {
             encryptedFolder = try await document.replica().status()?.isEncrypted
         }
     }

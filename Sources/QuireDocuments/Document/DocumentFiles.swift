@@ -82,7 +82,8 @@ final class DocumentFiles: AccompanyingFiles {
                 written.files[name] = .data(data)
             }
             if written.isEmpty { return ([:], refused) }
-            let generation = try package.writeContent(written, after: live)
+            // What a failure means for the store is found out when the transaction has ended; see `changeFiles(of:_:)`.
+            let generation = try package.content.write(written, after: live, records)
             return (
                 AdditionalContentStore.records(ofGeneration: generation, after: written), refused
             )
@@ -121,6 +122,7 @@ extension ManagedDocument {
                     try await body(DocumentFiles.Writer(package: package, unsaved: unsaved)))
             } catch {
                 result = .failure(error)
+                await FileQueue.shared.run { package.store.distrust(after: error) }
             }
             // The next save goes on from what was written, whether or not something failed after that.
             let generation = try await FileQueue.shared.run { try package.liveGeneration() }
