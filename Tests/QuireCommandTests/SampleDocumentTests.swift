@@ -68,7 +68,7 @@ import Testing
         #expect(store.range(of: Data("Z_MODELCACHE".utf8)) != nil)
         #expect(store.range(of: Data("QUIRE_".utf8)) == nil)
         let output = try shell().output("quire model diff Contacts.momd Contacts.sqlite")
-        #expect(output == "The models say the same.\n")
+        #expect(output == "The models are the same.\n")
     }
 
     @Test func archiveExtractsToADocument() throws {

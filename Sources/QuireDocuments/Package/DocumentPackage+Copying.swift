@@ -140,8 +140,14 @@ extension DocumentPackage {
         }
         if let progress {
             // What cannot be examined is reported when it is copied.
-            let files = (try? content.files(in: liveGeneration())) ?? []
-            progress.totalUnitCount = files.reduce((try? store.byteCount()) ?? 0) { $0 + $1.size }
+            let folder = (try? liveGeneration()).flatMap(\.self).map(
+                layout.additionalContent(generation:))
+            let files = folder.flatMap {
+                try? FileSystem.contentsOfTree($0, beneath: layout.path)
+            }
+            progress.totalUnitCount = (files ?? []).reduce((try? store.byteCount()) ?? 0) {
+                $0 + ($1.information.kind == .regular ? $1.information.size : 0)
+            }
         }
         // A writer may remove what the copied store refers to before we have copied it; then the copy is made anew.
         var attempts = 3
