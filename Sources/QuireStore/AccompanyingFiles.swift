@@ -38,9 +38,9 @@ package protocol AccompanyingFilesWriter: Sendable {
 package struct AccompanyingFile: Sendable {
     package var path: String
     package var size: Int64
-    /// Two files of one number, size and time have the same bytes.
+    /// Files with the same number, size and time have the same bytes.
     package var number: UInt64
-    /// When the file was made, in seconds since 1970.
+    /// The creation time, in nanoseconds since 1970. Numbers of removed files are used again.
     package var time: Int64
 
     package init(path: String, size: Int64, number: UInt64, time: Int64) {

@@ -96,7 +96,7 @@ open class PersistentContainer {
         }
     }
 
-    /// Creates a container and opens the SQLite store at a path at once; creates the store if there is none.
+    /// Creates a container and opens the SQLite store at a path at once; creates it if it does not exist.
     ///
     /// ```swift
     /// let context = try PersistentContainer(path: "Library.sqlite", managedObjectModel: model).viewContext

@@ -19,8 +19,8 @@ public struct QueryGenerationToken: Hashable, Sendable {
 
 /// The source of contexts that read one commit of each store, from the first read on, while others save.
 ///
-/// Saves go to the coordinator. Rows are cached apart from the coordinator's, and never become outdated. A store that has no
-/// generations is read as it is; if none has, the coordinator is read, as if the context were not pinned.
+/// Saves go to the coordinator. Rows are cached separately from the coordinator's, and never become outdated. A store without
+/// generations is not pinned, and its rows are not cached.
 final class QueryGeneration: ObjectSource {
     let coordinator: PersistentStoreCoordinator
     /// `nil` before the first read.
@@ -28,11 +28,11 @@ final class QueryGeneration: ObjectSource {
     private let rowCache = RowCache(maximumSize: 8 << 20)
 
     private struct State {
-        /// The stores to read; `nil` for the coordinator.
+        /// The stores to read; `nil` for the coordinator's, if none can be pinned.
         var store: (any PersistentStore)?
-        /// Those of them that are pinned.
+        /// The pinned stores, to be closed.
         var pinned: [any PersistentStore] = []
-        /// Whether no read sees what is saved later.
+        /// Whether all stores are pinned.
         var isWhole = true
     }
 
@@ -74,7 +74,8 @@ final class QueryGeneration: ObjectSource {
         }
         guard let combination = store as? CompositeStore else {
             let pinned = try pinned(store)
-            return State(store: pinned, pinned: pinned.map { [$0] } ?? [])
+            return State(
+                store: pinned, pinned: pinned.map { [$0] } ?? [], isWhole: pinned != nil)
         }
         var state = State()
         do {
@@ -103,20 +104,15 @@ final class QueryGeneration: ObjectSource {
     var saveObservers: SaveObservers { coordinator.saveObservers }
 
     func rows(matching request: FetchSpecification) throws -> RowSet {
-        guard let store = try read().store else { return try coordinator.rows(matching: request) }
-        return try store.rows(matching: request)
+        try store().rows(matching: request)
     }
 
     func count(matching request: FetchSpecification) throws -> Int {
-        guard let store = try read().store else { return try coordinator.count(matching: request) }
-        return try store.count(matching: request)
+        try store().count(matching: request)
     }
 
     func objectIDs(matching request: FetchSpecification) throws -> ObjectIDList {
-        guard let store = try read().store else {
-            return try coordinator.objectIDs(matching: request)
-        }
-        return try store.objectIDs(matching: request)
+        try store().objectIDs(matching: request)
     }
 
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
@@ -124,11 +120,11 @@ final class QueryGeneration: ObjectSource {
     }
 
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        let state = try read()
-        guard let store = state.store else {
-            return try coordinator.rows(for: objectIDs, maximumAge: maximumAge)
+        let store = try store()
+        // Rows of a store that is not pinned may change.
+        if try !read().isWhole {
+            return try store.rows(for: objectIDs.filter { !$0.isTemporaryID })
         }
-        if !state.isWhole { return try store.rows(for: objectIDs.filter { !$0.isTemporaryID }) }
         let (found, missing) = rowCache.rows(objectIDs, maximumAge: -1)
         let cached = RowSet(found, layout: layout, store: storeIdentity)
         if missing.isEmpty { return cached }
@@ -140,25 +136,16 @@ final class QueryGeneration: ObjectSource {
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
-        guard let store = try read().store else {
-            return try coordinator.relatedRows(of: objectID, through: relationship)
-        }
-        return try store.relatedRows(of: objectID, through: relationship)
+        try store().relatedRows(of: objectID, through: relationship)
     }
 
     func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
-        guard let store = try read().store else {
-            return try coordinator.relatedObjects(of: objectIDs, through: relationship)
-        }
-        return try store.relatedObjects(of: objectIDs, through: relationship)
+        try store().relatedObjects(of: objectIDs, through: relationship)
     }
 
-    func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> {
-        let isIgnored = state.withLock { $0.map { $0.store == nil } ?? false }
-        return isIgnored ? coordinator.outdated(rows, by: child) : []
-    }
+    func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> { [] }
 
     /// Evicts rows of the coordinator; those of the generation stay as they are.
     func forgetRows(of objectIDs: [ManagedObjectID]?) { coordinator.forgetRows(of: objectIDs) }

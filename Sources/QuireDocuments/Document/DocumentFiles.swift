@@ -28,7 +28,7 @@ final class DocumentFiles: AccompanyingFiles {
             let file = FileSystem.path(folder, path.text)
             return try FileSystem.information(at: file, beneath: package.layout.path).map {
                 AccompanyingFile(
-                    path: path.text, size: size, number: $0.inode, time: $0.modificationTime)
+                    path: path.text, size: size, number: $0.inode, time: $0.modificationNanoseconds)
             }
         }
     }

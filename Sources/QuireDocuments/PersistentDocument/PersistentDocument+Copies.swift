@@ -110,13 +110,18 @@ extension PersistentDocument {
         }
     }
 
-    /// The file of a copy, with the progress of a request, which is shown until that ends.
+    /// The file of a copy, with the progress of its request.
     private func file(at url: URL, _ progress: Progress?) throws -> DocumentFile {
+        var file = try file(at: url, model: model)
+        file.progress = show(progress)
+        return file
+    }
+
+    /// Makes a progress, or a new one, the present one until the running request ends.
+    private func show(_ progress: Progress?) -> Progress {
         let shown = progress ?? Progress(totalUnitCount: -1)
         self.progress = shown
-        var file = try file(at: url, model: model)
-        file.progress = shown
-        return file
+        return shown
     }
 
     /// Exports the document as it is now, unsaved changes included, to an archive, `.zip` or `.tar.zst` as the URL says, which holds
@@ -152,8 +157,7 @@ extension PersistentDocument {
     ) async throws {
         let contexts = try opened()
         let archive = try FileSystem.path(of: url)
-        let shown = progress ?? Progress(totalUnitCount: -1)
-        self.progress = shown
+        let progress = show(progress)
         let copy = try file(at: requireURL(), model: model)
         _ = try ArchiveFormat(path: archive)
         let (store, original) = (contexts.store, copy.path)
@@ -174,7 +178,7 @@ extension PersistentDocument {
             }
             try ArchiveExport(
                 folder: sibling.path, destination: archive, replacesExisting: replacing,
-                progress: shown,
+                progress: progress,
                 permissions: FileSystem.information(at: original)?.permissions
             ).run()
         }

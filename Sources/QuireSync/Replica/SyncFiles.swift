@@ -5,17 +5,16 @@ internal import QuireSQLite
 internal import QuireStore
 internal import QuireSystem
 
-/// The files that are saved with a store's rows: the additional content of a document. Each is a record of an entity that no model
-/// has, identified by its path, so that files are merged, sent, listed as conflicts and forgotten as objects are.
+/// Synchronizes the files that are saved with a store's rows: the additional content of a document. Each file has a record of a
+/// reserved entity, identified by its path, so files are sent, merged and listed as conflicts in the same way as objects.
 ///
-/// `QUIRE_SYNC_FILE` has the files of the generation that was looked at last. A file that is another one in the next generation was
-/// changed here; a record that has other bytes than this table was changed elsewhere, and its file is still to be written.
+/// `QUIRE_SYNC_FILE` lists the files of the last captured generation. A file that differs in the next generation was changed locally.
+/// A record that differs from the table was changed remotely, and its file has not been written yet.
 ///
 /// Invariants
-/// - Changes made here are captured in the transaction that merges others' changes, before these; so both sides of a conflict are
-///   known.
-/// - A generation that is written here, the record that names it, and the table are one transaction, in which nothing else has been
-///   saved since the files were compared.
+/// - Local changes are captured before remote ones are merged, in the same transaction, so both sides of a conflict are known.
+/// - A new generation, the record that names it, and the table are written in one transaction. Nothing else is saved between comparing
+///   the files and that transaction.
 struct SyncFiles {
     /// The entity of the records. No entity of a model has such a name.
     static let entity = "quire:file"
@@ -32,10 +31,9 @@ struct SyncFiles {
     private let tables: SyncTables
     private var connection: SQLiteConnection { tables.connection }
 
-    /// - Parameter files: The store's files.
     init(_ tables: SyncTables) { self.tables = tables }
 
-    /// A file as it was looked at last.
+    /// A file of the last captured generation.
     private struct Known {
         var file: AccompanyingFile
         var digest: Data
@@ -70,7 +68,7 @@ struct SyncFiles {
 
     // MARK: - Capturing
 
-    /// Whether there is another generation than the one that was looked at last.
+    /// Whether the generation is not the last captured one.
     func hasChanges(_ files: any AccompanyingFiles, _ records: [String: String]) throws -> Bool {
         try setting(Self.generationKey) != (files.generation(in: records) ?? "")
     }
@@ -128,7 +126,7 @@ struct SyncFiles {
         }
         try finishSegment()
         try set(Self.generationKey, files.generation(in: records) ?? "")
-        // Records that were changed here have been marked too.
+        // Recording local changes has set the mark too.
         if try pending().isEmpty { try set(Self.pendingKey, "") }
         return conflictCount
     }
@@ -148,7 +146,7 @@ struct SyncFiles {
             try tables.object(id) ?? .init(record: SyncRecord(id: id, entity: Self.entity))
         let present = Self.digest(of: object.record)
         if present == digest { return nil }
-        // What others have changed has not been written yet, so this change was made without knowledge of it.
+        // A remote change has not been written yet, so this change was made without knowledge of it.
         if let entry = object.record[Self.contentKey], present != nil, present != old {
             try tables.addConflict(of: object.record, Self.contentKey, entry, at: date)
             conflictCount += 1
@@ -173,7 +171,7 @@ struct SyncFiles {
 
     // MARK: - Writing
 
-    /// A file that others have changed, and that is still to be written.
+    /// A remote change of a file that has not been written yet.
     struct Pending: Sendable {
         let id: SyncIdentifier
         let path: String

@@ -72,7 +72,7 @@ extension PersistentStoreCoordinator {
     public func destroyPersistentStore(at url: URL) throws { try StoreFile(at: url).destroy() }
 
     /// Replaces the store at a URL by a copy of another of the same type, which may be open. No one may have the replaced store
-    /// open. If there is none, a SQLite store is copied to the URL.
+    /// open. If no store exists at the URL, a SQLite store is copied there.
     ///
     /// The copy has the other's UUID. At every instant, also after a crash or power loss, either the old or the new store is
     /// complete.
@@ -161,7 +161,8 @@ extension PersistentStoreCoordinator {
         guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         guard FileSystem.exists(path) else {
             throw QuireError(
-                .notFound, "There is no “\(path)” to continue with.", subject: .init(file: path))
+                .notFound, "“\(path)” does not exist; the store stays where it is.",
+                subject: .init(file: path))
         }
         post(Self.storesWillChangeNotification, [.changed: [store]])
         var description = given ?? PersistentStoreDescription(type: store.type)
