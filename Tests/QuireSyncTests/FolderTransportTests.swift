@@ -309,10 +309,10 @@ import Testing
     @Test func aMissingFolderIsUnavailableUntilItIsBack() async throws {
         try await transport.create(name("log/a"), Data([1]))
         try FileSystem.rename(path, to: folder.path("away"))
-        await expectUnavailable(transport, saying: "is not there")
+        await expectUnavailable(transport, saying: "is missing")
         #expect(!FileSystem.exists(path))
         try FileSystem.writeNewFile(Data(), at: path)
-        await expectUnavailable(transport, saying: "is not there")
+        await expectUnavailable(transport, saying: "is missing")
         try FileSystem.removeFile(path)
         try FileSystem.rename(folder.path("away"), to: path)
         #expect(try await transport.contents(of: name("log/a"), maximumSize: 10) == Data([1]))
@@ -326,10 +326,10 @@ import Testing
         try FileSystem.rename(path, to: folder.path("away"))
         // An empty mount point, and what somebody else has there.
         try FileSystem.makeFolder(path)
-        await expectUnavailable(transport, saying: "is another folder")
+        await expectUnavailable(transport, saying: "is not the shared folder that was opened")
         #expect(try entries() == [])
         try write("container 2", at: "container.json")
-        await expectUnavailable(transport, saying: "is another folder")
+        await expectUnavailable(transport, saying: "is not the shared folder that was opened")
         #expect(try entries() == ["container.json"])
         try FileSystem.removeTree(path)
         try FileSystem.rename(folder.path("away"), to: path)
@@ -350,7 +350,7 @@ import Testing
         try await transport.remove(name("x/container.json"))
         try FileSystem.removeTree(path)
         try FileSystem.rename(folder.path("away"), to: path)
-        await expectUnavailable(transport, saying: "is another folder")
+        await expectUnavailable(transport, saying: "is not the shared folder that was opened")
     }
 
     @Test(.smallDisk) func aDiskCanBeUnmountedAndItsMountPointIsNotTheFolder() async throws {
@@ -363,7 +363,7 @@ import Testing
         try await transport.create(name("container.json"), Data("container 1".utf8))
         #expect(try await transport.fileNames(in: name("log")) == [])
         #expect(disk.unmount())
-        await expectUnavailable(transport, saying: "is another folder")
+        await expectUnavailable(transport, saying: "is not the shared folder that was opened")
         #expect(try FileSystem.names(in: disk.folder) == [])
         // Mounted again, perhaps with another device number.
         #expect(disk.mount())
