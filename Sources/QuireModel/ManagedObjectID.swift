@@ -68,13 +68,23 @@ public struct ManagedObjectID: Sendable {
     /// The UUID of the store that holds the object; `nil` for a temporary identifier.
     public var storeUUID: String? { isTemporaryID ? nil : store.uuid(of: bits) }
 
-    /// `Entity/p12`, which names the object within its store, or `Entity/t12` for a temporary identifier.
+    /// `Entity/p12`, which names the object within its store, or `Entity/t12` for a temporary identifier. An object of an
+    /// `IncrementalStore` that knows it by a text, a UUID, data or an integer has that in its place: `Entity/text:lyon`.
     public var shortDescription: String {
-        "\(entityName)/\(isTemporaryID ? "t" : "p")\(primaryKey)"
+        let name =
+            referenceObjects?.name(of: primaryKey) ?? "\(isTemporaryID ? "t" : "p")\(primaryKey)"
+        return "\(entityName)/\(name)"
+    }
+
+    /// The reference objects of its store, if its primary key may stand for one.
+    private var referenceObjects: ReferenceObjects? {
+        guard !isTemporaryID, primaryKey >= ReferenceObjects.firstMappedKey else { return nil }
+        return .existing(forStore: store.uuid(of: bits))
     }
 
     /// Core Data's form: `x-coredata://STORE-UUID/Entity/p12`, or `x-coredata:///Entity/t12-5F3A90C1` for a temporary
-    /// identifier, which has a meaning in this process only.
+    /// identifier, which has a meaning in this process only. That of a permanent identifier has the same meaning whenever the
+    /// store is open.
     public var uriRepresentation: String {
         guard isTemporaryID else { return "x-coredata://\(storeUUID ?? "")/\(shortDescription)" }
         return "x-coredata:///\(shortDescription)-\(Self.processToken)"
@@ -121,12 +131,17 @@ extension ManagedObjectID {
     /// Parses an identifier: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`. The object need not exist. The URI of
     /// a temporary identifier gives the permanent one that has replaced it.
     ///
+    /// - Parameter place: The number of the store, in place, of an entity's objects, for a text that names no store; `nil` for
+    ///   that of the given one.
     /// - Throws: ``QuireError`` with code `invalidValue` if the text has neither form, `unknownEntity` if the model has no
     /// such entity, or `notFound` if the URI's store does not belong to the same coordinator, or the object of a temporary
     /// identifier was not saved through it.
-    package init(parsing text: String, in layout: ResolvedModel, store: StoreIdentity) throws {
+    package init(
+        parsing text: String, in layout: ResolvedModel, store: StoreIdentity,
+        place: (ResolvedEntity) -> UInt64? = { _ in nil }
+    ) throws {
         var rest = Substring(text)
-        var place = store.numberBits
+        var named: UInt64?
         if rest.hasPrefix(Self.scheme) {
             rest = rest.dropFirst(Self.scheme.count)
             guard let slash = rest.firstIndex(of: "/") else { throw Self.malformed(text) }
@@ -147,14 +162,29 @@ extension ManagedObjectID {
                     "“\(text)” is an object of another store; this one is \(store.uuid).",
                     subject: .init(object: text))
             }
-            place = UInt64(number) << Self.storeNumberShift
+            named = UInt64(number) << Self.storeNumberShift
             rest = rest[rest.index(after: slash)...]
         }
         let parts = rest.split(separator: "/", omittingEmptySubsequences: false)
-        guard parts.count == 2, parts[1].first == "p", let key = Int64(parts[1].dropFirst()),
-            key > 0, key <= Self.maximumPrimaryKey
-        else { throw Self.malformed(text) }
+        guard parts.count == 2 else { throw Self.malformed(text) }
+        let object = ReferenceObjects.object(named: parts[1])
+        let number = parts[1].first == "p" ? Int64(parts[1].dropFirst()) : nil
+        guard object != nil || (1...Self.maximumPrimaryKey).contains(number ?? 0) else {
+            throw Self.malformed(text)
+        }
         let entity = try layout.requireEntity(named: String(parts[0]))
+        let place = named ?? place(entity) ?? store.numberBits
+        let references = ReferenceObjects.existing(forStore: store.uuid(of: place))
+        let key: Int64
+        if let object, let references {
+            let root = layout.entity(number: entity.rootNumber).name
+            key = references.primaryKey(for: object, root: root)
+        } else if let number, references?.name(of: number) == nil {
+            key = number
+        } else {
+            // The number of an object with a name, too: in another process it may be another object's.
+            throw Self.malformed(text)
+        }
         self.init(bits: UInt64(entity.number) << 48 | place | UInt64(key), store: store)
     }
 

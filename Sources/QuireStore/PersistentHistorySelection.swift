@@ -73,6 +73,24 @@ package struct PersistentHistorySelection {
         return query
     }
 
+    /// The condition on transactions of a store, or on their changes, and how their keys are written in it: for each the name
+    /// that other names of the same value stand for. `nil` if all are selected.
+    package mutating func predicate(
+        forStore uuid: String
+    ) throws -> (QueryPredicate, keys: [String: String])? {
+        guard let query = try query(forStore: uuid) else { return nil }
+        var keys: [String: String] = [:]
+        for (names, key) in [
+            (["number", "transactionNumber", "token"], "number"), (["date", "timestamp"], "date"),
+            (["author"], "author"), (["contextName"], "contextName"),
+            (["processName", "processID"], "processName"), (["bundleID"], "bundleID"),
+        ] {
+            for name in names { keys[selectsChanges ? "transaction.\(name)" : name] = key }
+        }
+        if selectsChanges { keys["transactionNumber"] = "number" }
+        return (query.predicate, keys)
+    }
+
     /// The number of elements after which no more are needed.
     private var sufficientCount: Int {
         guard let fetch, fetch.fetchLimit > 0, fetch.sortOrderings.isEmpty else { return .max }

@@ -94,14 +94,12 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     /// - Throws: ``QuireError`` with code `invalidValue` if the text is neither, `unknownEntity` if the model has no such
     ///   entity, or `notFound` if the URI belongs to none of the stores, or to an object that this process has not saved.
     public func objectID(for text: String) throws -> ManagedObjectID {
-        let id = try ManagedObjectID(parsing: text, in: layout, store: storeIdentity)
-        if text.hasPrefix(ManagedObjectID.scheme) { return id }
-        let store = stores.withLock { stores in
-            stores.members.first { $0.entityNumbers.contains(id.entityNumber) }?.store.identity
+        try ManagedObjectID(parsing: text, in: layout, store: storeIdentity) { entity in
+            stores.withLock { stores in
+                stores.members.first { $0.entityNumbers.contains(entity.number) }?.store.identity
+                    .numberBits
+            }
         }
-        let number = (store ?? storeIdentity).numberBits
-        return ManagedObjectID(
-            bits: id.bits & ~ManagedObjectID.storeNumberMask | number, store: storeIdentity)
     }
 
     /// Closes the stores. Contexts must not be used afterwards; their reads and saves throw.

@@ -95,7 +95,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     private let known: Lock<StoreIdentity?>
     private let isClosed = Atomic(false)
     private let saving = NSLock()
-    private let references = Lock(ReferenceObjects())
+    private let references = Lock<ReferenceObjects?>(nil)
     /// The thread that runs a batch request; 0 for none.
     private let batchThread = Atomic<UInt>(0)
     private let counter = ContentVersion.newCounter()
@@ -220,10 +220,10 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         self.isReadOnly = isReadOnly
         known = Lock(nil)
         let metadata = try loadMetadata()
-        known.withLock {
-            $0 = StoreIdentity(
-                uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name))
-        }
+        let identity = StoreIdentity(
+            uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name))
+        known.withLock { $0 = identity }
+        references.withLock { $0 = .make(forStore: identity.uuid) }
         do { try metadata.requireModel(layout.model, path: path ?? type.rawValue) } catch {
             // Nothing else releases what the subclass holds. The model is what the caller has to change.
             try? close()
@@ -256,23 +256,35 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     ///
     /// The same reference object always gives the same identifier, for all entities of a hierarchy; get it back by
     /// ``referenceObject(for:)``. An integer from 1 to 2³⁹ − 1 is the primary key itself. Others get a number from 2³⁹ on when
-    /// they are first used, which is kept in memory until the store is released: the identifier's
-    /// ``ManagedObjectID/uriRepresentation`` contains that number, and so means nothing after the store has been opened again.
+    /// they are first used, which is kept in memory until the store and its identifiers are released.
+    ///
+    /// The identifier's ``ManagedObjectID/uriRepresentation`` has a text, a UUID, data or an integer itself, and so is valid
+    /// whenever the store is open, also in another process: `x-coredata://STORE-UUID/City/text:lyon`. That of a reference object
+    /// of any other type has the number, and means nothing after the store has been released.
     ///
     /// May be called from any thread, but not in ``loadMetadata()``. A store with reference objects uses them for all objects of
     /// a hierarchy.
     public func newObjectID(
         for entity: ResolvedEntity, referenceObject: some Hashable & Sendable
     ) -> ManagedObjectID {
-        let root = entity.rootNumber
-        let key = references.withLock { $0.primaryKey(for: referenceObject, root: root) }
-        return ManagedObjectID(entityNumber: entity.number, primaryKey: key, store: identity)
+        let root = layout.entity(number: entity.rootNumber).name
+        return ManagedObjectID(
+            entityNumber: entity.number,
+            primaryKey: referenceObjects.primaryKey(for: referenceObject, root: root),
+            store: identity)
     }
 
     /// The reference object of an identifier, as given to ``newObjectID(for:referenceObject:)``; an integer is an `Int`.
     public func referenceObject(for id: ManagedObjectID) -> any Hashable & Sendable {
-        let key = id.primaryKey
-        return references.withLock { $0.referenceObject(for: key) } ?? Int(key)
+        referenceObjects.object(for: id.primaryKey) ?? Int(id.primaryKey)
+    }
+
+    private var referenceObjects: ReferenceObjects {
+        guard let objects = references.withLock({ $0 }) else {
+            preconditionFailure(
+                "An IncrementalStore has no reference objects before its metadata is loaded.")
+        }
+        return objects
     }
 
     /// The primary key of an object.
@@ -369,49 +381,5 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         saving.lock()
         defer { saving.unlock() }
         if !isClosed.exchange(true, ordering: .acquiringAndReleasing) { try didClose() }
-    }
-}
-
-// MARK: - Reference objects
-
-/// The reference objects of an incremental store, and the primary keys that stand for them.
-///
-/// Integers in the lower half of the range are primary keys themselves. The upper half numbers the others, in the order of
-/// their first use, for all hierarchies; nothing is forgotten, because identifiers may be kept anywhere.
-///
-/// Unchecked because `AnyHashable` is not `Sendable`; it only wraps reference objects that are.
-private struct ReferenceObjects: @unchecked Sendable {
-    private struct Reference: Hashable {
-        let root: Int
-        let object: AnyHashable
-    }
-
-    /// The first primary key of those that are no integers.
-    static let firstMappedKey: Int64 = 1 << 39
-
-    private var keys: [Reference: Int64] = [:]
-    private var objects: [any Hashable & Sendable] = []
-
-    mutating func primaryKey(for object: some Hashable & Sendable, root: Int) -> Int64 {
-        if let integer = object as? any BinaryInteger, let key = Int64(exactly: integer), key > 0,
-            key < Self.firstMappedKey
-        {
-            return key
-        }
-        let reference = Reference(root: root, object: AnyHashable(object))
-        if let key = keys[reference] { return key }
-        let key = Self.firstMappedKey + Int64(objects.count)
-        precondition(
-            key <= ManagedObjectID.maximumPrimaryKey, "A store has too many reference objects.")
-        keys[reference] = key
-        objects.append(object)
-        return key
-    }
-
-    /// The reference object; `nil` for one that is the primary key itself.
-    func referenceObject(for key: Int64) -> (any Hashable & Sendable)? {
-        guard key >= Self.firstMappedKey else { return nil }
-        let index = Int(key - Self.firstMappedKey)
-        return objects.indices.contains(index) ? objects[index] : nil
     }
 }

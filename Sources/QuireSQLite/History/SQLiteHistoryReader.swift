@@ -3,34 +3,6 @@ internal import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// The transactions that a request begins after: a condition on the row `t` of `ATRANSACTION`.
-struct SQLiteHistoryRange {
-    let condition: String
-    /// The number that the transactions come after; `nil` if a time says so, and 0 for all.
-    let number: Int64?
-    private let date: Date?
-
-    init(_ request: PersistentHistoryChangeRequest, number: Int64) {
-        if case .date(let date) = request.place {
-            self.date = date
-            self.number = nil
-            condition = "t.ZTIMESTAMP > ?1"
-        } else {
-            date = nil
-            self.number = number
-            condition = "t.Z_PK > ?1"
-        }
-    }
-
-    func bind(_ statement: SQLiteStatement) throws {
-        if let date {
-            try statement.bind(date.timeIntervalSinceReferenceDate, at: 1)
-        } else {
-            try statement.bind(number ?? 0, at: 1)
-        }
-    }
-}
-
 /// Reads transactions and their changes.
 struct SQLiteHistoryReader {
     let store: SQLiteStore
@@ -40,28 +12,26 @@ struct SQLiteHistoryReader {
 
     func count() throws -> Int {
         try connection.withStatement(
-            "SELECT count(*) FROM ATRANSACTION t WHERE \(range.condition)"
+            "SELECT count(*) FROM ATRANSACTION t WHERE \(range.condition.sql)"
         ) {
-            try range.bind($0)
+            try $0.bind(range.condition.bindings)
             return try $0.step() ? Int($0.integer(0)) : 0
         }
     }
 
     /// Reads the transactions in the order of their numbers, one after the other.
     func read(into selection: inout PersistentHistorySelection) throws {
-        let texts = ["ZAUTHOR", "ZCONTEXTNAME", "ZPROCESSID", "ZBUNDLEID"].map { column in
-            tables.hasStrings
-                ? "coalesce((SELECT ZNAME FROM ATRANSACTIONSTRING WHERE Z_PK = t.\(column)TS), t.\(column))"
-                : "t.\(column)"
+        let texts = ["ZAUTHOR", "ZCONTEXTNAME", "ZPROCESSID", "ZBUNDLEID"].map {
+            tables.text($0).sql
         }
         let tombstones = (0..<tables.tombstoneCount).map { ", ZTOMBSTONE\($0)" }.joined()
         let changes =
             "SELECT Z_PK, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZCOLUMNS\(tombstones) FROM ACHANGE WHERE ZTRANSACTIONID = ? ORDER BY Z_PK"
         var columns: [Int: SQLiteHistoryColumns] = [:]
         try connection.withStatement(
-            "SELECT t.Z_PK, t.ZTIMESTAMP, \(texts.joined(separator: ", ")) FROM ATRANSACTION t WHERE \(range.condition) ORDER BY t.Z_PK"
+            "SELECT t.Z_PK, t.ZTIMESTAMP, \(texts.joined(separator: ", ")) FROM ATRANSACTION t WHERE \(range.condition.sql) ORDER BY t.Z_PK"
         ) { statement in
-            try range.bind(statement)
+            try statement.bind(range.condition.bindings)
             while try statement.step() {
                 func text(_ column: Int32) -> String? {
                     statement.isNull(column) ? nil : statement.text(column)

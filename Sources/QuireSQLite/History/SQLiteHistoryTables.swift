@@ -52,6 +52,14 @@ struct SQLiteHistoryTables {
         tombstoneCount = 0
     }
 
+    /// A text of the row `t` of `ATRANSACTION`.
+    func text(_ column: String) -> SQLFragment {
+        SQLFragment(
+            sql: hasStrings
+                ? "coalesce((SELECT ZNAME FROM ATRANSACTIONSTRING WHERE Z_PK = t.\(column)TS), t.\(column))"
+                : "t.\(column)")
+    }
+
     /// Adds columns for the values of deleted objects of a model, where they are missing.
     mutating func addTombstones(for layout: ResolvedModel, _ connection: SQLiteConnection) throws {
         let count = layout.entities.map(\.tombstoneSlots.count).max() ?? 0

@@ -98,6 +98,9 @@ extension SQLiteStore {
         try read { connection in
             try connection.readingOneState {
                 guard let tables = try SQLiteHistoryTables(connection) else { throw noHistory() }
+                var selection = selection
+                var range = range
+                try range.narrow(to: &selection, store: identity.uuid, tables)
                 let reader = SQLiteHistoryReader(
                     store: self, connection: connection, tables: tables, range: range)
                 let numbers =
@@ -107,7 +110,6 @@ extension SQLiteStore {
                 if request.isPlainCount {
                     return PersistentHistoryResult(count: try reader.count())
                 }
-                var selection = selection
                 try reader.read(into: &selection)
                 return selection.result()
             }

@@ -21,8 +21,10 @@ private final class CatalogStore: IncrementalStore, @unchecked Sendable {
         "City": ["lyon": Row(values: ["name": "Lyon", "size": 5], links: ["country": "FR"])],
     ]
 
+    /// A store with a path has the same UUID whenever it is opened.
     override func loadMetadata() throws -> StoreMetadata {
-        StoreMetadata(storeUUID: UUID().uuidString, type: Self.storeType, model: layout.model)
+        StoreMetadata(
+            storeUUID: path ?? UUID().uuidString, type: Self.storeType, model: layout.model)
     }
 
     func id(_ entity: String, _ name: String) throws -> ManagedObjectID {
@@ -152,6 +154,89 @@ private final class DeletingStore: IncrementalStore, @unchecked Sendable {
         #expect(
             store.primaryKey(of: other)
                 != store.primaryKey(of: store.newObjectID(for: city, referenceObject: "text")))
+    }
+
+    @Test func urisAreValidWhenTheStoreIsOpenedAgain() throws {
+        let uuid = UUID().uuidString
+        let layout = try Self.model.layout()
+        let entity = try layout.requireEntity(named: "City")
+        struct Name: Hashable, Sendable { var text: String }
+        let texts = ["lyon", "", "a/b c?é%2F", "p7", "text:x", "7"]
+        let others: [any Hashable & Sendable] = [
+            UUID(), Data([0, 255, 62]), -5, 0, 1 << 39, UInt64.max,
+        ]
+        let all = texts as [any Hashable & Sendable] + others
+
+        func uris(_ store: CatalogStore) -> [String] {
+            all.map { store.newObjectID(for: entity, referenceObject: $0).uriRepresentation }
+        }
+        var stored: [String] = []
+        var numbers: [Int64] = []
+        var encoded = Data()
+        do {
+            let store = try CatalogStore(at: uuid, model: Self.model)
+            stored = uris(store)
+            numbers = all.map {
+                store.primaryKey(of: store.newObjectID(for: entity, referenceObject: $0))
+            }
+            encoded = try JSONEncoder().encode(
+                store.newObjectID(for: entity, referenceObject: "lyon"))
+            // Opened twice, the same objects have equal identifiers, whichever is asked first.
+            let other = try CatalogStore(at: uuid, model: Self.model)
+            #expect(
+                other.newObjectID(for: entity, referenceObject: "new")
+                    == store.newObjectID(for: entity, referenceObject: "new"))
+            let number = store.newObjectID(for: entity, referenceObject: Name(text: "x"))
+            #expect(number.shortDescription == "City/p\(store.primaryKey(of: number))")
+        }
+        #expect(stored[0] == "x-coredata://\(uuid)/City/text:lyon")
+        #expect(Set(stored).count == all.count)
+
+        // As in another process: numbers are given anew, in another order.
+        let store = try CatalogStore(at: uuid, model: Self.model)
+        let coordinator = PersistentStoreCoordinator(store: store)
+        _ = store.newObjectID(for: entity, referenceObject: "first")
+        for (object, uri) in zip(all, stored).reversed() {
+            let id = try coordinator.objectID(for: uri)
+            #expect(AnyHashable(store.referenceObject(for: id)) == AnyHashable(object), "\(uri)")
+            #expect(id.uriRepresentation == uri)
+        }
+        #expect(
+            numbers
+                != all.map {
+                    store.primaryKey(of: store.newObjectID(for: entity, referenceObject: $0))
+                })
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let decoder = JSONDecoder()
+        decoder.userInfo[.persistentStoreCoordinator] = coordinator
+        let id = try decoder.decode(ManagedObjectID.self, from: encoded)
+        #expect(try context.existingObject(with: id)["name"] as? String == "Lyon")
+        #expect(
+            try context.fetch(
+                FetchRequest(
+                    "City", predicate: try QueryPredicate(format: "SELF == %@", stored[0]))
+            ).map(\.objectID) == [id])
+    }
+
+    @Test(arguments: [
+        "City/text:%zz", "City/uuid:x", "City/data:~", "City/integer:1e5", "City/colour:red",
+        "City/text", "City/text:a/b", "City/p549755813888",
+    ])
+    func textsThatNameNoReferenceObjectAreRefused(text: String) throws {
+        // The first number that stands for a text; it may stand for another one elsewhere.
+        _ = try store.id("City", "lyon")
+        let error = #expect(throws: QuireError.self) {
+            try context.persistentStoreCoordinator.objectID(for: text)
+        }
+        #expect(error?.code == .invalidValue)
+    }
+
+    @Test func otherStoresHaveNoReferenceObjects() throws {
+        let coordinator = PersistentStoreCoordinator(store: try InMemoryStore(model: Self.model))
+        let error = #expect(throws: QuireError.self) {
+            try coordinator.objectID(for: "City/text:lyon")
+        }
+        #expect(error?.code == .invalidValue)
     }
 
     @Test func objectsAreReadAndSavedByTheirReferences() throws {

@@ -1,7 +1,10 @@
 import Foundation
 import Quire
+import QuireStore
 import QuireTestSupport
 import Testing
+
+@testable import QuireSQLite
 
 /// Fetch requests for history: predicates and orders over transactions and changes.
 @MainActor @Suite struct HistoryFetchRequestTests {
@@ -144,6 +147,65 @@ import Testing
                 scene.emma.objectID)
                 == ["app update", "app update"])
         try scene.coordinator.close()
+    }
+
+    @Test(arguments: [
+        ("author != 'sync'", 1), ("token > %@ AND author IN {'a', 'b'}", 2),
+        ("date >= CAST(0, 'NSDate') AND (author == 'a' OR contextName == 'b')", 2),
+        ("author == 'a' AND changes.@count > 1", 1), ("changes.@count > 1", 0),
+        ("author == 'a' OR changes.@count > 1", 0), ("author BEGINSWITH 'a'", 0),
+    ])
+    func conditionsOnTransactionsAreSQL(format: String, conditions: Int) throws {
+        let scene = try Scene()
+        let store = try #require(scene.coordinator.persistentStores[0] as? SQLiteStore)
+        var fetch = PersistentHistoryTransaction.fetchRequest
+        fetch.predicate = try QueryPredicate(
+            format: format, arguments: format.contains("%@") ? [scene.middle] : [])
+        let request = PersistentHistoryChangeRequest.fetchHistory(matching: fetch)
+        var selection = try PersistentHistorySelection(request, layout: store.layout)
+        var range = SQLiteHistoryRange(request, number: 0)
+        let tables = try #require(try store.read { try SQLiteHistoryTables($0) })
+        try range.narrow(to: &selection, store: store.identity.uuid, tables)
+        #expect(range.condition.sql.components(separatedBy: " AND ").count == conditions + 1)
+        try scene.coordinator.close()
+    }
+
+    /// In one store SQL leaves out transactions; with several the predicate is evaluated in memory only.
+    @Test(arguments: [
+        "author == 'app'", "author != 'app'", "NOT author == 'app'", "author IN {'app', 'x'}",
+        "NOT author IN {'app', 'x'}", "author IN {'app', 'x', 'y', 'z', 'importer', 'a'}",
+        "author == nil OR contextName != nil", "author > 'app'", "NOT author > 'app'",
+        "author ==[c] 'APP'", "'app' == author", "author BEGINSWITH 'imp' AND number > 1",
+        "author == 'app' AND ANY changes.kind == 1", "author == 'app' OR ANY changes.kind == 0",
+        "number > 1 AND number < 6", "number > 1.5 AND number <= 5.0", "transactionNumber != 2",
+        "date > CAST(0, 'NSDate') AND author == contextName", "date == nil", "date != nil",
+        "NOT (author == 'app' AND number < 5)", "processName != nil AND bundleID != 'x'",
+        "TRUEPREDICATE AND author == nil", "FALSEPREDICATE OR author == nil", "FALSEPREDICATE",
+        "author IN {nil, 'importer'}", "number BETWEEN {2, 4}",
+    ])
+    func sqlLeavesOutOnlyWhatThePredicateDoes(format: String) throws {
+        let one = try Scene()
+        let several = try Scene(severalStores: true)
+        let all = try one.transactions("TRUEPREDICATE")
+        #expect(all.count == 6)
+        #expect(try several.transactions("TRUEPREDICATE") == all)
+        if !format.contains("umber") {
+            #expect(try one.transactions(format) == several.transactions(format))
+        }
+        // Evaluated in memory, because it is a part of what SQL does not evaluate.
+        #expect(
+            try one.transactions(format)
+                == one.transactions("(\(format)) OR changes.@count > 100"))
+        if !format.contains("changes") {
+            let inner = format.replacing(
+                /\b(author|contextName|number|transactionNumber|date|processName|bundleID)\b/
+            ) { "transaction.\($0.output.1)" }
+            #expect(
+                try one.lines(inner)
+                    == one.lines("(\(inner)) OR updatedProperties.@count > 100"))
+        }
+        try one.coordinator.close()
+        try several.coordinator.close()
     }
 
     @Test(arguments: [false, true])
