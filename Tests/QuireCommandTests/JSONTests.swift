@@ -154,7 +154,7 @@ import Testing
             return try #require(error).message
         }
         #expect(try message("\n{}") == "a.json, line 2: expected an array of objects.")
-        #expect(try message("{]").contains("this is not JSON"))
+        #expect(try message("{]").contains("this is not valid JSON"))
         #expect(try message("[1] 2").contains("expected the end after the value"))
     }
 
@@ -197,7 +197,7 @@ import Testing
         ("9.223372036854775808e18", .integer64, "is out of the range"),
         ("32768.0", .integer16, "is out of the range"), ("1e5", .integer16, "is out of the range"),
         ("1e999999999999999999999", .integer64, "is out of the range"),
-        ("1.0e2", .string, "which is no value"),
+        ("1.0e2", .string, "which is not a valid value"),
     ])
     func otherNumbersAreNoIntegers(
         _ text: String, _ type: AttributeType, _ sentence: String

@@ -51,7 +51,7 @@ public struct AdditionalContent {
         do { data = try encoder.encode(value) } catch {
             throw QuireError(
                 .invalidValue,
-                "A \(type(of: value)) cannot be written to “\(path)” as JSON: \(error).",
+                "A value of type \(type(of: value)) cannot be encoded as JSON for “\(path)”: \(error).",
                 subject: .init(file: path), underlying: error)
         }
         try write(data, at: path)
@@ -67,7 +67,7 @@ public struct AdditionalContent {
         do { return try decoder.decode(type, from: data) } catch {
             throw QuireError(
                 .invalidFormat,
-                "The additional content “\(path)” of “\(document.path)” is not JSON of a \(type): \(error).",
+                "The additional content “\(path)” of “\(document.path)” cannot be decoded as \(type): \(error).",
                 subject: .init(file: path), underlying: error)
         }
     }
@@ -251,7 +251,7 @@ extension AdditionalContent {
         guard let open = document.openDocument else {
             throw QuireError(
                 .invalidState,
-                "“\(document.path)” was closed while additional content was written.",
+                "“\(document.path)” was closed while additional content was being written.",
                 subject: .init(file: document.path))
         }
         var names = open.contentNames

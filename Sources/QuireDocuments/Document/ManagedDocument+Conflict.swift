@@ -44,7 +44,7 @@ extension ManagedDocument {
                     }
                 } catch {
                     logger.warning(
-                        "No version of “\(path)” as others have left it is kept: \(error)")
+                        "Could not keep the replacement of “\(path)” as a version: \(error)")
                 }
             }
             carryOut(machine.setConflict(false))
@@ -70,10 +70,10 @@ extension ManagedDocument {
         return QuireError(
             .mergeConflict,
             isLost
-                ? "Somebody else has removed or replaced files of “\(path)”, so that it is not clear what to save; save it as "
+                ? "“\(path)” was not saved, because another program has removed or replaced some of its files; save it as "
                     + "another document, or resolve the conflict."
-                : "Somebody else has put another “\(path)” into its place, so that it is not clear what to save; resolve the "
-                    + "conflict first.", subject: .init(file: path))
+                : "“\(path)” was not saved, because another program has replaced it; resolve the conflict first.",
+            subject: .init(file: path))
     }
 
     /// Shows the package or store that others have put into place; if it is not a state of the document, the document is
@@ -96,7 +96,7 @@ extension ManagedDocument {
                 }
                 try await request(.revert(work))
             } catch {
-                logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
+                logger.warning("Could not show the replacement of “\(path)”: \(error)")
                 packageWasDeleted()
             }
         }
@@ -121,7 +121,7 @@ extension ManagedDocument {
             do {
                 try await replacePackage(open, succeedsInPlace: !old.isReadOnly)
             } catch {
-                logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
+                logger.warning("Could not show the replacement of “\(path)”: \(error)")
                 if isSaving { markStoreMissing(of: open) }
             }
         case .storeLost:
@@ -201,7 +201,7 @@ extension ManagedDocument {
                     }
                 } catch {
                     logger.error(
-                        "What was saved of “\(path)” before others replaced it is not kept as a version: \(error)"
+                        "Could not keep the last save of “\(path)” as a version before showing its replacement: \(error)"
                     )
                 }
             }
@@ -226,8 +226,8 @@ extension ManagedDocument {
             guard FileSystem.exists(old.layout.store) else {
                 throw QuireError(
                     .notFound,
-                    "The store of “\(old.layout.path)” was removed by somebody else; save it as another document, or "
-                        + "restore the store.", subject: .init(file: old.layout.store))
+                    "The store of “\(old.layout.path)” was removed by another program; save the document as another "
+                        + "one, or restore the store.", subject: .init(file: old.layout.store))
             }
             // Connections to the same database share what they know of its log, which is another one now.
             if old.store.fileReplacement != .replaced { try old.store.abandon() }
@@ -323,7 +323,7 @@ extension ManagedDocument {
 
     /// Switches to the package's present path, when the document's turn comes. The next save tries again.
     func followPackage() async {
-        await whileOpen("The package was moved, and could not be opened there") { [self] open in
+        await whileOpen("could not open the package at its new path") { [self] open in
             try await followPackage(of: open)
         }
     }
@@ -346,7 +346,7 @@ extension ManagedDocument {
             guard let self, let package = openDocument?.package else { return }
             guard await FileQueue.shared.run({ package.presentPath == nil }) else { return }
             do { try await close(discardingChanges: true) } catch {
-                logger.warning("“\(path)”, which was deleted, could not be closed: \(error)")
+                logger.warning("Could not close “\(path)”, which was deleted: \(error)")
             }
         }
     }

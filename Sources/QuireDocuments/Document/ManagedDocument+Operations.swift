@@ -64,7 +64,7 @@ extension ManagedDocument {
         var result: Result?
         try await request(.access(DocumentWork { result = try await body($0) }))
         guard let result else {
-            preconditionFailure("A document's work was answered without having been done.")
+            preconditionFailure("The work was answered, but has no result.")
         }
         return result
     }
@@ -117,7 +117,7 @@ extension ManagedDocument {
         case .notOpen: notOpenError
         case .alreadyOpen:
             QuireError(
-                .invalidState, "“\(path)” is open already; close the document first.",
+                .invalidState, "“\(path)” is already open; close the document first.",
                 subject: .init(file: path))
         }
     }

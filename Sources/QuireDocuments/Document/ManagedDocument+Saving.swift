@@ -28,7 +28,7 @@ extension ManagedDocument {
         if open.package.isReadOnly {
             throw QuireError(
                 .readOnly,
-                "“\(path)” was opened for reading only and cannot be saved; save it as another document.",
+                "“\(path)” is open for reading only; save it as another document.",
                 subject: .init(file: path))
         }
         return try open.takeSnapshot(for: .save, content: contentToWrite())
@@ -223,7 +223,7 @@ extension OpenDocument {
             contentNames = AdditionalContentNames(paths)
         } catch {
             logger.warning(
-                "The additional content of “\(package.layout.path)” cannot be listed: \(error)")
+                "Could not list the additional content of “\(package.layout.path)”: \(error)")
             return
         }
         for (path, change) in unsavedContent.files {

@@ -108,7 +108,7 @@ extension OpenDocument {
                         throw QuireError(
                             .invalidState,
                             "Objects of “\(old.layout.path)” were saved to the context's parent while the document was "
-                                + "being saved as “\(new.layout.path)”; that is a copy without them. Save it again.",
+                                + "being saved as “\(new.layout.path)”, which does not contain them. Save it again.",
                             subject: .init(file: new.layout.path))
                     }
                     return (new.store, derived)
@@ -156,7 +156,7 @@ extension OpenDocument {
             case .replaced, .storeReplaced, .storeLost:
                 throw QuireError(
                     .storeReplaced,
-                    "“\(old.layout.path)”, or its store, was replaced by somebody else while it was open.",
+                    "“\(old.layout.path)” or its store was replaced by another program while it was open.",
                     subject: .init(file: old.layout.path))
             }
         }

@@ -180,7 +180,7 @@ final class OpenDocument {
     var closedError: QuireError {
         QuireError(
             .invalidState,
-            "“\(package.layout.path)” was closed, so that nothing more can be saved to it; open it again, and make "
+            "“\(package.layout.path)” was closed, so this context can no longer save to it; open it again, and make "
                 + "the changes in a new context.", subject: .init(file: package.layout.path))
     }
 
@@ -222,7 +222,7 @@ struct OpenRequest: Sendable, Equatable {
             guard let model else {
                 throw QuireError(
                     .invalidModel,
-                    "“\(path)” cannot be made without a model, and the program's bundle has none; give one, or override managedObjectModel.",
+                    "“\(path)” cannot be created without a model, and the program's bundle contains none; pass a model, or override managedObjectModel.",
                     subject: .init(file: path))
             }
             package = try DocumentPackage.create(

@@ -130,7 +130,7 @@ struct AdditionalContentNames {
         if let file = files[folded]?.sorted().first(where: { $0.text != path.text }) {
             return "differs from “\(file)” only in case"
         }
-        if let folder = folders[folded] { return "is the folder “\(folder.path)” already" }
+        if let folder = folders[folded] { return "is already the folder “\(folder.path)”" }
         for parent in Self.parents(of: path) {
             let folded = PortableNames.folded(parent)
             if let file = files[folded]?.min() { return "is below the file “\(file)”" }

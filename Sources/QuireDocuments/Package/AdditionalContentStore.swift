@@ -25,7 +25,7 @@ struct AdditionalContentStore: Sendable {
         guard let generation = DocumentPackageLayout.generation(ofFolder: text) else {
             throw QuireError(
                 .invalidFormat,
-                "The store of “\(layout.path)” names “\(text)” as its additional content, which is no number.",
+                "The store of “\(layout.path)” refers to the additional content “\(text)”, which is not a number.",
                 subject: .init(file: layout.store))
         }
         return generation
@@ -180,8 +180,8 @@ struct AdditionalContentStore: Sendable {
         guard !overflow else {
             throw QuireError(
                 .invalidFormat,
-                "“\(layout.additionalContent)” has no number left for another generation; remove what is in it and is not the "
-                    + "document's.", subject: .init(file: layout.additionalContent))
+                "“\(layout.additionalContent)” already contains the generation with the highest number; remove folders that are "
+                    + "not part of the document.", subject: .init(file: layout.additionalContent))
         }
         return next
     }
@@ -243,7 +243,7 @@ struct AdditionalContentStore: Sendable {
     private func unreadable() -> QuireError {
         QuireError(
             .protectionUnavailable,
-            "The additional content of “\(layout.path)”, which is protected, was not written by this class of document, so the class has not read it and must not replace it; remove the protection, save the document, and protect it again.",
+            "The additional content of the protected document “\(layout.path)” was not written by this document class, so it was not read and cannot be replaced; remove the protection, save the document, and protect it again.",
             subject: .init(file: layout.path))
     }
 
@@ -251,7 +251,7 @@ struct AdditionalContentStore: Sendable {
         QuireError(
             .notFound,
             "The additional content of “\(layout.path)”, generation \(generation), is missing; "
-                + "restore it from a copy.",
+                + "restore it from a backup.",
             subject: .init(file: layout.additionalContent(generation: generation)),
             underlying: error)
     }
@@ -368,7 +368,7 @@ extension AdditionalContentStore {
     private func neitherFileNorFolder(_ path: String) -> QuireError {
         QuireError(
             .invalidValue,
-            "“\(path)” cannot be additional content of “\(layout.path)”: it is neither file nor folder.",
+            "“\(path)” cannot be additional content of “\(layout.path)”: it is neither a file nor a folder.",
             subject: .init(file: path))
     }
 

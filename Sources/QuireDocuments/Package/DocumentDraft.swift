@@ -93,7 +93,7 @@ public struct DocumentDraft: Sendable, Hashable {
     }
 
     private static func damaged(_ error: (any Error)?) -> QuireError {
-        QuireError(.invalidFormat, "The draft cannot be read: it is none.", underlying: error)
+        QuireError(.invalidFormat, "The draft is damaged and cannot be read.", underlying: error)
     }
 }
 
@@ -277,7 +277,7 @@ extension OpenDocument {
             let failure = QuireError(wrapping: failure, path: package.layout.path)
             draftError = failure
             error.message +=
-                " What is unsaved could not be kept in a draft either, and is only in memory: \(failure.message)"
+                " The unsaved changes could not be kept as a draft either, and are only in memory: \(failure.message)"
         }
         return error
     }
@@ -291,7 +291,7 @@ extension OpenDocument {
         return {
             let (files, large, omitted) = content.forDraft()
             for file in omitted {
-                Self.logger.error("“\(file)” cannot be read for the draft of “\(path)”.")
+                Self.logger.error("Could not read “\(file)” for the draft of “\(path)”.")
             }
             var draft = DocumentDraft(objects: ObjectDraft([pushed, own]), content: files)
             draft.largeFiles = large.mapValues(\.id)
@@ -325,7 +325,7 @@ extension OpenDocument {
                 var omissions = try context.apply(draft.objects).map(\.message)
                 omissions += restoreContent(draft.content, largeFiles)
                 omissions += draft.largeFiles.keys.filter { largeFiles[$0] == nil }.sorted().map {
-                    "The new bytes of “\($0)” are missing."
+                    "The unsaved content of “\($0)” is missing."
                 }
                 context.undoManager?.setActionName("Restore Unsaved Changes")
                 draftInStore = draft
@@ -335,7 +335,8 @@ extension OpenDocument {
             }
         }
         if case .unreadable(let error) = draftStatus {
-            Self.logger.error("The draft of “\(package.layout.path)” stays: \(error.message)")
+            Self.logger.error(
+                "Could not restore the draft of “\(package.layout.path)”: \(error.message)")
         }
     }
 
@@ -353,7 +354,7 @@ extension OpenDocument {
                 continue
             }
             if let problem = contentNames.problem(with: path) {
-                omissions.append("“\(path)” cannot be additional content any more: it \(problem).")
+                omissions.append("“\(path)” can no longer be additional content: it \(problem).")
             } else {
                 changeContent(change, at: path)
             }
@@ -369,7 +370,7 @@ extension OpenDocument {
         do {
             try await FileQueue.shared.run { try package.removeDraft() }
         } catch {
-            Self.logger.error("The draft of “\(package.layout.path)” was not removed: \(error)")
+            Self.logger.error("Could not remove the draft of “\(package.layout.path)”: \(error)")
         }
     }
 }

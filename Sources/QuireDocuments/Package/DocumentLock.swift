@@ -39,7 +39,7 @@ final class DocumentLock: Sendable {
         }
         throw QuireError(
             .locked,
-            "“\(layout.path)” is being opened and closed by others all the time; try again.",
+            "“\(layout.path)” could not be locked, because other processes keep opening and closing it; try again.",
             subject: .init(file: layout.path))
     }
 
@@ -120,8 +120,8 @@ final class DocumentLock: Sendable {
     private static func hasOtherNames(_ layout: DocumentPackageLayout) -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(layout.lock)” is a file that has another name too, and would be overwritten under that as well; remove "
-                + "“\(FileSystem.name(of: layout.lock))” from the document, which leaves the other name alone, and try again.",
+            "“\(layout.lock)” has another hard link, which would be overwritten too; remove "
+                + "“\(FileSystem.name(of: layout.lock))” from the document, and try again.",
             subject: .init(file: layout.lock))
     }
 
@@ -345,13 +345,13 @@ extension DocumentPackage {
             throw QuireError(
                 .init(rawValue: parts.count > 1 ? parts[1] : "inputOutput"),
                 "“\(layout.path)” could not be saved\(owner.phrase), which has it open: "
-                    + (parts.count > 2 ? parts[2] : "it does not say why."),
+                    + (parts.count > 2 ? parts[2] : "unknown reason."),
                 subject: .init(file: layout.path))
         case .timeout:
             throw QuireError(
                 .timedOut,
-                "“\(layout.path)” is open for writing\(owner.phrase), which was asked to save it and did not "
-                    + "answer within \(timeout).",
+                "“\(layout.path)” is open for writing\(owner.phrase), which did not answer a request to save it "
+                    + "within \(timeout).",
                 subject: .init(file: layout.path))
         case .line, .nothing, nil: return .unreachable
         }

@@ -201,8 +201,9 @@ extension DocumentPackage {
         } catch {
             throw QuireError(
                 .storeUnavailable,
-                "The content of “\(layout.path)” has been replaced, but it cannot be opened: \(error); close the document and "
-                    + "open it again.", subject: .init(file: layout.path), underlying: error)
+                "The content of “\(layout.path)” has been replaced, but the new content cannot be opened: \(error); close "
+                    + "the document and open it again.", subject: .init(file: layout.path),
+                underlying: error)
         }
     }
 
@@ -214,7 +215,7 @@ extension DocumentPackage {
         } catch {
             // Without the live generation's number all of them would be removed.
             Self.logger.warning(
-                "The replaced content of “\(layout.path)” was not removed: \(error)")
+                "Could not remove the replaced content of “\(layout.path)”: \(error)")
         }
     }
 
@@ -234,7 +235,7 @@ extension DocumentPackage {
 
     private func checkCancelled(_ progress: Progress?) throws {
         try progress?.checkCancelled(
-            "Replacing the content of “\(layout.path)” was cancelled; it is as it was.",
+            "Replacing the content of “\(layout.path)” was cancelled; nothing was changed.",
             file: layout.path)
     }
 }
@@ -359,7 +360,7 @@ extension DocumentPackage {
     /// The error of another document at the path.
     var otherDocument: QuireError {
         QuireError(
-            .notFound, "“\(layout.path)” is another document now.",
+            .notFound, "“\(layout.path)” was replaced with another document.",
             subject: .init(file: layout.path))
     }
 
@@ -367,7 +368,7 @@ extension DocumentPackage {
     var deleted: QuireError {
         QuireError(
             .notFound,
-            "“\(layout.path)” was deleted by somebody else while it was open; save it as another document.",
+            "“\(layout.path)” was deleted by another program while it was open; save it as another document.",
             subject: .init(file: layout.path))
     }
 

@@ -92,7 +92,7 @@ extension DocumentPackage {
             if isOwn || DocumentPackageLayout(path: above).isPackage {
                 throw QuireError(
                     .invalidValue,
-                    "“\(path)” is in the document “\(isOwn ? own?.path ?? above : above)”; choose a place outside of it.",
+                    "“\(path)” is inside the document “\(isOwn ? own?.path ?? above : above)”; choose a path outside of it.",
                     subject: .init(file: path))
             }
             // Through a symbolic link “above” is elsewhere than its path says.
@@ -110,14 +110,15 @@ extension DocumentPackage {
         let other = DocumentPackageLayout(path: path)
         guard other.isPackage else {
             throw QuireError(
-                .alreadyExists, "“\(path)” is there and is no document; it is not replaced.",
+                .alreadyExists,
+                "“\(path)” was not replaced, because it is not a document; choose another name.",
                 subject: .init(file: path))
         }
         let folders = try [layout.path, other.path].map(FileSystem.information(at:))
         if let own = folders[0], let others = folders[1], own.isSameFile(as: others) {
             throw QuireError(
                 .alreadyExists,
-                "“\(path)” is the document itself; save it, instead of writing a copy over it.",
+                "“\(path)” is the document itself, which a copy cannot replace; save it instead.",
                 subject: .init(file: path))
         }
     }
@@ -296,8 +297,8 @@ extension DocumentPackage {
         let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
         return QuireError(
             .invalidFormat,
-            "“\(layout.path)” is damaged, and was not copied: \(problems.first ?? "")\(more). “quire recover” brings back "
-                + "what can be read; with --keep-damage it is copied as it is.",
+            "“\(layout.path)” is damaged and was not copied: \(problems.first ?? "")\(more). “quire recover” recovers what "
+                + "can be read; --keep-damage copies the document as it is.",
             subject: .init(file: layout.path))
     }
 }

@@ -122,7 +122,7 @@ extension DocumentPackage {
                 if try store.fileState() == state, try versionStore.ids() == versions { return }
                 throw QuireError(
                     .locked,
-                    "“\(layout.path)” was changed while it was being sealed anew; try again.",
+                    "“\(layout.path)” was changed while it was being encrypted again; try again.",
                     subject: .init(file: layout.path))
             }
         ) { target in
@@ -176,7 +176,7 @@ extension DocumentPackage {
     private static func notProtectedError(_ path: String) -> QuireError {
         QuireError(
             .protectionUnavailable,
-            "“\(path)” is not protected, so it has no keys; set its class of protection first.",
+            "“\(path)” is not protected, so it has no keys; set its protection class first.",
             subject: .init(file: path))
     }
 }
@@ -259,7 +259,7 @@ extension VersionStore {
             } catch let error as QuireError where error.code == .invalidFormat {
                 throw QuireError(
                     .invalidFormat,
-                    "The version “\(id)” of “\(layout.path)” is damaged, so that it cannot be sealed anew; delete it, and try again.",
+                    "The version “\(id)” of “\(layout.path)” is damaged and cannot be encrypted again; delete it and try again.",
                     subject: .init(file: layout.path, value: id), underlying: error)
             }
         }

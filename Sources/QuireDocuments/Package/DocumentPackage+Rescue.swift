@@ -111,7 +111,7 @@ extension DocumentPackage {
             if isPackage, let named, named != generation {
                 report.missingParts.append(
                     "The additional content, generation \(named), is missing"
-                        + (generation.map { "; generation \($0) came instead." } ?? "."))
+                        + (generation.map { "; generation \($0) was recovered instead." } ?? "."))
             }
             try DocumentMetadata(
                 storeUUID: store.identity.uuid, storeType: store.type.rawValue,
@@ -294,14 +294,14 @@ extension DocumentPackage {
             problems.append(
                 .init(
                     severity: .warning, path: layout.metadata,
-                    message: "The metadata file does not say what the store says."))
+                    message: "The metadata file does not match the store."))
         }
         return problems
     }
 
     private func strayFileProblems() throws -> [DocumentProblem] {
         try layout.foreignFiles().map {
-            .init(severity: .warning, path: $0, message: "“\($0)” is no part of the document.")
+            .init(severity: .warning, path: $0, message: "“\($0)” is not part of the document.")
         }
     }
 }

@@ -235,8 +235,8 @@ extension DocumentPackage {
         let more = failures.count > most ? " and \(failures.count - most) more" : ""
         return QuireError(
             .notFound,
-            "“\(layout.path)” was moved, deleted or replaced by somebody else while it was open. “\(path)” has every object and "
-                + "value that is in its store or in memory, but not these files, which went with it: \(named)\(more); restore "
-                + "them from a backup.", subject: .init(file: path), failures: failures)
+            "“\(layout.path)” was moved, deleted or replaced by another program while it was open. “\(path)” contains all "
+                + "objects and values, but not these files, which were lost with it: \(named)\(more); restore them from a "
+                + "backup.", subject: .init(file: path), failures: failures)
     }
 }

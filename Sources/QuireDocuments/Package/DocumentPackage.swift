@@ -247,7 +247,7 @@ public final class DocumentPackage: Sendable {
         guard information.kind == .folder, layout.isPackage else {
             throw QuireError(
                 .invalidFormat,
-                "“\(layout.path)” is no document: it is not a folder with StoreContent/persistentStore in it.",
+                "“\(layout.path)” is not a document: it is not a folder that contains StoreContent/persistentStore.",
                 subject: .init(file: layout.path))
         }
     }
@@ -372,7 +372,7 @@ public final class DocumentPackage: Sendable {
         do {
             try writeMetadata(generation: generation)
         } catch {
-            Self.logger.warning("The metadata of “\(layout.path)” were not written: \(error)")
+            Self.logger.warning("Could not write the metadata of “\(layout.path)”: \(error)")
         }
     }
 
@@ -449,6 +449,6 @@ extension PersistentStoreCoordinator {
 private func reportingFailure(of close: () throws -> Void, _ path: String?) {
     do { try close() } catch {
         Logger(label: "quire.document").warning(
-            "“\(path ?? "")” was closed, but its files could not be tidied up: \(error)")
+            "“\(path ?? "")” was closed, but its store was not closed cleanly: \(error)")
     }
 }

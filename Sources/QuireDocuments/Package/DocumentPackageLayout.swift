@@ -99,11 +99,11 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         let parts = path.split(separator: "/").map(String.init)
         switch parts.first {
         case "DocumentMetadata.plist", StoreProtection.keybagName:
-            return parts.count == 1 && !isFolder ? nil : "is no part of a document"
+            return parts.count == 1 && !isFolder ? nil : "is not part of a document"
         case "AdditionalContent":
-            if parts.count == 1 { return isFolder ? nil : "is no part of a document" }
+            if parts.count == 1 { return isFolder ? nil : "is not part of a document" }
             guard generation(ofFolder: parts[1]) != nil, isFolder || parts.count > 2 else {
-                return "is no generation of additional content"
+                return "is not a generation of additional content"
             }
             return nil
         case "StoreContent":
@@ -112,8 +112,8 @@ public struct DocumentPackageLayout: Sendable, Hashable {
             if isFolder, parts == Array(allowed.prefix(parts.count)) { return nil }
             if !isFolder, parts == ["StoreContent", "persistentStore"] { return nil }
             if !isFolder, parts.count == 4, Array(parts.prefix(3)) == allowed { return nil }
-            return "is no part of a document's store"
-        default: return "is no part of a document"
+            return "is not part of a document's store"
+        default: return "is not part of a document"
         }
     }
 

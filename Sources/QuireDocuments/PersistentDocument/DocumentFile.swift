@@ -92,7 +92,7 @@ struct DocumentFile: Sendable {
         guard let asked = options.fileProtection, asked != .none else { return }
         throw QuireError(
             .protectionUnavailable,
-            "“\(path)” cannot be protected as “\(asked.rawValue)”, because it is in a format of the program's own; use a SQLite, XML or binary file.",
+            "“\(path)” cannot be protected (\(asked.rawValue)), because it has a custom format; use a SQLite, XML or binary file.",
             subject: .init(file: path))
     }
 
@@ -122,15 +122,15 @@ struct DocumentFile: Sendable {
         if let model { return model }
         throw QuireError(
             .invalidModel,
-            "“\(path)” needs a model, which it does not carry; give one, or override managedObjectModel.",
+            "“\(path)” does not contain its model; pass a model, or override managedObjectModel.",
             subject: .init(file: path))
     }
 
     private func unsupported(_ type: StoreType) -> QuireError {
         QuireError(
             .unsupported,
-            "“\(path)” cannot be a document: there are no files with stores of type “\(type.rawValue)”; choose SQLite, "
-                + "XML or Binary in persistentStoreType(forFileType:).", subject: .init(file: path))
+            "“\(path)” cannot be a document: a store of type “\(type.rawValue)” has no file; return SQLite, XML or Binary "
+                + "from persistentStoreType(forFileType:).", subject: .init(file: path))
     }
 
     /// Removes a file that was made here and is not used.
@@ -142,7 +142,7 @@ struct DocumentFile: Sendable {
                 try StoreFile(at: path).destroy()
             }
         } catch {
-            Logger(label: "quire.document").warning("“\(path)” could not be removed: \(error)")
+            Logger(label: "quire.document").warning("Could not remove “\(path)”: \(error)")
         }
     }
 
@@ -314,7 +314,8 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
 
     override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         throw QuireError(
-            .unsupported, "“\(path)” is no store: the program that made it has to read it.",
+            .unsupported,
+            "“\(path)” is not a store: it has a custom format that only its program can read.",
             subject: .init(file: path))
     }
 
@@ -349,7 +350,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
                 else {
                     throw QuireError(
                         .inputOutput,
-                        "“\(path)” was not saved: writeObjects(of:to:type:) has written no file to the URL it got.",
+                        "“\(path)” was not saved: writeObjects(of:to:type:) wrote no file to its URL.",
                         subject: .init(file: path))
                 }
                 return try FileSystem.contents(of: temporary)
@@ -408,7 +409,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
     ) -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(path)” was not opened, because what it holds is not valid: \(reason)",
+            "“\(path)” was not opened, because its content is not valid: \(reason)",
             subject: .init(file: path), underlying: error)
     }
 

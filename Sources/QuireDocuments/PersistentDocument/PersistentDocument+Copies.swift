@@ -70,7 +70,7 @@ extension PersistentDocument {
             }
             throw QuireError(
                 .invalidState,
-                "“\(path)” was not saved as “\(file.path)”, because objects were changed meanwhile; save it again.",
+                "“\(path)” was not saved as “\(file.path)”, because objects were changed during the save; save it again.",
                 subject: .init(file: file.path))
         }
         fileURL = url

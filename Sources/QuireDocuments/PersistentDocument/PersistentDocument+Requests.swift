@@ -133,7 +133,7 @@ extension PersistentDocument {
             if isReadOnly && contexts.mayHaveUnsavedChanges {
                 throw QuireError(
                     .readOnly,
-                    "“\(path)” was opened for reading only and cannot be saved; save the document as another file.",
+                    "“\(path)” is open for reading only; save the document as another file.",
                     subject: .init(file: path))
             }
             try await contexts.save()
@@ -163,7 +163,7 @@ extension PersistentDocument {
         if !isReplaced { return error }
         return QuireError(
             .storeReplaced,
-            "“\(path)” was changed, replaced or removed by somebody else since it was read here, so it was not saved over; "
+            "“\(path)” was not saved, because another program has changed, replaced or removed it since it was read; "
                 + "save the document as another file, or revert it.",
             subject: .init(file: path), underlying: error)
     }
@@ -349,7 +349,7 @@ extension PersistentDocument {
     private func requireClosed() throws {
         if !isOpen { return }
         throw QuireError(
-            .invalidState, "“\(path)” is open already; close the document first.",
+            .invalidState, "“\(path)” is already open; close the document first.",
             subject: .init(file: path))
     }
 
@@ -363,8 +363,8 @@ extension PersistentDocument {
     private var closedError: QuireError {
         QuireError(
             .invalidState,
-            "“\(path)” was closed or read anew, so that nothing more can be saved to it in this context; make the changes in "
-                + "the document's present context.", subject: .init(file: path))
+            "“\(path)” was closed or reloaded, so this context can no longer save to it; make the changes in the document's "
+                + "current context.", subject: .init(file: path))
     }
 
     // MARK: - Autosaving
@@ -406,7 +406,7 @@ extension PersistentDocument {
     func requireURL() throws -> URL {
         if let fileURL { return fileURL }
         throw QuireError(
-            .invalidState, "“\(path)” has no file yet; save it as one with save(as:).",
+            .invalidState, "“\(path)” has no file yet; save it with save(as:).",
             subject: .init(file: path))
     }
 
@@ -415,7 +415,7 @@ extension PersistentDocument {
         if let model = try model ?? managedObjectModel ?? .mergedModel() { return model }
         throw QuireError(
             .invalidModel,
-            "“\(path)” cannot be made without a model, and the program's bundle has none; give one, or override managedObjectModel.",
+            "“\(path)” cannot be created without a model, and the program's bundle contains none; pass a model, or override managedObjectModel.",
             subject: .init(file: path))
     }
 
@@ -444,7 +444,7 @@ extension PersistentDocument {
     private nonisolated static func released(_ url: URL) -> QuireError {
         QuireError(
             .invalidState,
-            "“\(url.path)” was neither read nor written, because its document has been released; keep a reference to it.",
+            "“\(url.path)” was neither read nor written, because its document was deallocated; keep a reference to the document.",
             subject: .init(file: url.path))
     }
 }

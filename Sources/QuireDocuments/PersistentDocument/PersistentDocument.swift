@@ -263,7 +263,7 @@ open class PersistentDocument {
     ) -> QuireError {
         QuireError(
             .unsupported,
-            "“\(url.path)” is of type “\(type)”, which is none of a store; override \(name) for it, or "
+            "“\(url.path)” has the type “\(type)”, which is not the type of a store; override \(name), or "
                 + "persistentStoreType(forFileType:).", subject: .init(file: url.path))
     }
 
