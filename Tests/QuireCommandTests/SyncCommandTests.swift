@@ -553,7 +553,9 @@ import Testing
         #expect(check.output.contains("1 large value has not arrived"), "\(check.output)")
         let export = try shell.run("quire export m.quire m.zip")
         #expect(export.code == 4)
-        #expect(export.output.contains("was not exported, because it is incomplete"), "\(export.output)")
+        #expect(
+            export.output.contains("was not exported, because it is incomplete"),
+            "\(export.output)")
         _ = try shell.output("test ! -e m.zip; quire export m.quire m.zip --keep-damage")
         #expect(
             try shell.output("mv late shared/blob; quire sync run m.quire")

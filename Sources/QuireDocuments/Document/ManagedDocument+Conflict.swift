@@ -4,28 +4,27 @@ import Quire
 
 private let logger = Logger(label: "quire.document")
 
-// A program that brings documents from elsewhere may replace the package, or the files of its store, while it is open here.
-// Then what is at the path is shown, with new contexts. What was unsaved is made again in that, by objects and properties, and
-// is kept as a draft in the new package; what had been saved here before is kept as a conflict version. So nothing is lost
-// whatever happens; the document is in conflict until it is resolved.
+// A program that synchronizes folders may replace the package, or the files of its store, while it is open. The document then shows
+// the replacement with new contexts. Unsaved changes are applied to it again, by object and property, and kept as a draft in the
+// new package; the last save is kept as a conflict version. So nothing is lost, and the document is in conflict until it is
+// resolved.
 //
-// If there is nothing to show, because the store's files were removed or cannot be read, the document keeps what it has in
-// memory and in the files that it still has open, and is in conflict too.
+// If there is no replacement, because the store's files were removed or cannot be read, the document keeps the objects in memory
+// and the files that it has open, and is in conflict too.
 
 extension ManagedDocument {
-    /// Resolves a conflict: others have replaced the package, or its store, while there were unsaved changes here, or have
-    /// removed the store's files.
+    /// Resolves a conflict: another program has replaced the package or its store while there were unsaved changes, or has removed
+    /// the store's files.
     ///
-    /// With `current`, the document is saved; what the others have left is kept as a version before. If what the others have
-    /// changed contradicts the unsaved changes here, that is a conflict of saving as usual, and nothing is lost. Files of the
-    /// store that were removed are made again. With `other`, the unsaved changes are dropped, and what the others have left
-    /// is shown.
+    /// With `current`, the replacement is kept as a version, and the document is saved. If objects were changed on both sides,
+    /// that is an ordinary merge conflict, and nothing is lost. Removed files of the store are created again. With `other`, the
+    /// unsaved changes are dropped, and the replacement is shown.
     ///
-    /// The last save before the others replaced it is among the versions, with the reason
-    /// ``DocumentVersion/Reason/conflict``, and counts as resolved afterwards.
+    /// The last save before the replacement is among the versions, with the reason ``DocumentVersion/Reason/conflict``, and
+    /// counts as resolved afterwards.
     ///
-    /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved, unless
-    ///   the store could not be made again, or the others have left nothing. With code `invalidState` if there is no conflict.
+    /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is then resolved too, and the document unsaved, unless
+    ///   the store could not be created again, or there is no replacement. With code `invalidState` if there is no conflict.
     public func resolveConflict(keeping side: ConflictSide) async throws {
         guard documentState.contains(.inConflict), let open = openDocument else {
             throw QuireError(
@@ -55,7 +54,7 @@ extension ManagedDocument {
         }
         if let version, let package = openDocument?.package {
             openDocument?.conflictVersion = nil
-            // Where it cannot be marked it counts as unresolved, and can be resolved again.
+            // If it cannot be marked it counts as unresolved, and can be resolved again.
             try? await FileQueue.copies.run { try package.versionStore.markResolved(version) }
         }
     }
@@ -63,7 +62,7 @@ extension ManagedDocument {
     /// The error of saving a document in conflict.
     var conflictError: QuireError {
         let isLost = openDocument?.isStoreMissing ?? false
-        // Deleting a package removes its store first, which may be noticed before the rest is gone.
+        // Deleting a package removes its store first, which may be detected before the rest is removed.
         if isLost, let package = openDocument?.package, package.location() == .removed {
             return package.deleted
         }
@@ -76,16 +75,15 @@ extension ManagedDocument {
             subject: .init(file: path))
     }
 
-    /// Shows the package or store that others have put into place; if it is not a state of the document, the document is
-    /// closed.
+    /// Shows the replacement of the package or store; if it is not a state of this document, the document is closed.
     func adoptReplacedPackage() {
-        // A replacement may be reported several times: the first is carried out, and the others find that it has been.
+        // A replacement may be reported several times; later reports find that it is already shown.
         let earlier = adoption
         adoption = Task { [weak self] in
             await earlier?.value
             guard let self else { return }
             do {
-                // A save may have found it out before, and have shown it.
+                // A save may have detected and shown it before.
                 let isHere = try await withOpenDocument { open in
                     let package = open.package
                     return await FileQueue.shared.run { package.location() == .here }
@@ -102,12 +100,12 @@ extension ManagedDocument {
         }
     }
 
-    /// Handles changes of the package by others.
+    /// Handles changes of the package by other programs.
     ///
-    /// - Parameter isSaving: Whether there is something to be saved, so that it matters if files are missing.
-    /// - Returns: Whether it is the same package, wherever it is.
-    /// - Throws: ``QuireError`` with code `mergeConflict` if something is to be saved and it is not clear what, because there is
-    ///   another state of the document now, or none; `notFound` if the package was removed, or is another document now.
+    /// - Parameter isSaving: Whether a save follows, so that missing files matter.
+    /// - Returns: Whether it is the same package, at whatever path.
+    /// - Throws: ``QuireError`` with code `mergeConflict` if a save follows and the package was replaced with another state of the
+    ///   document, or lacks files; `notFound` if the package was removed, or replaced with another document.
     @discardableResult
     func handleReplacedPackage(of open: OpenDocument, isSaving: Bool = true) async throws -> Bool {
         let old = open.package
