@@ -129,13 +129,13 @@ extension ManagedDocument {
         return false
     }
 
-    /// Records that the store's files at its path are not those that are open, and that there is nothing else to show.
+    /// Records that the store's files at its path are not those that are open, and that there is no replacement.
     private func markStoreMissing(of open: OpenDocument) {
         open.isStoreMissing = true
         carryOut(machine.setConflict(true))
     }
 
-    /// Shows what is at the path, with the unsaved changes.
+    /// Shows the replacement, with the unsaved changes.
     ///
     /// - Parameter succeedsInPlace: Whether it is in the same package folder, whose lock we have.
     private func replacePackage(_ open: OpenDocument, succeedsInPlace: Bool) async throws {

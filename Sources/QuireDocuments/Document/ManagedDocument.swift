@@ -115,7 +115,7 @@ open class ManagedDocument {
 
     /// Creates a document for a package, which need not exist yet. Nothing is read before it is opened.
     public required init(fileURL: URL) {
-        // Opening reports the whole URL where it is not that of a file.
+        // If it is not a file URL, opening reports all of it.
         path = FileSystem.absolute(fileURL.isFileURL ? fileURL.path : fileURL.absoluteString)
         machine.path = path
     }
@@ -145,12 +145,11 @@ open class ManagedDocument {
     /// The type of the document: the extension of its package.
     open var fileType: String { (path as NSString).pathExtension }
 
-    /// The class of protection: what an open document has, and otherwise what a new one gets, `nil` for that of
-    /// ``protectionDomain``, or none if there is no domain.
+    /// The protection class of an open document, or the class for a new one; `nil` for that of ``protectionDomain``, or none if
+    /// there is no domain.
     ///
-    /// A document that is there keeps its class, which
-    /// ``DocumentPackage/setFileProtection(_:ofDocumentAt:domain:waiting:)`` changes. To open it with another one fails, with
-    /// code `protectionUnavailable`, unless that is `none`.
+    /// An existing document keeps its class; ``DocumentPackage/setFileProtection(_:ofDocumentAt:domain:waiting:)`` changes it.
+    /// Opening it with another class fails with code `protectionUnavailable`, unless that is `none`.
     public var fileProtection: FileProtection? {
         get {
             guard let store = openDocument?.package.store else {
