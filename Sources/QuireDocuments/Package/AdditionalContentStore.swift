@@ -192,7 +192,7 @@ struct AdditionalContentStore: Sendable {
             layout.additionalContent(generation: generation), beneath: layout.path)
     }
 
-    /// Removes everything but a generation. Only for the owner of the package's lock.
+    /// Removes everything but a generation. Requires the package's lock.
     ///
     /// Files that cannot be removed stay until the next time.
     func collectGarbage(except live: Int?) {

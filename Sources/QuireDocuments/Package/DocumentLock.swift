@@ -323,7 +323,7 @@ public enum OwnerReply: Sendable, Hashable {
 extension DocumentPackage {
     /// Asks the process that has a package open for writing to save it, and waits until it has.
     ///
-    /// ``FileCoordinator`` does this before a document is read. Not to be called on the main queue.
+    /// ``FileCoordinator`` does this before a document is read. Do not call it on the main queue.
     ///
     /// - Parameters:
     ///   - path: The package's path.

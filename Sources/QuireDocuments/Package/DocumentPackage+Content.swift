@@ -23,7 +23,7 @@ extension DocumentPackage {
     ///   - added: New files, and new bytes for files that there are, by their paths.
     ///   - removed: The paths of files to remove.
     /// - Throws: ``QuireError`` with code `readOnly`, `notFound` if a file to remove or to copy does not exist,
-    ///   `invalidValue` if a path cannot be used, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
+    ///   `invalidValue` if a path cannot be used, `outOfSpace`, or errors of reading and writing. Then nothing has changed.
     public func changeAdditionalContent(
         adding added: [String: AdditionalContentSource] = [:], removing removed: [String] = []
     ) throws {
@@ -135,17 +135,17 @@ extension DocumentPackage {
     /// save any more, and a new package, with a store that was opened since, comes in the place of this one. This one still
     /// reads, and finds the files that rows read before refer to, until the new one's ``removeReplacedContent()``.
     ///
-    /// No save may run meanwhile. Not to be called on the main queue.
+    /// No save may run meanwhile. Do not call it on the main queue.
     ///
     /// - Parameters:
-    ///   - other: The package with the content. Others may go on reading and saving it.
+    ///   - other: The package with the content. It can be read and saved meanwhile.
     ///   - migration: How the content is migrated if it is of another version of the model; `nil` if it is not to be. The
     ///     other package is left alone.
     ///   - progress: Cancelling it leaves everything as it was.
     /// - Returns: The package to use from now on. It owns the lock.
     /// - Complexity: O(*n*) in the size of the content.
     /// - Throws: ``QuireError`` with code `readOnly`, `incompatibleModel`, `outOfSpace`, `locked`, `cancelled`, `notFound`,
-    ///   or what reading and writing throw; then the content is as it was. With code `storeUnavailable`, if the disk failed,
+    ///   or errors of reading and writing; then the content is as it was. With code `storeUnavailable`, if the disk failed,
     ///   or the store could not be opened after its content had been replaced, or with `outOfSpace`, if the last pages could
     ///   not be synchronized: close the package; the next opening finds the old or the new content.
     public func replaceContent(
@@ -376,7 +376,7 @@ extension DocumentPackage {
     /// used any more.
     ///
     /// - Returns: The package to use further. When this returns, it survives power loss.
-    /// - Throws: ``QuireError`` with code `outOfSpace`, or what reading and writing throw.
+    /// - Throws: ``QuireError`` with code `outOfSpace`, or errors of reading and writing.
     func restoringStore() throws -> DocumentPackage {
         try checkMayWrite()
         let root = layout.path

@@ -6,7 +6,7 @@ internal import QuireSQLite
 // Copies of a package, all of the state that one save left.
 
 extension DocumentPackage {
-    /// Writes a copy of the package as of the last save. Others may go on reading and saving meanwhile.
+    /// Writes a copy of the package as of the last save. The package can be read and saved meanwhile.
     ///
     /// The copy has the same store UUID, and the permissions of the original. It is there whole, or not at all. What is
     /// copied is checked: the database, and the digests of external data.
@@ -15,14 +15,14 @@ extension DocumentPackage {
     /// then names the files of external data and of additional content that it lacks.
     ///
     /// - Parameters:
-    ///   - path: The package to make.
-    ///   - replacing: Whether to replace a package that is there.
-    ///   - keepingDamage: Whether a damaged package is copied too, with its damage.
+    ///   - path: The package to create.
+    ///   - replacing: Whether to replace an existing package.
+    ///   - keepingDamage: Whether to copy a damaged package as it is.
     ///   - waiting: How to wait while the package to replace is open for writing, which blocks the thread; `nil` to
     ///     fail at once.
-    ///   - progress: Gets the bytes to copy as its total; cancelling it stops the copy and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, `cancelled`, or what
-    ///   reading and writing throw. Then there is no copy. With code `notFound` and the path of the copy as its subject if
+    ///   - progress: Counts the bytes to copy; cancelling it stops the copy and leaves nothing.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, `cancelled`, or errors of
+    ///   reading and writing. Then there is no copy. With code `notFound` and the path of the copy as its subject if
     ///   the copy is there, but lacks files that went with the package.
     public func writeCopy(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
@@ -48,8 +48,8 @@ extension DocumentPackage {
     /// Writes a copy of the package as of the last save beside it, under a name that nothing has: “Name 2”, or 3, 4 ….
     ///
     /// - Parameters:
-    ///   - keepingDamage: Whether a damaged package is copied too, with its damage.
-    ///   - progress: As ``writeCopy(to:replacing:keepingDamage:waiting:progress:)`` has it.
+    ///   - keepingDamage: Whether to copy a damaged package as it is.
+    ///   - progress: As in ``writeCopy(to:replacing:keepingDamage:waiting:progress:)``.
     /// - Returns: The path of the copy.
     /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:progress:)``.
     public func duplicate(
@@ -61,7 +61,7 @@ extension DocumentPackage {
                 try writeCopy(to: path, keepingDamage: keepingDamage, progress: progress)
                 return path
             } catch let error as QuireError where error.code == .alreadyExists {
-                // Another process was faster.
+                // Another process has created it meanwhile.
                 continue
             }
         }

@@ -54,7 +54,7 @@ extension DocumentPackage {
     /// - Complexity: O(*n*) in the size of the document.
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain, `protectedDataUnavailable` if a domain
     ///   is locked, `locked` if another owner has it open for writing or changes it meanwhile, `invalidFormat` if one of its
-    ///   versions is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
+    ///   versions is damaged, `outOfSpace`, or errors of reading and writing. Then nothing has changed.
     public static func setFileProtection(
         _ fileProtection: FileProtection, ofDocumentAt path: String,
         domain: ProtectionDomain? = nil, waiting: LockWait? = nil
@@ -151,7 +151,7 @@ extension DocumentPackage {
     /// the document keep their keys. After an interruption the document may be there without keys; call it again.
     ///
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if it is not protected, `locked` if another owner has it
-    ///   open for writing, or what writing throws.
+    ///   open for writing, or errors of writing.
     public static func erase(documentAt path: String, waiting: LockWait? = nil) throws {
         let layout = DocumentPackageLayout(path: FileSystem.resolvingLink(path))
         try checkIsPackage(layout)
@@ -247,7 +247,7 @@ extension VersionStore {
     /// - Parameters:
     ///   - target: The versions of the new package, of which there are none yet.
     ///   - files: The files that were copied to it.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if one is damaged, or what reading and writing throw.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if one is damaged, or errors of reading and writing.
     func copy(to target: VersionStore, _ files: inout ResealedFiles) throws {
         let ids = try ids()
         if !ids.isEmpty { try target.makeFolders() }
@@ -328,8 +328,8 @@ struct ResealedFiles {
     /// Copies a file, which must not exist yet. If the keys are the same it is copied as it is. Not synchronized.
     ///
     /// - Returns: Whether it was copied, and hence has bytes to synchronize; otherwise it was linked.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not what was sealed, `protectedDataUnavailable`, or what
-    ///   reading and writing throw.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not what was sealed, `protectedDataUnavailable`, or errors of
+    ///   reading and writing.
     @discardableResult
     mutating func copy(
         _ path: String, beneath root: String, to copy: String, within copyRoot: String? = nil,

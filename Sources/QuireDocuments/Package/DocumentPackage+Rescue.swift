@@ -81,7 +81,7 @@ extension DocumentPackage {
     ///
     /// - Parameters:
     ///   - damaged: The package or store. Nothing about it is changed.
-    ///   - path: The package to make; there must be nothing yet.
+    ///   - path: The package to create; there must be nothing yet.
     ///   - model: The model; `nil` for the one that the store carries, or, if that is lost, one made of its tables.
     ///   - options: How to recover.
     /// - Throws: What ``StoreRecovery/recover(_:to:model:options:)`` throws. Then there is no new package.
@@ -357,7 +357,7 @@ extension DocumentPackage {
         return paths
     }
 
-    /// Removes what interrupted saves have left. Only for the owner of the lock, before anything has been read or saved.
+    /// Removes what interrupted saves have left. Requires the lock; call it before anything has been read or saved.
     /// Files that cannot be removed stay until the next time.
     func removeLeftovers() {
         for path in (try? leftovers()) ?? [] {

@@ -58,9 +58,9 @@ public final class DocumentPackage: Sendable {
 
     /// Makes a new package with an empty store, and opens it for writing.
     ///
-    /// The package is there whole, or not at all.
+    /// The package is created whole, or not at all.
     ///
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path exists.
     public static func create(
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
     ) throws -> DocumentPackage {
@@ -69,7 +69,7 @@ public final class DocumentPackage: Sendable {
 
     /// Makes a new package at a URL; see ``create(at:model:options:)-(String,_,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or the errors of that method.
     public static func create(
         at url: URL, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
     ) throws -> DocumentPackage {
@@ -106,7 +106,7 @@ public final class DocumentPackage: Sendable {
 
     /// Opens the package at a URL; see ``open(at:model:readOnly:options:migrating:waiting:)-(String,_,_,_,_,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or the errors of that method.
     public static func open(
         at url: URL, model: ManagedObjectModel? = nil, readOnly: Bool = false,
         options: SQLiteStoreOptions = .init(), migrating migration: StoreMigrationOptions? = nil,
@@ -128,7 +128,7 @@ public final class DocumentPackage: Sendable {
     ///     be. The package stays whole: additional content and external data are those that there were, and a draft is
     ///     migrated with the objects. What it was before is kept as a version, unless ``StoreMigrationOptions/keepsVersion`` says otherwise.
     ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is no package, `unsupported` if it was made by
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a package, `unsupported` if it was made by
     ///   a newer version, `locked` if another owner has it open for writing, or what the store throws.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil, readOnly: Bool = false,
@@ -337,8 +337,8 @@ public final class DocumentPackage: Sendable {
     /// document's to remove.
     ///
     /// - Returns: Whether there are any.
-    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if there is anything but files and folders, or what
-    ///   reading and writing throw.
+    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if there is anything but files and folders, or errors of
+    ///   reading and writing.
     private static func keepForeignFiles(
         of old: DocumentPackageLayout, in new: DocumentPackageLayout
     ) throws -> Bool {

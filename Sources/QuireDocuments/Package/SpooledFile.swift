@@ -111,8 +111,8 @@ final class SpooledFile: Sendable {
 
     /// Copies a file, durably, sharing its blocks if the file system can. Whether it may be executed is kept.
     ///
-    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is no file, `outOfSpace`, or what reading and
-    ///   writing throw. Then nothing is left.
+    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is not a file, `outOfSpace`, or errors of reading and
+    ///   writing. Then nothing is left.
     convenience init(copying path: String, to package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
         try Self.make(temporary, in: package) { root in

@@ -9,13 +9,13 @@ internal import QuireStore
 ///
 /// Everything here blocks; it is not for the main queue.
 struct DocumentFile: Sendable {
-    /// Inserts the objects of a file into a context, in a program's own format.
+    /// Inserts the objects of a file into a context, in a custom format.
     typealias Reader = @Sendable (URL, ManagedObjectContext) throws -> Void
-    /// Writes the objects of a context to a new file, in a program's own format.
+    /// Writes the objects of a context to a new file, in a custom format.
     typealias Writer = @Sendable (ManagedObjectContext, URL) throws -> Void
 
     var path: String
-    /// The type of the store in the file; `nil` for a format of the program's own.
+    /// The type of the store in the file; `nil` for a custom format.
     var storeType: StoreType?
     /// The model; `nil` for the one that the file carries.
     var model: ManagedObjectModel?
@@ -87,7 +87,7 @@ struct DocumentFile: Sendable {
         return atomic
     }
 
-    /// Checks that no protection is asked for, which a file in a format of the program's own cannot have.
+    /// Checks that no protection is asked for, which a file in a custom format cannot have.
     private func requireNoProtection() throws {
         guard let asked = options.fileProtection, asked != .none else { return }
         throw QuireError(
@@ -298,7 +298,7 @@ extension InMemoryStore {
 
 // MARK: - Own formats
 
-/// The objects of a file in a program's own format. They are in memory; each save has the program write all of them to a
+/// The objects of a file in a custom format. They are in memory; each save has the program write all of them to a
 /// temporary file, whose bytes replace those of the document's file as ``AtomicStore`` does it.
 final class FormatStore: AtomicStore, @unchecked Sendable {
     // Unchecked because its superclass is; what is added is behind a lock.

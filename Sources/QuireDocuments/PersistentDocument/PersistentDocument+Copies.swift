@@ -9,15 +9,15 @@ extension PersistentDocument {
     /// was saved last.
     ///
     /// If the new file is of the same format, objects, their identifiers, undo and the context stay; what is changed meanwhile
-    /// stays unsaved. Files in formats of the program's own count as one format. If it is of another format it is converted and
-    /// opened: ``managedObjectContext`` is another one afterwards, and objects that are held belong to no context.
+    /// stays unsaved. Files in custom formats count as one format. If it is of another format it is converted and
+    /// opened: ``managedObjectContext`` is another one afterwards, and objects that are still referenced belong to no context.
     ///
     /// - Parameters:
     ///   - url: The file, which must not exist yet. It gets the permissions of the present one.
     ///   - progress: Of a SQLite file, gets the bytes to copy as its total. Cancelling it leaves no file. ``progress`` is the same
     ///     while the request is carried out.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` if the format
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `unsupported` if the format
     ///   cannot hold the objects, `invalidState` if objects were changed while they were converted, `cancelled`, or as ``save()``.
     ///   Then the document is what it was.
     public func save(as url: URL, progress: Progress? = nil) async throws {
@@ -83,11 +83,11 @@ extension PersistentDocument {
     ///
     /// - Parameters:
     ///   - url: The file, which must not exist yet. It gets the permissions of the present one.
-    ///   - progress: As ``save(as:progress:)`` has it.
+    ///   - progress: As in ``save(as:progress:)``.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `validation` if an object could
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `validation` if an object could
     ///   not be saved, `unsupported` if the format cannot hold the objects, `cancelled`, `invalidState` if the document is not
-    ///   open, or what reading and writing throw. Then there is no copy.
+    ///   open, or errors of reading and writing. Then there is no copy.
     public func writeCopy(to url: URL, progress: Progress? = nil) async throws {
         try await carryOut { [self] in try await performCopy(to: url, progress) }
     }
@@ -131,9 +131,9 @@ extension PersistentDocument {
     /// extracted.
     ///
     /// - Parameters:
-    ///   - url: The archive to make. It gets the permissions of the document's file.
-    ///   - replacing: Whether to replace a file that is there.
-    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
+    ///   - url: The archive to create. It gets the permissions of the document's file.
+    ///   - replacing: Whether to replace an existing file.
+    ///   - progress: Counts the bytes to write; cancelling it stops the export and leaves nothing.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` for another extension, `cancelled`, `invalidState` if the
     ///   document is not open or has no file yet, or as ``writeCopy(to:progress:)``. Then there is no archive.
     public func export(

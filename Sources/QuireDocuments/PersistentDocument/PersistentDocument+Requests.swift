@@ -8,9 +8,9 @@ extension PersistentDocument {
     /// Makes the file, without objects, and opens it. It is on disk when this returns.
     ///
     /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``, or the models of the program's bundle.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the URL, `invalidModel` if the model cannot be
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the URL exists, `invalidModel` if the model cannot be
     ///   used or there is none, `protectionUnavailable` if the file cannot be protected as ``fileProtection`` says, `invalidState` if
-    ///   the document is open, or what writing throws. Then no file is left.
+    ///   the document is open, or errors of writing. Then no file is left.
     public func create(model: ManagedObjectModel? = nil) async throws {
         try await carryOut { [self] in
             try requireClosed()
@@ -170,7 +170,7 @@ extension PersistentDocument {
 
     // MARK: - Reverting and closing
 
-    /// Makes the document what its file is now; unsaved changes are dropped. Objects that are held belong to no context
+    /// Makes the document what its file is now; unsaved changes are dropped. Objects that are still referenced belong to no context
     /// afterwards.
     ///
     /// If others have changed or replaced the file it is opened again, and ``managedObjectContext`` is another one afterwards;
@@ -205,7 +205,7 @@ extension PersistentDocument {
 
     /// Saves unsaved changes and closes the document. Closing a closed document does nothing.
     ///
-    /// ``managedObjectContext`` has no objects afterwards, and those that are held belong to no context. A SQLite file has no log
+    /// ``managedObjectContext`` has no objects afterwards, and those that are still referenced belong to no context. A SQLite file has no log
     /// beside it then, unless others have it open.
     ///
     /// - Parameter discardingChanges: Whether to drop unsaved changes instead.
@@ -244,7 +244,7 @@ extension PersistentDocument {
 
     // MARK: - Background contexts
 
-    /// Makes a context on a queue of its own, for work on the document's objects that takes long. Its saves are unsaved changes
+    /// Creates a context on a queue of its own, for work on the document's objects that takes long. Its saves are unsaved changes
     /// of the document, as ``ManagedDocument/newBackgroundContext()`` has them.
     ///
     /// Once the document was closed, or ``managedObjectContext`` is another context, saving it is an error with code `invalidState`, or
@@ -265,7 +265,7 @@ extension PersistentDocument {
     /// }
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what the closure throws.
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or an error of the closure.
     public func performBackgroundTask<Result>(
         _ body: sending @escaping (ManagedObjectContext) throws -> sending Result
     ) async throws -> sending Result {

@@ -2,7 +2,7 @@ public import Foundation
 public import Quire
 internal import QuireAtomicStores
 
-/// A document that is one file: a store, or a file in a format of the program's own.
+/// A document that is one file: a store, or a file in a custom format.
 ///
 /// Objects are edited in ``managedObjectContext`` on the main actor. Saving writes them to ``fileURL`` off the main queue; the
 /// user goes on editing meanwhile. ``ManagedDocument`` is for documents that are packages, with files beside the objects,
@@ -62,7 +62,7 @@ internal import QuireAtomicStores
 ///
 /// Not guaranteed: nothing prevents others from opening the same file for writing. Saves of several processes to one SQLite file
 /// are serialized by SQLite; of other files the process that saves first wins, and the others' saves fail. A file that is
-/// moved while it is open is not followed: saving fails. Files in a format of the program's own are not protected by keys, also
+/// moved while it is open is not followed: saving fails. Files in a custom format are not protected by keys, also
 /// if the document they were saved from is; see ``fileProtection``.
 ///
 /// ``ManagedDocument/saveOnTermination(signals:)`` saves these documents too when the process is asked to end.
@@ -78,7 +78,7 @@ open class PersistentDocument {
         }
     }
     /// The migration when the document is opened with another model than it was made with; `nil` if opening it is to fail then.
-    /// Files in a format of the program's own are read by any version of the program that can.
+    /// Files in a custom format are read by any version of the program that can.
     public var migrationOptions: StoreMigrationOptions?
     /// The options of the file's store: of a SQLite file all of them, of an XML or a binary file the configuration and those of its
     /// protection. They are used when the document is created or opened. Whether it is read only is an argument of ``open(model:readOnly:)``.
@@ -104,7 +104,7 @@ open class PersistentDocument {
     var isBusy = false
     var waiting: [Turn] = []
     let stateBroadcast = Broadcast<DocumentStateChange>()
-    /// The state's part that is due to the running request.
+    /// The state's part that is caused by the running request.
     var activity: DocumentState = [] { didSet { stateDidChange() } }
     /// The error of the running request, or of the last one.
     var requestError: QuireError?
@@ -115,7 +115,7 @@ open class PersistentDocument {
     public required init(fileURL: URL) { self.fileURL = fileURL }
 
     /// Makes a document without a file, and opens it. Its objects are in memory until ``save(as:progress:)`` makes the file; then
-    /// ``managedObjectContext`` is another one, and objects that are held belong to no context.
+    /// ``managedObjectContext`` is another one, and objects that are still referenced belong to no context.
     ///
     /// It does not save itself. Saving it, and closing it with unsaved changes, fails with code `invalidState` until it has a file.
     ///
@@ -207,7 +207,7 @@ open class PersistentDocument {
     // MARK: - For subclasses: the format
 
     /// The model of documents of this class; `nil`, as it is by itself, for the one that a file carries. Stores that were made
-    /// here carry theirs; files in a format of the program's own carry none. A new document then gets all models of the program's
+    /// here carry theirs; files in a custom format carry none. A new document then gets all models of the program's
     /// bundle, as by ``ManagedObjectModel/mergedModel(from:)``.
     open var managedObjectModel: ManagedObjectModel? { nil }
 
@@ -225,11 +225,11 @@ open class PersistentDocument {
         }
     }
 
-    /// Called off the main queue to read a file in a format of the program's own: inserts its objects into a context, which is
+    /// Called off the main queue to read a file in a custom format: inserts its objects into a context, which is
     /// saved in memory afterwards. It may be called again if the file is changed by others meanwhile.
     ///
     /// The file may come from anywhere: it must not make the method crash, run forever or use more memory than its size
-    /// justifies. By itself it throws an error with code `unsupported`.
+    /// justifies. By default it throws an error with code `unsupported`.
     ///
     /// - Parameters:
     ///   - url: The file.
@@ -242,7 +242,7 @@ open class PersistentDocument {
         throw unreadable(url, type, override: "readObjects(from:type:into:)")
     }
 
-    /// Called off the main queue to write a file in a format of the program's own: all objects as they are to be saved. By
+    /// Called off the main queue to write a file in a custom format: all objects as they are to be saved. By
     /// itself it throws an error with code `unsupported`.
     ///
     /// - Parameters:

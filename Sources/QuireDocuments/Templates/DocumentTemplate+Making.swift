@@ -3,7 +3,7 @@ import Quire
 internal import QuireSQLite
 
 extension DocumentTemplate {
-    /// Makes a template from a document: its model, its objects as of the last save, and its additional content.
+    /// Creates a template from a document: its model, its objects as of the last save, and its additional content.
     ///
     /// The template is written completely, or not at all. It does not include versions, history, drafts, keys and the state of
     /// synchronization. Transient attributes are omitted; derived attributes are computed again in each new document.
