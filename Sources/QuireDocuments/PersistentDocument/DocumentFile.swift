@@ -5,9 +5,9 @@ internal import QuireAtomicStores
 internal import QuireSQLite
 internal import QuireStore
 
-/// The file of a ``PersistentDocument``: its place and its format. Opens, makes and copies it.
+/// The file of a ``PersistentDocument``, with its path and format. Opens, creates and copies it.
 ///
-/// Everything here blocks; it is not for the main queue.
+/// All methods block; do not call them on the main queue.
 struct DocumentFile: Sendable {
     /// Inserts the objects of a file into a context, in a custom format.
     typealias Reader = @Sendable (URL, ManagedObjectContext) throws -> Void
@@ -17,7 +17,7 @@ struct DocumentFile: Sendable {
     var path: String
     /// The type of the store in the file; `nil` for a custom format.
     var storeType: StoreType?
-    /// The model; `nil` for the one that the file carries.
+    /// The model; `nil` for the one stored in the file.
     var model: ManagedObjectModel?
     /// The options of a SQLite store; those of protection for other types too.
     var options = SQLiteStoreOptions()
@@ -53,7 +53,7 @@ struct DocumentFile: Sendable {
         case .sqlite?:
             var options = options
             options.isReadOnly = isReadOnly
-            // Of one that is only read nothing is recorded: what is edited goes to a copy.
+            // A document opened for reading only records no history: edits are saved to a copy.
             options.isOnlyWriter = isReadOnly
             if let model, let migration {
                 try SQLiteStore.migrate(at: path, to: model, migration, options)
@@ -87,7 +87,7 @@ struct DocumentFile: Sendable {
         return atomic
     }
 
-    /// Checks that no protection is asked for, which a file in a custom format cannot have.
+    /// Checks that no protection is requested, which a file in a custom format cannot have.
     private func requireNoProtection() throws {
         guard let asked = options.fileProtection, asked != .none else { return }
         throw QuireError(
@@ -96,7 +96,7 @@ struct DocumentFile: Sendable {
             subject: .init(file: path))
     }
 
-    /// Makes the file, which must not exist, without objects, and a coordinator for its store.
+    /// Creates the file, which must not exist, without objects, and a coordinator for its store.
     func create() throws -> PersistentStoreCoordinator {
         let store = try createStore()
         do { return try coordinator(of: store) } catch {
@@ -133,7 +133,7 @@ struct DocumentFile: Sendable {
                 + "from persistentStoreType(forFileType:).", subject: .init(file: path))
     }
 
-    /// Removes a file that was made here and is not used.
+    /// Removes a file that was created here and is not used.
     func removeUnused() {
         do {
             if storeType == nil {
@@ -148,7 +148,7 @@ struct DocumentFile: Sendable {
 
     // MARK: - Copying
 
-    /// Whether a store can go on in this file, with the identifiers of its objects.
+    /// Whether a store can be continued in this file, keeping the identifiers of its objects.
     func continues(_ store: any PersistentStore) -> Bool {
         storeType == nil ? store is FormatStore : store.type == storeType
     }
@@ -266,8 +266,8 @@ struct DocumentFile: Sendable {
 }
 
 extension PersistentStore {
-    /// Whether the file at the store's path is the one that it has open, as it was read or written here last. Saves of others to
-    /// a SQLite database count as its own.
+    /// Whether the file at the store's path is the one that it has open, unchanged since it was last read or written here. Saves of other
+    /// processes to a SQLite database do not count as changes.
     func isFileCurrent() throws -> Bool {
         switch self {
         case let store as SQLiteStore: store.fileReplacement == nil
@@ -296,10 +296,10 @@ extension InMemoryStore {
     }
 }
 
-// MARK: - Own formats
+// MARK: - Custom formats
 
-/// The objects of a file in a custom format. They are in memory; each save has the program write all of them to a
-/// temporary file, whose bytes replace those of the document's file as ``AtomicStore`` does it.
+/// The objects of a file in a custom format. They are in memory; for each save the program writes all of them to a temporary file,
+/// whose bytes replace those of the document's file, as in ``AtomicStore``.
 final class FormatStore: AtomicStore, @unchecked Sendable {
     // Unchecked because its superclass is; what is added is behind a lock.
 
@@ -326,7 +326,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
         return try Self.bytes(of: InMemoryStore.holding(objects.contents), forFileAt: path, writer)
     }
 
-    /// The bytes that a writer makes of a store's objects.
+    /// The bytes that a writer produces from a store's objects.
     ///
     /// - Parameter path: The file that the bytes are for: the writer gets the URL of a new file beside it, of the same name.
     static func bytes(
@@ -413,7 +413,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
             subject: .init(file: path), underlying: error)
     }
 
-    /// Makes a file without objects, which must not exist yet.
+    /// Creates a file without objects, which must not exist yet.
     static func create(
         at path: String, layout: ResolvedModel, writing write: @escaping DocumentFile.Writer
     ) throws -> FormatStore {
