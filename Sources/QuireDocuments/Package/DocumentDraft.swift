@@ -4,7 +4,7 @@ public import Quire
 
 /// The changes that a document could not save: those of its objects, valid or not, and of its additional content.
 ///
-/// It lies in the package's store, beside what was saved, until a save has written its changes.
+/// It is kept in the package's store, separate from the saved state, until a save has written its changes.
 public struct DocumentDraft: Sendable, Hashable {
     /// When it was made.
     public var date: Date
@@ -116,11 +116,11 @@ extension StoreMigrationOptions {
 }
 
 extension DocumentPackage {
-    /// Keeps a draft in the store, in the place of the one that there is. What is saved does not change. When it returns,
-    /// the draft survives power loss.
+    /// Keeps a draft in the store, replacing the present one. The saved state does not change. When this returns, the draft
+    /// survives power loss.
     ///
-    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`; then the draft is the one that
-    ///   there was.
+    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`; then the present draft is
+    ///   kept.
     public func writeDraft(_ draft: DocumentDraft) throws {
         try store.writeDraft(draft.encoded())
     }
@@ -138,10 +138,10 @@ extension DocumentPackage {
         }
     }
 
-    /// Whether there is a draft, readable or not.
+    /// Whether a draft exists, readable or not.
     public func hasDraft() throws -> Bool { try store.hasDraft() }
 
-    /// Removes the draft, if there is one; its changes are lost.
+    /// Removes the draft, if any; its changes are lost.
     ///
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func removeDraft() throws {
@@ -226,41 +226,41 @@ extension DocumentPackage {
 
 /// The status of the draft that a package had when its document was opened.
 public enum DocumentDraftStatus: Sendable {
-    /// There was none.
+    /// There was no draft.
     case none
-    /// Its changes are the document's unsaved changes now. Sentences say what could not be put back.
+    /// Its changes are now the document's unsaved changes. `omissions` describes changes that could not be restored.
     case restored(from: Date, omissions: [String])
-    /// It stays where it is, because the document was opened for reading only.
+    /// It was left alone, because the document was opened for reading only.
     case ignored
-    /// It could not be read or put back; the error says why. It stays until another one takes its place.
+    /// It could not be read or restored, with the reason. It is kept until another draft replaces it.
     case unreadable(QuireError)
 }
 
 extension ManagedDocument {
-    /// The status of the draft that the package had when it was opened: of changes that could not be saved, because
-    /// objects were invalid or in conflict, before the process ended. None while the document is closed.
+    /// The status of the draft that the package had when it was opened: changes that could not be saved before the process ended,
+    /// because objects were invalid or in conflict. `none` while the document is closed.
     public var draftStatus: DocumentDraftStatus {
         openDocument?.draftStatus ?? DocumentDraftStatus.none
     }
 
-    /// The reason why changes that the last save could not save are in no draft either, so that they are lost if the process
-    /// ends; `nil` if they are in one, or if that save succeeded.
+    /// The reason why the changes of a failed save could not be kept as a draft either, so that they are lost if the process
+    /// ends; `nil` if they are in a draft, or if the last save succeeded.
     ///
-    /// The error of that save says so too. The document stays open with its changes.
+    /// The error of that save contains it too. The document stays open with its changes.
     public var draftError: QuireError? { openDocument?.draftError }
 }
 
 /// The draft of an open document.
 ///
-/// When a save fails for what the objects are, its changes, those of earlier saves that failed, and what was changed since
-/// go to a draft in the store. The next save that succeeds removes it in its transaction. If there is none before the
-/// process ends, opening the document again makes the draft's changes its unsaved changes.
+/// If a save fails because of the state of the objects, its changes, those of earlier failed saves, and later changes are
+/// written to a draft in the store. The next successful save removes it in its transaction. If the process ends before that,
+/// opening the document again restores the draft as unsaved changes.
 extension OpenDocument {
     private nonisolated static let logger = Logger(label: "quire.document")
 
     /// Keeps unsaved changes in a draft after a save has failed, unless writing the draft would fail too.
     ///
-    /// - Returns: The error to report: that of the save, which says also if there is no draft.
+    /// - Returns: The error to report: that of the save, with a second sentence if the draft could not be written.
     func saveDraft(after error: any Error) async -> QuireError {
         var error = QuireError(wrapping: error, path: package.layout.path)
         let hopeless: Set<QuireError.Code> = [
@@ -282,7 +282,7 @@ extension OpenDocument {
         return error
     }
 
-    /// Collects unsaved changes, of which any queue may make a draft.
+    /// Collects unsaved changes, from which a draft can be created on any queue.
     func collectDraft() -> @Sendable () throws -> UnsavedDraft {
         let own = context.unsavedChanges()
         let pushed = parent.performAndWait { $0.unsavedChanges() }
@@ -302,8 +302,8 @@ extension OpenDocument {
     /// Keeps unsaved changes in a draft. When it returns, the draft survives power loss.
     ///
     /// The changes are collected before this first suspends; on the main queue that is O(*n*) in changed
-    /// objects, and no value is copied or encoded there. No save may run: nothing moves from one context to the other
-    /// meanwhile.
+    /// objects, and no value is copied or encoded there. No save may run meanwhile, because it would move changes from one
+    /// context to the other.
     func saveDraft() async throws {
         let collected = collectDraft()
         let (package, known) = (package, draftInStore)
@@ -362,7 +362,7 @@ extension OpenDocument {
         return omissions
     }
 
-    /// Removes the draft, whose changes are given up. A failure is only logged.
+    /// Removes the draft and its changes. A failure is only logged.
     func removeDraft() async {
         guard draftInStore != nil else { return }
         draftInStore = nil
