@@ -42,7 +42,7 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
         case close(discardingChanges: Bool)
     }
 
-    /// The destination of a save to a path, with what it takes to save there in each state of the document.
+    /// The destination of a save to a path, with the work of saving there in each state of the document.
     struct SaveTarget: Equatable {
         var path: String
         var operation: SaveOperation

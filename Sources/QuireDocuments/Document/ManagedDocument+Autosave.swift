@@ -51,7 +51,7 @@ extension ManagedDocument {
 // faults, reading and saving throw `protectedDataUnavailable`; objects, context, undo and unsaved changes are kept.
 
 extension ManagedDocument: ProtectedDataResponder {
-    /// Whether what is on disk can be read and written now.
+    /// Whether the data on disk can be read and written now.
     @MainActor var isDataAvailable: Bool {
         openDocument?.package.store.protection?.isAvailable ?? true
     }

@@ -137,7 +137,7 @@ extension ManagedDocument {
 
     /// Shows the replacement, with the unsaved changes.
     ///
-    /// - Parameter succeedsInPlace: Whether it is in the same package folder, whose lock we have.
+    /// - Parameter succeedsInPlace: Whether it is in the same package folder, whose lock this document has.
     private func replacePackage(_ open: OpenDocument, succeedsInPlace: Bool) async throws {
         let (old, coordinator) = (open.package, open.coordinator)
         if !succeedsInPlace, let uuid = DocumentMetadata.storeUUID(of: old.layout),
@@ -145,7 +145,7 @@ extension ManagedDocument {
         {
             throw old.otherDocument
         }
-        // What background contexts save from here on would be neither in the draft nor in the new contexts.
+        // Later saves of background contexts would be neither in the draft nor in the new contexts.
         _ = await open.contexts.blockChildSaves(discardingChanges: true, open.closedError)
         var isShown = false
         defer { if !isShown { Task { await open.contexts.unblockChildSaves() } } }
@@ -162,7 +162,7 @@ extension ManagedDocument {
             if own.isUnsaved, let shown = openDocument {
                 shown.conflictVersion = own.version ?? open.conflictVersion
                 if shown.package.isReadOnly { shown.draftInStore = nil }
-                // What a subclass has beside the objects.
+                // The content of a subclass.
                 if !shown.hasUnsavedChanges { shown.count(.done) }
                 carryOut(machine.setConflict(true))
             }
@@ -178,10 +178,10 @@ extension ManagedDocument {
         presentedItemDidChange()
     }
 
-    /// Keeps unsaved changes as a draft, and the last save as a version, in the package that is to be shown. The
-    /// draft becomes the one that the document is shown with.
+    /// Keeps unsaved changes as a draft, and the last save as a version, in the replacement. Opening the replacement restores the
+    /// draft.
     ///
-    /// - Returns: The version, and whether anything was unsaved.
+    /// - Returns: The version, and whether there were unsaved changes.
     private func keepOwnSide(
         of open: OpenDocument, in loaded: inout OpenedPackage
     ) async throws -> (version: DocumentVersion.ID?, isUnsaved: Bool) {
@@ -212,12 +212,12 @@ extension ManagedDocument {
                     try new.writeDraft(unsaved), try new.draftFiles(of: unsaved.draft))
             }
             open.context.processPendingChanges()
-            // What was changed meanwhile belongs to it too.
+            // Changes made meanwhile belong to it too.
             if open.editCount == editCount { return (version, hasChanges) }
         }
     }
 
-    /// Drops what the document has, whose store has lost its files, and shows what is at the path.
+    /// Drops the content of a document whose store has lost its files, and opens the package at the path.
     func showRemainingStore(of open: OpenDocument) async throws {
         let (old, coordinator) = (open.package, open.coordinator)
         try await FileQueue.shared.run {
@@ -227,7 +227,7 @@ extension ManagedDocument {
                     "The store of “\(old.layout.path)” was removed by another program; save the document as another "
                         + "one, or restore the store.", subject: .init(file: old.layout.store))
             }
-            // Connections to the same database share what they know of its log, which is another one now.
+            // Connections to the same database share the index of its write-ahead log, which was replaced.
             if old.store.fileReplacement != .replaced { try old.store.abandon() }
         }
         let loaded = try await load(
@@ -238,7 +238,7 @@ extension ManagedDocument {
         loadContents(of: loaded)
     }
 
-    /// Closes a package whose files are not at its path any more, so that errors about them do not matter.
+    /// Closes a package whose files are no longer at its path, so that errors of closing do not matter.
     private func closeReplaced(
         _ package: DocumentPackage, _ coordinator: PersistentStoreCoordinator
     ) {
@@ -258,18 +258,18 @@ extension ManagedDocument {
         do {
             try load(fromContents: loaded.content.contents)
         } catch {
-            // As after reverting, the document shows what is there even if the subclass cannot make anything of it.
+            // As after reverting, the document shows the new content even if the subclass cannot load it.
             handleError(QuireError(wrapping: error, path: path), userInteractionPermitted: true)
         }
     }
 }
 
-// MARK: - Changes by others
+// MARK: - Changes by other programs
 
-// What others do to the package while it is open.
+// Changes to the package by other programs while it is open.
 
 extension ManagedDocument {
-    /// Begins to watch the package. Where that is not possible a save finds out what has become of it.
+    /// Starts watching the package. If that is not possible, the next save detects changes.
     func watchPackage() {
         packageWatch?.cancel()
         packageWatch = try? PackageWatch(
@@ -295,8 +295,8 @@ extension ManagedDocument {
         }
     }
 
-    /// Shows what is at the path now, or closes the document. A package that another one is exchanged for, and then deleted, is
-    /// reported as both, perhaps before the other one is shown.
+    /// Shows the package that is now at the path, or closes the document. A package that was exchanged with another one and then
+    /// deleted is reported as both, possibly before the other one is shown.
     private func folderWasDeleted() {
         guard let package = openDocument?.package else { return }
         Task { [weak self] in
@@ -306,12 +306,12 @@ extension ManagedDocument {
         }
     }
 
-    /// Called after a write to the folder of the store, perhaps by the document itself.
+    /// Called after a write to the folder of the store, possibly by the document itself.
     private func storeDidChange() {
         guard let package = openDocument?.package else { return }
         Task { [weak self] in
             let location = await FileQueue.shared.run { package.location() }
-            // Missing files may be about to be written; a save finds out.
+            // Missing files may be about to be written; the next save checks.
             guard location == .storeReplaced, let self, openDocument?.package === package else {
                 return
             }
@@ -326,7 +326,7 @@ extension ManagedDocument {
         }
     }
 
-    /// Runs a body with the open package to itself, unless the document is closed meanwhile. Failures are logged.
+    /// Runs a body with exclusive access to the open package, unless the document is closed meanwhile. Failures are logged.
     func whileOpen(
         _ failure: String, _ body: @escaping @MainActor (OpenDocument) async throws -> Void
     ) async {
@@ -335,12 +335,12 @@ extension ManagedDocument {
         }
     }
 
-    /// Closes the document whose package was deleted, or given up for another one. It is not made again.
+    /// Closes the document after its package was deleted, or replaced with another document. It is not created again.
     func packageWasDeleted() {
         Task { [weak self] in
             guard self?.openDocument != nil else { return }
             await self?.accommodatePresentedItemDeletion()
-            // Saved elsewhere by the subclass, it is another document by now.
+            // The subclass may have saved it as another document meanwhile.
             guard let self, let package = openDocument?.package else { return }
             guard await FileQueue.shared.run({ package.presentPath == nil }) else { return }
             do { try await close(discardingChanges: true) } catch {

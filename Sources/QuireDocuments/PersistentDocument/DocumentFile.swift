@@ -301,7 +301,7 @@ extension InMemoryStore {
 /// The objects of a file in a custom format. They are in memory; for each save the program writes all of them to a temporary file,
 /// whose bytes replace those of the document's file, as in ``AtomicStore``.
 final class FormatStore: AtomicStore, @unchecked Sendable {
-    // Unchecked because its superclass is; what is added is behind a lock.
+    // Unchecked because its superclass is; added state is protected by a lock.
 
     private let writer = Lock<DocumentFile.Writer?>(nil)
 
