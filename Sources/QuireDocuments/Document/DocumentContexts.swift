@@ -4,7 +4,7 @@ internal import QuireStore
 /// The contexts of an open document, and their unsaved changes.
 ///
 /// The context on the main queue is edited. A save pushes its changes to a parent on a private queue, which writes them to the
-/// store while editing goes on; changes that could not be written stay in the parent, as unsaved changes of the document.
+/// store while editing continues; changes that could not be written remain in the parent, as unsaved changes of the document.
 @MainActor
 final class DocumentContexts {
     let coordinator: PersistentStoreCoordinator

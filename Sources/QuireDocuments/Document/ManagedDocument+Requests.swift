@@ -248,7 +248,7 @@ extension ManagedDocument {
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `cancelled`, `validation` if an object could not be saved, or
     ///   errors of reading and writing. With code `notFound` and the path of the copy as its subject if that is there, but lacks
-    ///   files which others have deleted with the document's package; see ``save(as:replacing:keepingDamage:progress:)``.
+    ///   files that were deleted with the document's package; see ``save(as:replacing:keepingDamage:progress:)``.
     public func writeCopy(
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
         progress: Progress? = nil

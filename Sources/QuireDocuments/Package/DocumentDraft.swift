@@ -10,14 +10,13 @@ public struct DocumentDraft: Sendable, Hashable {
     public var date: Date
     /// The changes of objects.
     public var objects: ObjectDraft
-    /// The changes of additional content by path: the new bytes, or `nil` if the file goes. Bytes of paths that are not
-    /// composed UTF-8 are escaped. Files of more than 64 MiB are
-    /// not among them: they lie in a folder of the package.
+    /// The changes of additional content by path: the new bytes, or `nil` if the file is removed. Bytes of paths that are not
+    /// composed UTF-8 are escaped. Files of more than 64 MiB are stored in a folder of the package instead.
     public var content: [String: Data?]
-    /// The names of large files in the package's folder for them, by the paths that they get.
+    /// The names of large files in that folder, by their paths in the additional content.
     var largeFiles: [String: String] = [:]
 
-    /// The version of the form of the bytes. Drafts without large files are of the first.
+    /// The version of the format. Drafts without large files have the first version.
     private static let format = 2
 
     private enum Key {
@@ -59,7 +58,7 @@ public struct DocumentDraft: Sendable, Hashable {
     /// Reads a draft.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if the bytes are not valid, `unsupported` if a newer version has
-    ///   made them.
+    ///   created them.
     init(decoding bytes: Data) throws {
         let list: [String: PropertyListValue]?
         do {
@@ -86,7 +85,7 @@ public struct DocumentDraft: Sendable, Hashable {
             content.updateValue(nil, forKey: path)
         }
         largeFiles = (list[Key.largeFiles]?.dictionary ?? [:]).compactMapValues(\.string)
-        // They are names that we have made, not ways out of the folder.
+        // Only generated names are accepted, none that leads out of the folder.
         guard largeFiles.values.allSatisfy({ UUID(uuidString: $0) != nil }) else {
             throw Self.damaged(nil)
         }
@@ -98,7 +97,7 @@ public struct DocumentDraft: Sendable, Hashable {
 }
 
 extension StoreMigrationOptions {
-    /// These options, by which the draft of a document is migrated with its objects.
+    /// These options, extended to migrate the draft of a document with its objects.
     var migratingDraft: StoreMigrationOptions {
         var options = self
         options.draftMigration = { bytes, mapping in
@@ -127,8 +126,8 @@ extension DocumentPackage {
 
     /// The draft, or `nil` if there is none.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, `unsupported` if a newer version has made it, or
-    ///   what reading throws.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, `unsupported` if a newer version has created it, or
+    ///   errors of reading.
     public func draft() throws -> DocumentDraft? {
         do {
             return try store.draft().map(DocumentDraft.init(decoding:))
@@ -152,7 +151,7 @@ extension DocumentPackage {
 
 // MARK: - Large files
 
-/// A draft that is to be written, with the files that are too large to be in the store.
+/// A draft to be written, with the files that are too large for the store.
 struct UnsavedDraft: Sendable {
     var draft: DocumentDraft
     /// By the paths that they get.
@@ -168,7 +167,7 @@ extension DocumentPackage {
             for file in unsaved.largeFiles.values {
                 let target = FileSystem.path(layout.draftFiles, file.id)
                 if FileSystem.exists(target, beneath: root) { continue }
-                // A name says that the whole file is there.
+                // The final name shows that the file is complete.
                 let temporary = FileSystem.temporarySibling(of: target, for: "new")
                 if try file.linkOrCopy(to: temporary, within: root) {
                     try OpenFile.open(temporary, beneath: root, for: .reading).synchronize()
@@ -183,8 +182,8 @@ extension DocumentPackage {
         return unsaved.draft
     }
 
-    /// A draft's large files, by their paths, under names of their own: the draft may go while they are needed. Those that
-    /// are missing are left out.
+    /// A draft's large files by path, with additional names, because the draft may be removed while they are needed. Missing files are
+    /// omitted.
     func draftFiles(of draft: DocumentDraft) throws -> [String: SpooledFile] {
         var files: [String: SpooledFile] = [:]
         for (path, id) in draft.largeFiles {
@@ -196,7 +195,7 @@ extension DocumentPackage {
         return files
     }
 
-    /// Removes large files that no draft needs any more. Files that cannot be removed go when the package is opened.
+    /// Removes large files that no draft needs. Files that cannot be removed are removed when the package is opened.
     func removeDraftFiles(except kept: Set<String> = []) {
         for path in draftFiles(except: kept) {
             try? FileSystem.removeTree(path, beneath: layout.path)

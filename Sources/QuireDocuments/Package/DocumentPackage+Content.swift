@@ -165,7 +165,7 @@ extension DocumentPackage {
     /// Replaces the content of this package with the files that a body puts into a new folder.
     ///
     /// - Parameter fill: Fills a folder that has the layout of a package, with files that may be moved away from there, and
-    ///   counts that in a progress of its own.
+    ///   counts them in a separate progress.
     func replaceContent(
         migrating migration: StoreMigrationOptions?, progress: Progress?,
         by fill: (DocumentPackageLayout, Progress?) throws -> Void

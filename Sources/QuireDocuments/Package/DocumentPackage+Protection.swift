@@ -63,7 +63,7 @@ extension DocumentPackage {
             fileProtection, ofDocumentAt: path, domain: domain, slots: [], waiting: waiting)
     }
 
-    /// As ``setFileProtection(_:ofDocumentAt:domain:waiting:)``, with slots of its own for one that was not protected.
+    /// As ``setFileProtection(_:ofDocumentAt:domain:waiting:)``, with additional slots for a document that was not protected.
     package static func setFileProtection(
         _ fileProtection: FileProtection, ofDocumentAt path: String, domain: ProtectionDomain?,
         slots: [NewSlot], waiting: LockWait?

@@ -231,7 +231,7 @@ struct DocumentFile: Sendable {
         }
     }
 
-    /// Writes a copy of a SQLite store to a folder beside the file, saves unsaved changes to it, and gives it its name when all
+    /// Writes a copy of a SQLite store to a folder beside the file, saves unsaved changes to it, and gives it its final name when all
     /// of it is on disk.
     private func write(
         copyOf store: SQLiteStore, applying changes: ChangeSet

@@ -249,7 +249,7 @@ open class PersistentDocument {
     ///   - url: The file to write: a new one with the document's name in a temporary folder. Its bytes then replace the document's
     ///     file, durably.
     ///   - type: The extension.
-    /// - Throws: An error makes the save fail; the document's file stays as it was, and the changes stay unsaved.
+    /// - Throws: An error makes the save fail; the document's file is unchanged, and the changes stay unsaved.
     open nonisolated func writeObjects(
         of context: ManagedObjectContext, to url: URL, type: String
     ) throws {
