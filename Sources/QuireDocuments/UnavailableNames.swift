@@ -1,5 +1,5 @@
-// Names that programmers try and that are others here: the compiler says which. None is in a class that programs inherit from,
-// because it would collide with members of the subclass.
+// Common names for members that are called differently here: the compiler suggests the right one. None is declared in a class that
+// programs subclass, because it would collide with members of the subclass.
 
 extension AdditionalContent {
     /// The former name of ``remove(at:)``.

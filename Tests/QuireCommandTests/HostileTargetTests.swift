@@ -99,7 +99,7 @@ import Testing
                 let result = try shell.run("quire \(command)")
                 #expect(result.code == 4, "\(command): \(result.output)")
                 #expect(
-                    result.output.contains("choose a place outside"), "\(command): \(result.output)"
+                    result.output.contains("choose a path outside"), "\(command): \(result.output)"
                 )
             }
         }

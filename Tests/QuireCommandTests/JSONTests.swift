@@ -63,7 +63,7 @@ import Testing
             Issue.record("“a” is no array of four")
             return
         }
-        #expect(elements.map(\.kind) == ["null", "a truth value", "a number", "a text"])
+        #expect(elements.map(\.kind) == ["null", "a Boolean", "a number", "a string"])
         if case .number(let digits) = elements[2].content { #expect(digits == "-1.50e+3") }
         if case .string(let text) = elements[3].content { #expect(text == "xé😀\n") }
     }
@@ -74,39 +74,39 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", "line 1, column 1: this is not JSON, because it ends where a value must be."),
-        ("[1,]", "line 1, column 4: this is not JSON, because no value begins like this."),
+        ("", "line 1, column 1: this is not valid JSON: unexpected end, expected a value."),
+        ("[1,]", "line 1, column 4: this is not valid JSON: expected a value."),
         (
             "[1 2]",
-            "line 1, column 4: this is not JSON, because a comma or a closing bracket must be here."
+            "line 1, column 4: this is not valid JSON: expected a comma or a closing bracket."
         ),
         (
             "{\"a\": 1, \"a\": 2}",
-            "line 1, column 10: this is not JSON, because the name “a” is twice in this object."
+            "line 1, column 10: this is not valid JSON: the name “a” appears twice in this object."
         ),
         (
             "{a: 1}",
-            "line 1, column 2: this is not JSON, because a name in quotation marks must be here."
+            "line 1, column 2: this is not valid JSON: expected a name in quotation marks."
         ),
         (
             "01",
-            "line 1, column 2: this is not JSON, because there is more after the end of the value."
+            "line 1, column 2: this is not valid JSON: expected the end after the value."
         ),
         (
             "\"a\nb\"",
-            "line 1, column 3: this is not JSON, because a control character must be written as an escape."
+            "line 1, column 3: this is not valid JSON: a control character must be escaped."
         ),
         (
             "\"\\ud800\"",
-            "line 1, column 2: this is not JSON, because half of a surrogate pair stands alone."
+            "line 1, column 2: this is not valid JSON: unpaired surrogate."
         ),
         (
             "\"\\u+123\"",
-            "line 1, column 4: this is not JSON, because four hexadecimal digits must follow \\u."
+            "line 1, column 4: this is not valid JSON: expected four hexadecimal digits after \\u."
         ),
         (
             "[\n\"abc",
-            "line 2, column 1: this is not JSON, because a text has no closing quotation mark."
+            "line 2, column 1: this is not valid JSON: this string has no closing quotation mark."
         ),
     ])
     func malformedTextIsRefusedWithItsPlace(_ text: String, _ sentence: String) throws {
@@ -140,7 +140,7 @@ import Testing
             read.append($0.kind)
             left.append(rest.count)
         }
-        #expect(read == ["an object", "a truth value", "a text"])
+        #expect(read == ["an object", "a Boolean", "a string"])
         #expect(left == [3, 2, 1])
     }
 
@@ -153,9 +153,9 @@ import Testing
             }
             return try #require(error).message
         }
-        #expect(try message("\n{}") == "a.json, line 2: an array of objects must be here.")
-        #expect(try message("{]").contains("this is not JSON"))
-        #expect(try message("[1] 2").contains("there is more after the end of the value"))
+        #expect(try message("\n{}") == "a.json, line 2: expected an array of objects.")
+        #expect(try message("{]").contains("this is not valid JSON"))
+        #expect(try message("[1] 2").contains("expected the end after the value"))
     }
 
     @Test func valuesTakeTheAttributesType() throws {
@@ -197,7 +197,7 @@ import Testing
         ("9.223372036854775808e18", .integer64, "is out of the range"),
         ("32768.0", .integer16, "is out of the range"), ("1e5", .integer16, "is out of the range"),
         ("1e999999999999999999999", .integer64, "is out of the range"),
-        ("1.0e2", .string, "which is no value"),
+        ("1.0e2", .string, "which is not a valid value"),
     ])
     func otherNumbersAreNoIntegers(
         _ text: String, _ type: AttributeType, _ sentence: String

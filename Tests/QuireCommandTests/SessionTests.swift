@@ -108,7 +108,7 @@ import Testing
         let lines = outcome.output.split(separator: "\n").map(String.init)
         let error = try #require(lines.first)
         #expect(error.contains("“Post.title” is required"), "\(outcome.output)")
-        #expect(error.contains("could not be kept in a draft") == isFull)
+        #expect(error.contains("could not be kept as a draft") == isFull)
         #expect(error.contains("what was not saved is lost: 2 inserted.") == isFull)
         #expect(lines.dropFirst().first == "ended 4", "\(outcome.output)")
         #expect(outcome.output.contains("No unsaved changes.") == isFull, "\(outcome.output)")

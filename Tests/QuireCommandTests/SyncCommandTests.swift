@@ -481,11 +481,11 @@ import Testing
             ("init R.xml new", 1, "cannot be synchronized; convert it"),
             ("init Plain.zip new", 1, "is an archive"),
             ("init inside/R.sqlite inside", 4, "is in the shared folder"),
-            ("init R.sqlite New.quire/folder", 4, "is in the document"),
+            ("init R.sqlite New.quire/folder", 4, "is inside the document"),
             ("join shared Plain.quire", 1, "another shared document"),
             ("join shared shared/L.quire", 4, "is in the shared folder"),
             ("join shared nowhere/L.quire", 3, "nowhere"),
-            ("join shared New.quire/L.quire", 4, "is in the document"),
+            ("join shared New.quire/L.quire", 4, "is inside the document"),
             ("run R.sqlite", 1, "is not synchronized; begin with"),
             ("run None.sqlite", 3, "None.sqlite"),
             ("run R.xml", 1, "cannot be synchronized"),
@@ -553,7 +553,9 @@ import Testing
         #expect(check.output.contains("1 large value has not arrived"), "\(check.output)")
         let export = try shell.run("quire export m.quire m.zip")
         #expect(export.code == 4)
-        #expect(export.output.contains("is not complete, and was not exported"), "\(export.output)")
+        #expect(
+            export.output.contains("was not exported, because it is incomplete"),
+            "\(export.output)")
         _ = try shell.output("test ! -e m.zip; quire export m.quire m.zip --keep-damage")
         #expect(
             try shell.output("mv late shared/blob; quire sync run m.quire")

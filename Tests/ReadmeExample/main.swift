@@ -36,7 +36,7 @@ for book in try context.fetch(FetchRequest("Book", predicate: predicate)) {
 try await document.close()
 
 try await document.open()
-// Background work, off the main queue: what it saves is an unsaved change of the document like any other.
+// Background work, off the main queue: its saves are unsaved changes of the document.
 let count = try await document.performBackgroundTask { context in
     let books = try context.fetch(FetchRequest("Book"))
     for book in books { book["pages"] = 250 }
@@ -45,7 +45,7 @@ let count = try await document.performBackgroundTask { context in
 }
 print(count, "changed; unsaved:", document.hasUnsavedChanges)
 
-// Versions: each costs what has changed since the last one.
+// Versions: each takes as much space as has changed since the last one.
 let version = try await document.keepVersion(named: "as handed in")
 let books = try document.managedObjectContext.fetch(FetchRequest("Book"))
 for book in books { document.managedObjectContext.delete(book) }
@@ -53,7 +53,7 @@ try await document.restore(version.id)
 print(try document.managedObjectContext.count(for: FetchRequest("Book")), "books are back")
 try await document.close()
 
-// Large values: copied into the document, and read, block by block.
+// Large values: copied into the document and read in blocks.
 let films = ManagedDocument(path: "Films.quire")
 try await films.create(
     model: ManagedObjectModel {
@@ -69,12 +69,12 @@ if let video = try film.externalData(forKey: "video") {
 }
 try await films.close()
 
-// Libraries: a folder's documents, which are listed without opening them.
+// Libraries: list the documents of a folder without opening them.
 for entry in try await DocumentLibrary(folder: ".").entries() {
     print(entry.title, entry.objectCount)
 }
 
-// Protection: what is on disk is sealed, and opens while the person's domain is unlocked.
+// Protection: files are sealed on disk, and open while the person's domain is unlocked.
 try ProtectionDomain.makeKeyFile(at: "me.key")
 let domain = try ProtectionDomain.setUp(at: "me.keybag", keyFile: "me.key")
 let diary = ManagedDocument(path: "Diary.quire")

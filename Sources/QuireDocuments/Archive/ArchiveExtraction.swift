@@ -3,43 +3,43 @@ import Crypto
 import Foundation
 import Quire
 
-/// Limits of an archive's content, so that a small hostile one does not fill the disk.
+/// Limits on an archive's content, so that a small malicious archive does not fill the disk.
 public struct ArchiveLimits: Sendable {
     /// The number of files and folders.
     public var entries = 100_000
-    /// The bytes of all files together.
+    /// The total size of all files, in bytes.
     public var bytes: Int64 = 256 << 30
-    /// The bytes of one file.
+    /// The size of one file, in bytes.
     public var bytesPerEntry: Int64 = 64 << 30
-    /// The maximum ratio of content to archive, once it is larger than ``bytesBeforeRatio``, unless the archive's manifest
+    /// The maximum compression ratio once the content is larger than ``bytesBeforeRatio``, unless the archive's manifest
     /// lists the content: silence and blank pictures compress more than a thousandfold.
     public var ratio: Int64 = 1000
-    /// The bytes of content from which on ``ratio`` matters.
+    /// The size of the content, in bytes, above which ``ratio`` is checked.
     public var bytesBeforeRatio: Int64 = 256 << 20
 
-    /// The usual limits.
+    /// The default limits.
     public init() {}
 }
 
 /// Extracts an archive into a new package folder.
 ///
-/// It trusts nothing in the archive: only files and folders are accepted, only names that ``PortableNames`` and
-/// `accepts` accept, not more than the limits, and only exactly what the manifest lists. Everything is written to a
-/// temporary sibling of the destination, which is removed again if anything is wrong.
+/// The archive is untrusted: only files and folders are accepted, only names that ``PortableNames`` and `objection`
+/// accept, nothing beyond the limits, and exactly what the manifest lists. Everything is written to a temporary sibling
+/// of the destination, which is removed if anything is wrong.
 struct ArchiveExtraction {
     /// The archive.
     var archive: String
-    /// The folder to make.
+    /// The folder to create.
     var destination: String
     /// The limits of the content.
     var limits = ArchiveLimits()
-    /// Gets the size of the archive as its total, and is asked whether to stop.
+    /// Counts the bytes of the archive, and is checked for cancellation.
     var progress: Progress?
-    /// Whether ``progress`` gets anything, or is only asked.
+    /// Whether ``progress`` is updated, or only checked for cancellation.
     var countsProgress = true
-    /// The reason to refuse a path that is otherwise valid, to continue “… it …”, or `nil`.
+    /// The reason to reject an otherwise valid path, which continues “… it …”, or `nil`.
     var objection: (_ path: String, _ isFolder: Bool) -> String? = { _, _ in nil }
-    /// Looks at the extracted folder before it gets its name.
+    /// Checks the extracted folder before it gets its final name.
     var verify: (_ folder: String) throws -> Void = { _ in }
 
     private static let pieceSize = 262_144
@@ -57,7 +57,7 @@ struct ArchiveExtraction {
                 try extract(ArchiveReader(file: file), into: temporary.path)
             }
             try verify(temporary.path)
-            // As private as the archive: execution is for folders what reading is.
+            // As private as the archive: a folder needs execute permission where a file needs read permission.
             try temporary.setFinalPermissions(limitedBy: file.information())
             try FileSystem.synchronizeTree(temporary.path)
             try temporary.publish()
@@ -109,12 +109,12 @@ struct ArchiveExtraction {
             try progress?.checkCancelled(
                 "The extraction of “\(archive)” was cancelled.", file: archive)
             if case .other(let what) = entry.kind {
-                throw invalid("has the entry “\(entry.path)”, which is \(what)")
+                throw invalid("contains “\(entry.path)”, which is \(what)")
             }
             if entry.path == ArchiveManifest.path, case .file = entry.kind {
                 let manifest = try readManifest(reader)
                 if let extra = try reader.next() {
-                    throw invalid("has “\(extra.path)” after its manifest")
+                    throw invalid("contains “\(extra.path)” after its manifest")
                 }
                 try manifest.verify(found, archive: archive)
                 if countsProgress {
@@ -127,10 +127,10 @@ struct ArchiveExtraction {
             if let problem = names.add(entry.path, isFolder: isFolder)
                 ?? objection(entry.path, isFolder)
             {
-                throw invalid("has the entry “\(entry.path)”, which cannot be used: it \(problem)")
+                throw invalid("contains “\(entry.path)”, which cannot be used: it \(problem)")
             }
             guard found.count < limits.entries else {
-                throw invalid("has more than \(limits.entries) entries")
+                throw invalid("exceeds the limit of \(limits.entries) entries")
             }
             if isFolder {
                 if let root { try makeFolder(entry.path, in: root) }
@@ -180,7 +180,7 @@ struct ArchiveExtraction {
         return (size, digest.finalize().hexadecimal)
     }
 
-    /// What has been read of an archive's files.
+    /// The content read from the archive so far.
     private struct Content {
         /// The number of bytes.
         var size: Int64 = 0
@@ -192,22 +192,23 @@ struct ArchiveExtraction {
         _ path: String, size: Int64, _ content: inout Content, read: Int64
     ) throws {
         if size > limits.bytesPerEntry {
-            throw invalid("has “\(path)” of more than \(limits.bytesPerEntry) bytes")
+            throw invalid(
+                "contains “\(path)”, which exceeds the limit of \(limits.bytesPerEntry) bytes")
         }
         if content.size > limits.bytes {
-            throw invalid("has more than \(limits.bytes) bytes of content")
+            throw invalid("exceeds the limit of \(limits.bytes) bytes of content")
         }
         let isLarge = content.size > limits.bytesBeforeRatio && content.size / limits.ratio > read
         if isLarge, content.listedSizes == nil { content.listedSizes = listedSizes() }
         if let listed = content.listedSizes, size > listed[path] ?? 0 {
             throw invalid(
-                "has content more than \(limits.ratio) times its size, and its manifest lists less of “\(path)”"
+                "expands to more than \(limits.ratio) times its size, and “\(path)” is larger than its manifest states"
             )
         }
     }
 
-    /// The sizes that the manifest lists; empty if it cannot be read. It is the last entry, so that for this the whole archive
-    /// is decompressed, but nothing is written.
+    /// The sizes that the manifest lists; empty if it cannot be read. The manifest is the last entry, so reading it
+    /// decompresses the whole archive, but writes nothing.
     private func listedSizes() -> [String: Int64] {
         guard let manifest = try? Self.manifest(of: archive) else { return [:] }
         return Dictionary(manifest.entries.map { ($0.path, $0.size) }, uniquingKeysWith: min)
@@ -221,7 +222,7 @@ struct ArchiveExtraction {
             if count == 0 { break }
             data.append(contentsOf: piece[..<count])
             if data.count > ArchiveManifest.largestSize {
-                throw invalid("has a manifest of more than \(ArchiveManifest.largestSize) bytes")
+                throw invalid("has a manifest larger than \(ArchiveManifest.largestSize) bytes")
             }
         }
         return try ArchiveManifest.decoded(data, archive: archive)
@@ -229,7 +230,7 @@ struct ArchiveExtraction {
 
     private func invalid(_ what: String) -> QuireError {
         QuireError(
-            .invalidFormat, "“\(archive)” is no archive of a document: it \(what).",
+            .invalidFormat, "“\(archive)” is not a document archive: it \(what).",
             subject: .init(file: archive))
     }
 }
@@ -245,7 +246,7 @@ final class ArchiveReader {
         enum Kind {
             case file
             case folder
-            /// A link, a device or anything else that has no place in a document.
+            /// A link, a device or anything else that a document cannot contain.
             case other(String)
         }
 
@@ -266,7 +267,8 @@ final class ArchiveReader {
         self.file = file
         try check(archive_read_support_format_zip_seekable(archive))
         try check(archive_read_support_format_tar(archive))
-        // A warning from these says that a program is used where a library is missing; then the format is not known.
+        // These return a warning if libarchive would run an external program because a library is missing; the format is
+        // then unsupported.
         _ = archive_read_support_filter_zstd(archive)
         _ = archive_read_support_filter_gzip(archive)
         _ = archive_read_support_filter_xz(archive)
@@ -278,7 +280,7 @@ final class ArchiveReader {
     /// The number of bytes of the file that have been read.
     var bytesRead: Int64 { max(archive_filter_bytes(archive, -1), 0) }
 
-    /// The next entry, or `nil` at the end. Bytes of the entry before that have not been read are skipped.
+    /// The next entry, or `nil` at the end. Unread bytes of the previous entry are skipped.
     func next() throws -> Entry? {
         var entry: OpaquePointer?
         let status = archive_read_next_header(archive, &entry)
@@ -289,10 +291,10 @@ final class ArchiveReader {
             let path = String(validatingCString: name)
         else {
             throw QuireError(
-                .invalidFormat, "“\(file.path)” has an entry whose name is not UTF-8.",
+                .invalidFormat, "“\(file.path)” contains an entry whose name is not valid UTF-8.",
                 subject: .init(file: file.path))
         }
-        // libarchive composes accents of some formats' names itself; this makes all alike.
+        // libarchive normalizes names in some formats only; this normalizes all of them.
         let composed = path.precomposedStringWithCanonicalMapping
         return Entry(
             path: composed.hasSuffix("/") ? String(composed.dropLast()) : composed,
@@ -312,7 +314,7 @@ final class ArchiveReader {
 
     /// Reads bytes of the entry.
     ///
-    /// - Returns: How many; 0 at its end.
+    /// - Returns: The number of bytes; 0 at its end.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
         let count = archive_read_data(archive, buffer.baseAddress, buffer.count)
         if count < 0 { throw failure() }
@@ -330,7 +332,7 @@ final class ArchiveReader {
         }
         let text = archive_error_string(archive).map { String(cString: $0) } ?? "unknown reason"
         return QuireError(
-            .invalidFormat, "“\(file.path)” is no archive of a document, or is damaged: \(text).",
+            .invalidFormat, "“\(file.path)” is not a document archive, or is damaged: \(text).",
             subject: .init(file: file.path))
     }
 }

@@ -3,8 +3,8 @@ import Quire
 
 /// The list of an archive's files: its last entry, `META-INF/manifest.json`.
 ///
-/// Everything but the manifest itself is listed, sorted by the bytes of the path. An archive is extracted only if what
-/// is in it and what is listed are the same.
+/// It lists everything but itself, sorted by the bytes of the path. An archive is extracted only if its content and the list
+/// are the same.
 public struct ArchiveManifest: Codable, Sendable, Hashable {
     /// A file or folder.
     public struct Entry: Codable, Sendable, Hashable {
@@ -18,10 +18,10 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
 
     static let path = "META-INF/manifest.json"
     static let currentFormat = "quire-archive/1"
-    /// More than 100,000 entries need.
+    /// More than 100,000 entries take.
     static let largestSize = 64 << 20
 
-    /// The version of the convention that the archive follows.
+    /// The format of the archive, with its version.
     public var format: String
     /// The files and folders.
     public var entries: [Entry]
@@ -33,7 +33,7 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
         }
     }
 
-    /// The manifest as a text, equal for equal manifests.
+    /// The manifest as JSON; equal manifests have equal bytes.
     func encoded() throws -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -52,13 +52,13 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
         guard manifest.format == currentFormat else {
             throw QuireError(
                 .unsupported,
-                "“\(archive)” has the format \(manifest.format); this version reads \(currentFormat).",
+                "“\(archive)” has the format \(manifest.format); this version only reads \(currentFormat).",
                 subject: .init(file: archive))
         }
         return manifest
     }
 
-    /// Throws a sentence about the first difference to what an archive really has.
+    /// Compares the list with the actual entries of an archive, and throws an error about the first difference.
     func verify(_ found: [Entry], archive: String) throws {
         func fail(_ what: String) -> QuireError {
             QuireError(
@@ -73,7 +73,7 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
                 throw fail("its manifest does not list “\(entry.path)”")
             }
             guard expected == entry else {
-                throw fail("“\(entry.path)” is not what its manifest says")
+                throw fail("“\(entry.path)” differs from what its manifest lists")
             }
         }
         if let missing = listed.keys.min() { throw fail("“\(missing)” is missing") }
@@ -84,14 +84,14 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
 
 /// The kinds of archive that a document can be exported to.
 public enum ArchiveFormat: String, Sendable, CaseIterable {
-    /// A zip file with deflated entries, which everything opens.
+    /// A zip file with deflated entries, which any archive program opens.
     case zip
     /// A tar file compressed by Zstandard: smaller, and much faster to write.
     case tarZstandard = "tar.zst"
 
-    /// The format that a file's extension names: `.zip`, or `.tar.zst` or `.tzst`.
+    /// The format for a file's extension: `.zip`, or `.tar.zst` or `.tzst`.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if it is neither.
+    /// - Throws: ``QuireError`` with code `unsupported` for any other extension.
     public init(path: String) throws {
         let name = FileSystem.name(of: path).lowercased()
         if name.hasSuffix(".zip") {
@@ -101,7 +101,7 @@ public enum ArchiveFormat: String, Sendable, CaseIterable {
         } else {
             throw QuireError(
                 .unsupported,
-                "“\(path)” does not say what archive it is; let it end in .zip or .tar.zst.",
+                "“\(path)” has no known archive extension; use .zip or .tar.zst.",
                 subject: .init(file: path))
         }
     }

@@ -4,7 +4,7 @@ import Quire
 
 /// The owner of a libarchive handle for writing. Use it within ``withUTF8Locale(_:)``, on one thread.
 ///
-/// Equal entries give equal bytes: times, owners and permissions are fixed, and so are the compressors' settings.
+/// Equal entries produce equal bytes: times, owners, permissions and compressor settings are fixed.
 /// (Bytes may differ between versions of the compression libraries.)
 final class ArchiveWriter {
     /// 1980-01-01 00:00:00 UTC, the earliest time that a zip file can hold.
@@ -36,7 +36,8 @@ final class ArchiveWriter {
             try check(archive_write_set_format_pax_restricted(archive))
             try check(archive_write_add_filter_zstd(archive))
             try check(archive_write_set_filter_option(archive, "zstd", "compression-level", "3"))
-            // One worker and several give equal bytes, none gives others. A library without threads has only those.
+            // Any number of worker threads produces the same bytes, but no thread produces different ones, which is all that a
+            // library built without threads can do.
             _ = archive_write_set_filter_option(archive, "zstd", "threads", "1")
         }
         try check(archive_write_set_bytes_per_block(archive, 262_144))
@@ -45,7 +46,7 @@ final class ArchiveWriter {
     }
 
     deinit {
-        // Without this, freeing would write the end of an archive that is to be given up.
+        // Without this, freeing would write the end of an abandoned archive.
         if !isFinished { archive_write_fail(archive) }
         archive_write_free(archive)
     }
@@ -56,7 +57,7 @@ final class ArchiveWriter {
         try check(archive_write_finish_entry(archive))
     }
 
-    /// Adds a file whose bytes `body` passes on in pieces, `size` bytes in all.
+    /// Adds a file whose bytes `body` writes in pieces, `size` bytes in all.
     func addFile(
         _ path: String, size: Int64, body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void
     ) throws {
@@ -100,7 +101,7 @@ final class ArchiveWriter {
     }
 
     private func check(_ status: Int32) throws {
-        // A warning means that something of the entry could not be written.
+        // A warning means that a part of the entry could not be written.
         if status != ARCHIVE_OK { throw failure() }
     }
 
@@ -120,8 +121,8 @@ final class ArchiveWriter {
 
 /// Makes the times in a zip file's headers independent of the time zone.
 ///
-/// A zip header holds a local time, which libarchive takes from the process's time zone, beside the extra field with
-/// the time in UTC. Two exports in different time zones would differ in those four bytes of each header.
+/// A zip header contains a local time, which libarchive computes with the process's time zone, and an extra field with the
+/// time in UTC. Two exports in different time zones would differ in those four bytes of each header.
 struct ZipDates {
     /// Offsets of the local headers.
     var entries: [Int64] = []
@@ -162,18 +163,17 @@ struct ZipDates {
 
 // MARK: - Names
 
-/// Decides which paths may be in a package, and thereby in an archive: those that mean the same on every system and
-/// cannot lead anywhere else.
+/// Decides which paths a package, and thereby an archive, may contain: those that mean the same on every system and stay
+/// within the package.
 ///
-/// A path is relative, its components are neither empty nor `.` nor `..`, UTF-8 without control characters, of at most
-/// 255 bytes each, 1,024 in all, 32 deep. No two differ only in case or in how accents are composed, and none is
-/// below a file.
+/// A path is relative and UTF-8 without control characters. Its components are neither empty nor `.` nor `..`, at most 255
+/// bytes each, 1,024 in all, 32 deep. No two paths differ only in case or Unicode normalization, and none is below a file.
 struct PortableNames {
     private var kinds: [String: (path: String, isFolder: Bool)] = [:]
 
     /// Adds a path.
     ///
-    /// - Returns: What is wrong with it, to continue “… cannot be used: it …”, or `nil`.
+    /// - Returns: The problem with it, which continues “… cannot be used: it …”, or `nil`.
     mutating func add(_ path: String, isFolder: Bool) -> String? {
         if let problem = Self.problem(with: path) { return problem }
         let components = FileSystem.components(of: path)
@@ -183,17 +183,17 @@ struct PortableNames {
             let existing = kinds.updateValue(
                 (prefix, isLast ? isFolder : true), forKey: Self.folded(prefix))
             guard let existing else { continue }
-            // Strings compare equal if only the form of accents differs; their bytes do not.
+            // Strings that differ only in Unicode normalization compare equal; their bytes do not.
             if !existing.path.utf8.elementsEqual(prefix.utf8) {
-                return "differs from “\(existing.path)” only in case or in the form of accents"
+                return "differs from “\(existing.path)” only in case or Unicode normalization"
             }
-            if isLast && !(isFolder && existing.isFolder) { return "is there twice" }
+            if isLast && !(isFolder && existing.isFolder) { return "appears twice" }
             if !isLast && !existing.isFolder { return "is below the file “\(prefix)”" }
         }
         return nil
     }
 
-    /// The reason why a path is not portable by itself.
+    /// The reason why a path by itself is not portable.
     static func problem(with path: String) -> String? {
         if FileName(path).byteCount > 1024 { return "is longer than 1,024 bytes" }
         if path.utf8.first == UInt8(ascii: "/") { return "is absolute" }
@@ -205,18 +205,18 @@ struct PortableNames {
             if FileName(component).byteCount > 255 {
                 return "has a component longer than 255 bytes"
             }
-            if component.utf8.contains(UInt8(ascii: "\\")) { return "has a backslash" }
+            if component.utf8.contains(UInt8(ascii: "\\")) { return "contains a backslash" }
             let isControl = component.unicodeScalars.contains {
                 $0.properties.generalCategory == .control
             }
-            if isControl { return "has a control character" }
+            if isControl { return "contains a control character" }
         }
         return nil
     }
 
-    /// A path that is equal to those that mean the same on systems that ignore case or the form of accents.
+    /// The key under which paths are equal on systems that ignore case or Unicode normalization.
     static func folded(_ path: String) -> String {
-        // Upper-casing first unites what lower-casing alone does not: ß and ss, ſ and s.
+        // Upper-casing first also folds ß into ss and ſ into s, which lower-casing alone does not.
         path.uppercased().lowercased().precomposedStringWithCanonicalMapping
     }
 }
@@ -225,8 +225,8 @@ struct PortableNames {
 
 /// Runs a body with UTF-8 as the thread's character encoding.
 ///
-/// A Swift program runs in the C locale, in which libarchive crashes on writing names that are not ASCII, and loses
-/// them on reading. This changes the calling thread only, and only until the body returns.
+/// A Swift program runs in the C locale, in which libarchive crashes when it writes names that are not ASCII, and loses such
+/// names when it reads them. This affects the calling thread only, until the body returns.
 func withUTF8Locale<Result>(_ body: () throws -> Result) throws -> Result {
     let characterTypes: Int32 = 1 << LC_CTYPE
     guard
@@ -235,7 +235,8 @@ func withUTF8Locale<Result>(_ body: () throws -> Result) throws -> Result {
     else {
         throw QuireError(
             .unsupported,
-            "This system has no UTF-8 locale, which archives need; install the locale C.UTF-8.")
+            "Archives require a UTF-8 locale, and this system has none; install the locale C.UTF-8."
+        )
     }
     let previous = uselocale(locale)
     defer {

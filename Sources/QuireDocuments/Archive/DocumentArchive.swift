@@ -2,35 +2,35 @@ import Crypto
 public import Foundation
 package import Quire
 
-// Archives of a package, and packages made of them.
+// Exporting a package to an archive, and extracting it again.
 
-/// The protection of an archive that is made of a protected document.
+/// The protection of an archive exported from a protected document.
 public enum ArchiveProtection: Sendable, Hashable {
-    /// The archive contains the files as they are sealed, and the keybag: what opens the document opens what is extracted.
+    /// The archive contains the sealed files and the keybag; the keys of the document open the extracted package.
     case keep
-    /// The archive is in clear.
+    /// The archive is not encrypted.
     case remove
 }
 
 extension DocumentPackage {
-    /// Exports the package as of the last save to an archive: `.zip` or `.tar.zst`, as the path's extension says.
+    /// Exports the package as of the last save to a `.zip` or `.tar.zst` archive; the path's extension selects the format.
     ///
-    /// Exporting an unchanged document again gives an equal archive, unless it is protected. Others may go on reading and saving
-    /// meanwhile. What is exported is checked: the database, and the digests of external data; and the archive is read again as
-    /// ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)`` reads it. It has the permissions of the store.
+    /// Exporting an unchanged document again produces an identical archive, unless it is protected. Other processes can read
+    /// and save the document meanwhile. The database and the digests of external data are checked, and the archive is read back
+    /// as ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)`` reads it. It has the permissions of the store.
     ///
-    /// A protected document must be unlocked, also for an archive that remains sealed: without its keys the write-ahead log
-    /// could not be merged, nor unsaved changes left out, nor anything checked.
+    /// A protected document must be unlocked even if the archive stays sealed: without the keys, the write-ahead log cannot be
+    /// merged, unsaved changes cannot be left out, and nothing can be checked.
     ///
     /// - Parameters:
-    ///   - path: The archive to make.
-    ///   - replacing: Whether to replace a file that is there.
-    ///   - keepingDamage: Whether a damaged package is exported too, with its damage.
-    ///   - protection: The protection of the archive of a protected document, which has to be chosen; ignored for others.
-    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidFormat` if the package is damaged, or lacks values
-    ///   that have not arrived from other machines, `protectionUnavailable` if it is protected and nothing was chosen,
-    ///   `protectedDataUnavailable` if it is locked, `cancelled` or what reading and writing throw. Then there is no archive.
+    ///   - path: The archive to create.
+    ///   - replacing: Whether to replace an existing file.
+    ///   - keepingDamage: Whether to export a damaged package as it is.
+    ///   - protection: The protection of the archive; required if the document is protected, and ignored otherwise.
+    ///   - progress: Counts the bytes to write. Cancelling it stops the export and leaves no file.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidFormat` if the package is damaged or lacks values
+    ///   that have not arrived from other machines, `protectionUnavailable` if it is protected and `protection` is `nil`,
+    ///   `protectedDataUnavailable` if it is locked, `cancelled`, or errors of reading and writing. No archive is left then.
     public func export(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
         protection: ArchiveProtection? = nil, progress: Progress? = nil
@@ -42,7 +42,7 @@ extension DocumentPackage {
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
-        // Beside the archive: there is room, or the archive would not fit either.
+        // On the archive's file system: if there is no room for the copy, there is none for the archive.
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
         var staging = DocumentPackageLayout(path: FileSystem.path(sibling.path, "staging"))
@@ -50,7 +50,7 @@ extension DocumentPackage {
             try FileSystem.makeFolder(staging.storeFolder, withIntermediates: true)
             let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
             if !keepingDamage, location() != .here {
-                // An archive is not a rescue; it has everything, or it is not made.
+                // An archive is not a rescue: it is complete, or it is not written.
                 let missing = try missingFiles()
                 if !missing.isEmpty { throw self.damaged(missing) }
             }
@@ -59,7 +59,7 @@ extension DocumentPackage {
             {
                 throw QuireError(
                     .invalidFormat,
-                    "“\(layout.path)” is not complete, and was not exported: \(missing) Use --keep-damage to export it without them.",
+                    "“\(layout.path)” was not exported, because it is incomplete: \(missing) Use --keep-damage to export it without them.",
                     subject: .init(file: layout.path))
             }
             if removesProtection {
@@ -89,7 +89,7 @@ extension DocumentPackage {
         ).run()
     }
 
-    /// Whether the archive is to be in clear although the document is protected.
+    /// Whether the archive of a protected document is not encrypted.
     private func checkChoice(
         _ chosen: ArchiveProtection?, keepingDamage: Bool
     ) throws -> Bool {
@@ -101,33 +101,33 @@ extension DocumentPackage {
         case .remove:
             throw QuireError(
                 .unsupported,
-                "“\(layout.path)” is protected (\(name)), and what is damaged cannot be exported in clear; keep its protection, or recover it first.",
+                "“\(layout.path)” is protected (\(name)), so its damage cannot be exported unencrypted; keep its protection, or recover it first.",
                 subject: .init(file: layout.path))
         case nil:
             throw QuireError(
                 .protectionUnavailable,
-                "“\(layout.path)” is protected (\(name)): choose whether the archive is sealed with the same keys or in clear.",
+                "“\(layout.path)” is protected (\(name)); choose whether the archive is sealed with the same keys or not encrypted.",
                 subject: .init(file: layout.path))
         }
     }
 
     /// Extracts an archive into a new package.
     ///
-    /// Nothing in the archive is trusted: it must hold the files of a document and nothing else, exactly as its manifest
-    /// lists them, and a store that is sound. The package is there whole, or not at all.
+    /// The archive is untrusted: it must contain exactly the files that its manifest lists, all of them parts of a document,
+    /// and a sound store. The package is created whole, or not at all.
     ///
-    /// Of a document that is protected and locked, only the keybag and the headers of the files are checked.
+    /// If the document is protected and locked, only the keybag and the headers of the files are checked.
     ///
     /// - Parameters:
-    ///   - archive: The archive, made by ``export(to:replacing:keepingDamage:protection:progress:)``.
-    ///   - path: The package to make.
-    ///   - limits: What the archive may contain at most.
-    ///   - keepingDamage: Whether the document may be damaged, as one that was exported with its damage is. The archive
-    ///     must be as it was written all the same, and the store must open.
-    ///   - progress: Gets the archive's bytes as its total; cancelling it stops the extraction and leaves nothing.
+    ///   - archive: The archive, written by ``export(to:replacing:keepingDamage:protection:progress:)``.
+    ///   - path: The package to create.
+    ///   - limits: The limits on the archive's content.
+    ///   - keepingDamage: Whether the document may be damaged, as after an export that kept its damage. The archive itself
+    ///     must still match its manifest, and the store must open.
+    ///   - progress: Counts the archive's bytes. Cancelling it stops the extraction and leaves nothing.
     /// - Returns: Whether the store was checked. It was not if the document is protected and locked.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound`, `invalidFormat`, `cancelled` or what reading and
-    ///   writing throw.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound`, `invalidFormat` or `cancelled`, or errors of reading and
+    ///   writing.
     @discardableResult
     public static func extract(
         _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
@@ -138,10 +138,10 @@ extension DocumentPackage {
             unlocking: { _ in })
     }
 
-    /// Extracts the archive of a URL into a new package; see
+    /// Extracts the archive at a URL into a new package; see
     /// ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if a URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if a URL is not a file URL, or the errors of that method.
     @discardableResult
     public static func extract(
         _ archive: URL, to url: URL, limits: ArchiveLimits = ArchiveLimits(),
@@ -152,8 +152,8 @@ extension DocumentPackage {
             keepingDamage: keepingDamage, progress: progress)
     }
 
-    /// As ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``, with what unlocks a protected document before it
-    /// is checked. Its domain must be retained until the document is open, or its state is lost.
+    /// As ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``, with a closure that unlocks a protected document
+    /// before it is checked. Retain the domain until the document is open, or its state is lost.
     package static func extract(
         _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
         keepingDamage: Bool = false, progress: Progress? = nil,
@@ -184,7 +184,7 @@ extension DocumentPackage {
 
     /// Checks an extracted package.
     ///
-    /// - Returns: Whether the store was checked: not if it is locked.
+    /// - Returns: Whether the store was checked; `false` if it is locked.
     private static func verifyExtracted(
         _ folder: String, from archive: String, keepingDamage: Bool,
         _ unlocking: (ProtectionDomain) throws -> Void
@@ -192,7 +192,7 @@ extension DocumentPackage {
         let layout = DocumentPackageLayout(path: folder)
         guard layout.isPackage else {
             throw QuireError(
-                .invalidFormat, "“\(archive)” is no archive of a document: it has no store.",
+                .invalidFormat, "“\(archive)” is not a document archive: it has no store.",
                 subject: .init(file: archive))
         }
         do {
@@ -215,7 +215,7 @@ extension DocumentPackage {
         }
     }
 
-    /// - Returns: Whether it could be read: not if it is locked.
+    /// - Returns: Whether it could be read; `false` if it is locked.
     private static func verifyContent(of folder: String, keepingDamage: Bool) throws -> Bool {
         let package: DocumentPackage
         do { package = try open(at: folder, readOnly: true) } catch let error as QuireError
@@ -225,7 +225,7 @@ extension DocumentPackage {
         }
         defer { try? package.close() }
         if keepingDamage { return true }
-        // What export looks at, and what it does not let into an archive: not whether values satisfy the model.
+        // The same checks as in an export. Whether values satisfy the model is not one of them.
         let damage =
             try package.store.integrityProblems().map(package.databaseMessage)
             + package.externalDataDamage(of: package.store, by: .copying).problems
@@ -236,7 +236,7 @@ extension DocumentPackage {
         return true
     }
 
-    /// Checks, without a key, that the files of a package are sealed as its keybag says.
+    /// Checks, without a key, that the files of a package are sealed with the class that its keybag states.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     private static func checkIsSealed(
@@ -256,7 +256,7 @@ extension DocumentPackage {
                 guard header.wrappedKey.fileProtection == protection else {
                     throw QuireError(
                         .invalidFormat,
-                        "“\(path)” is sealed as “\(header.wrappedKey.fileProtection.rawValue)”, and the document is “\(protection.rawValue)”.",
+                        "“\(path)” has the protection class “\(header.wrappedKey.fileProtection.rawValue)”, but the document has “\(protection.rawValue)”.",
                         subject: .init(file: path))
                 }
             }
@@ -268,24 +268,24 @@ extension DocumentPackage {
 
 /// Writes a finished package folder to an archive.
 ///
-/// The archive is written beside its destination, synchronized, and renamed: it is there whole or not at all. Two
-/// archives of equal folders are equal byte by byte, whatever the time zone, the user or the files' dates.
+/// The archive is written beside its destination, synchronized, and renamed, so that it appears whole or not at all. Archives
+/// of equal folders are equal byte by byte, whatever the time zone, the user or the files' dates.
 struct ArchiveExport {
     /// The folder whose content becomes the archive's. It must not change meanwhile.
     var folder: String
-    /// The archive to make.
+    /// The archive to create.
     var destination: String
-    /// Whether a file that is there may be replaced.
+    /// Whether an existing file may be replaced.
     var replacesExisting = false
-    /// Gets the number of bytes as its total, and is asked whether to stop. Without one it cannot be stopped.
+    /// Counts the bytes, and is checked for cancellation. Without one the export cannot be cancelled.
     var progress: Progress?
-    /// The permissions that the archive has at most; `nil` for those of any new file.
+    /// The maximum permissions of the archive; `nil` for those of any new file.
     var permissions: UInt32?
-    /// The reason why a path would be refused by what extracts the archive, to continue “… it …”, or `nil`.
+    /// The reason why extraction would reject a path, which continues “… it …”, or `nil`.
     var objection: (_ path: String, _ isFolder: Bool) -> String? = { _, _ in nil }
-    /// Looks at the digest of each file, which is in hexadecimal digits, with its path in the folder.
+    /// Checks the hexadecimal digest of each file, given with its path in the folder.
     var verify: (_ path: String, _ digest: String) throws -> Void = { _, _ in }
-    /// Called when everything is written, before the archive gets its name.
+    /// Called when everything is written, before the archive gets its final name.
     var finish: () throws -> Void = {}
 
     /// The number of bytes read between two checks for cancellation.
@@ -330,7 +330,7 @@ struct ArchiveExport {
         } catch let error as QuireError where error.code == .invalidFormat {
             throw QuireError(
                 .unsupported,
-                "The document was not exported, because the archive could not be extracted again: \(error.message)",
+                "The document was not exported, because its archive could not be extracted: \(error.message)",
                 subject: .init(file: destination), underlying: error)
         } catch let error as QuireError where error.code == .cancelled {
             try progress?.checkCancelled(
@@ -356,10 +356,12 @@ struct ArchiveExport {
         let items = try FileSystem.contentsOfTree(folder).map { path, information in
             let isFolder = information.kind == .folder
             var problem = names.add(path, isFolder: isFolder)
-            if !isFolder && information.kind != .regular { problem = "is neither file nor folder" }
+            if !isFolder && information.kind != .regular {
+                problem = "is neither a file nor a folder"
+            }
             if let problem {
                 throw QuireError(
-                    .unsupported, "“\(path)” cannot be put into an archive: it \(problem).",
+                    .unsupported, "“\(path)” cannot be archived: it \(problem).",
                     subject: .init(file: FileSystem.path(folder, path)))
             }
             let composed = path.precomposedStringWithCanonicalMapping
@@ -417,7 +419,7 @@ struct ArchiveExport {
         }
         guard rest == 0 else {
             throw QuireError(
-                .inputOutput, "“\(file.path)” became shorter while it was exported.",
+                .inputOutput, "“\(file.path)” became shorter while it was being exported.",
                 subject: .init(file: file.path))
         }
         let result = digest.finalize().hexadecimal

@@ -5,16 +5,16 @@ import Quire
 ///
 /// - Parameters:
 ///   - timeout: The maximum time.
-///   - onTimeout: Makes the error of a timeout.
-///   - failEarly: Gets, once, what ends the wait with an error at any time.
-///   - body: What to wait for. If it does not come to an end in time it goes on alone, and what it gives is dropped.
-/// - Throws: What the body throws, or what `onTimeout` gives.
+///   - onTimeout: Creates the error of a timeout.
+///   - failEarly: Receives, once, a closure that ends the wait with an error at any time.
+///   - body: The operation to wait for. If it does not end in time, it continues, and its result is dropped.
+/// - Throws: The error of the body, or that of `onTimeout`.
 func waitBounded<Result: Sendable>(
     _ timeout: Duration, onTimeout: @escaping @Sendable () -> any Error,
     failEarly: (@escaping @Sendable (any Error) -> Void) -> Void = { _ in },
     for body: @escaping @Sendable () async throws -> Result
 ) async throws -> Result {
-    // Errors come as values, as in ``FileQueue/run(_:)``.
+    // Errors are passed as values, as in ``FileQueue/run(_:)``.
     try await withCheckedContinuation { continuation in
         let once = OneShotContinuation<Result>(continuation)
         Task {
@@ -39,9 +39,9 @@ func waitBounded(_ timeout: Duration, for body: @escaping @Sendable () async -> 
     try? await waitBounded(timeout, onTimeout: { CancellationError() }, for: body)
 }
 
-/// A continuation with several callers, of which the first resumes it.
+/// A continuation with several callers; the first one resumes it.
 ///
-/// `@unchecked`: what it holds is only touched with the lock held.
+/// `@unchecked`: its state is only accessed with the lock held.
 private final class OneShotContinuation<Result: Sendable>: @unchecked Sendable {
     typealias Continuation = CheckedContinuation<Swift.Result<Result, any Error>, Never>
 
@@ -70,7 +70,7 @@ private final class OneShotContinuation<Result: Sendable>: @unchecked Sendable {
 }
 
 extension Duration {
-    /// The duration as Dispatch has it.
+    /// The duration for Dispatch.
     var dispatchInterval: DispatchTimeInterval {
         let (seconds, attoseconds) = components
         if seconds > 1_000_000_000 { return .seconds(1_000_000_000) }

@@ -1,7 +1,7 @@
 import Quire
 
-/// An open document as seen by others: a ``FilePresenter`` in this process, and, if it is open for writing, a socket
-/// for other processes' requests to save; if it is open for reading, it follows saves of another process.
+/// Makes an open document visible: as a ``FilePresenter`` in this process, and, if it is open for writing, through a socket for
+/// save requests of other processes. A document that is open for reading follows saves of another process.
 ///
 /// ```swift
 /// presence = DocumentPresence(of: self)      // when it has been opened
@@ -12,11 +12,11 @@ final class DocumentPresence: FilePresenter {
     struct Actions: Sendable {
         /// Saves unsaved changes.
         var save: @Sendable () async throws -> Void
-        /// Whether anything is.
+        /// Whether there are unsaved changes.
         var hasUnsavedChanges: @Sendable () async -> Bool
         /// Closes it without saving, because it is about to be deleted.
         var close: @Sendable () async throws -> Void
-        /// It was moved.
+        /// Called after it was moved.
         var didMove: @Sendable (String) async -> Void
     }
 
@@ -26,7 +26,7 @@ final class DocumentPresence: FilePresenter {
     private let listener: Lock<PackageListener?>
     let presenterName: String
 
-    /// Presents a package that is open, until ``end()`` is called.
+    /// Presents an open package until ``end()`` is called.
     init(ofPackageAt path: String, isWriting: Bool, _ actions: Actions) {
         self.path = Lock(path)
         self.actions = actions
@@ -43,7 +43,7 @@ final class DocumentPresence: FilePresenter {
         let answers = PackageListener.Actions(
             save: { [weak self] in
                 guard let path = self?.presentedItemPath else { return }
-                // In turn with those in this process.
+                // Coordinated with accesses in this process.
                 try await FileCoordinator().coordinate(readingItemAt: path) { _ in }
             },
             hasUnsavedChanges: actions.hasUnsavedChanges)
@@ -67,7 +67,7 @@ final class DocumentPresence: FilePresenter {
         listener?.close()
     }
 
-    /// The document is at another path, or is another package by now.
+    /// Called when the document is at another path, or is another package.
     func move(to newPath: String) {
         let isOpen = path.withLock { path in
             defer { if path != nil { path = newPath } }
@@ -89,7 +89,7 @@ final class DocumentPresence: FilePresenter {
 }
 
 extension DocumentPresence {
-    /// Presents a document that is open. It does not retain it.
+    /// Presents an open document without retaining it.
     @MainActor
     convenience init(of document: ManagedDocument) {
         self.init(
@@ -109,7 +109,7 @@ extension DocumentPresence {
         if document.isReadOnly { followWriter(of: document) }
     }
 
-    /// Shows commits of another process in a document that is open for reading.
+    /// Shows commits of another process in a document opened for reading.
     @MainActor
     private func followWriter(of document: ManagedDocument) {
         document.persistentStoreCoordinator.followRemoteChanges(of: document.package.store) {
@@ -120,11 +120,11 @@ extension DocumentPresence {
 }
 
 extension ManagedDocument {
-    /// Shows a save of another process: merges what it has changed, and reads the additional content.
+    /// Shows a save of another process: merges its changes, and reads the additional content.
     ///
     /// - Parameter changes: The objects changed; `nil` if they are not known.
     func showRemoteChanges(_ changes: ObjectIDChanges?) async {
-        await whileOpen("The last save of another process is not shown") { [self] open in
+        await whileOpen("could not show the last save of another process") { [self] open in
             guard open.package.isReadOnly else { return }
             let package = open.package
             let reading: ContentReader = { try self.readAdditionalContent(from: $0) }

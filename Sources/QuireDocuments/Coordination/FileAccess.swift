@@ -1,17 +1,17 @@
 import Foundation
 import Quire
 
-/// One coordinated access, from lining up to the end. As a list of steps:
+/// One coordinated access. Its steps:
 ///
 /// 1. Enter the queue, and wait for the turn.
-/// 2. Have presenters save, where the access asks for it, and make way; have another process save a document.
+/// 2. Ask presenters to save, if the access requires it, and to relinquish the items; ask another process to save a document.
 /// 3. Run the body.
 /// 4. Return the items to presenters, and notify them of the changes.
-/// 5. Let the next ones in.
+/// 5. Grant the next requests.
 ///
-/// Whatever fails, steps 4 and 5 are done for what was done before.
+/// If a step fails, steps 4 and 5 still undo the steps before it.
 final class FileAccess: Sendable {
-    /// An item with what is wanted of it.
+    /// An item and its intended use.
     struct Item: Sendable {
         enum Use: Sendable, Equatable {
             case reading(FileCoordinator.ReadingOptions)
@@ -36,7 +36,7 @@ final class FileAccess: Sendable {
             return false
         }
 
-        /// Whether presenters are to save before.
+        /// Whether presenters must save before.
         var needsSave: Bool {
             switch use {
             case .reading(let options): !options.contains(.withoutChanges)
@@ -57,7 +57,7 @@ final class FileAccess: Sendable {
         }
     }
 
-    /// The accesses in whose bodies the task is.
+    /// The accesses whose bodies the current task is running.
     @TaskLocal private static var outer: [FileAccess] = []
 
     private let items: [Item]
@@ -65,7 +65,7 @@ final class FileAccess: Sendable {
     private let timeout: Duration
     private let registry: FileAccessRegistry
     private struct State {
-        /// The number in the registry; `nil` if it needs no turn of its own.
+        /// The number in the registry; `nil` if an outer access covers this one.
         var number: AccessQueue.Number?
         var isCancelled = false
         /// Ends the wait for a presenter.
@@ -84,7 +84,7 @@ final class FileAccess: Sendable {
         self.registry = registry
     }
 
-    /// A path by which an item is compared: from the root, without `.` and `..`, symbolic links on the way to it followed.
+    /// The path by which items are compared: absolute, without `.` and `..`, with symbolic links to its folder resolved.
     static func standardized(_ path: String) -> String {
         let path = FileSystem.absolute(path)
         let folder = FileSystem.folder(of: path)
@@ -93,9 +93,9 @@ final class FileAccess: Sendable {
         return FileSystem.path(String(cString: real), FileSystem.name(of: path))
     }
 
-    /// Enters the queue, at once. ``run(_:)`` must follow, whatever happens.
+    /// Enters the queue immediately. ``run(_:)`` must follow in any case.
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if it would wait for the access in whose body it is.
+    /// - Throws: ``QuireError`` with code `invalidState` if it would wait for an access that encloses it.
     func enter() throws {
         if try isCoveredByOuter() { return }
         let number = registry.add(
@@ -104,7 +104,7 @@ final class FileAccess: Sendable {
         state.withLock { $0.number = number }
     }
 
-    /// Goes through the steps, after it has entered the queue.
+    /// Runs the steps after entering the queue.
     func run<Result: Sendable>(
         _ body: @Sendable ([String]) async throws -> Result
     ) async throws -> Result {
@@ -125,7 +125,7 @@ final class FileAccess: Sendable {
         }
     }
 
-    /// Makes it fail if it waits, now or later.
+    /// Cancels the access if it is waiting, now or later.
     func cancel() {
         let (number, failEarly) = state.withLock { state in
             state.isCancelled = true
@@ -163,15 +163,15 @@ final class FileAccess: Sendable {
             if own.contains(where: { $0.disturbs(other) }) {
                 throw QuireError(
                     .invalidState,
-                    "\(sentence) would wait for \(item.phrase), in which it was asked for; "
-                        + "ask for all that is needed at once.",
+                    "\(sentence) would deadlock, because it was requested while \(item.phrase); "
+                        + "request all items in one call.",
                     subject: .init(file: items[0].path))
             }
         }
         return false
     }
 
-    /// Waits for accesses and earlier requests of the items.
+    /// Waits for running accesses and earlier requests for the items.
     private func waitForTurn(_ number: AccessQueue.Number) async throws {
         let timer = DispatchSource.makeTimerSource(queue: .global())
         timer.schedule(deadline: .now() + timeout.dispatchInterval)
@@ -179,7 +179,7 @@ final class FileAccess: Sendable {
             registry.abandon(number) { obstacles in
                 QuireError(
                     .timedOut,
-                    "\(sentence) was not possible within \(timeout), because of: "
+                    "\(sentence) timed out after \(timeout), waiting for: "
                         + "\(obstacles.joined(separator: ", ")).",
                     subject: .init(file: items[0].path))
             }
@@ -217,17 +217,17 @@ final class FileAccess: Sendable {
         case .writing(.deleting):
             try await ask(presenter, "close") { try await $0.accommodatePresentedItemDeletion() }
         case .writing:
-            try await ask(presenter, "make way") {
+            try await ask(presenter, "relinquish it") {
                 reacquirers.append(await $0.relinquishPresentedItemToWriter())
             }
         case .reading:
-            try await ask(presenter, "make way") {
+            try await ask(presenter, "relinquish it") {
                 reacquirers.append(await $0.relinquishPresentedItemToReader())
             }
         }
     }
 
-    /// Asks a presenter, and waits for no other one.
+    /// Asks one presenter, and waits for its answer.
     private func ask(
         _ presenter: any FilePresenter, _ what: String,
         _ body: @escaping @Sendable (any FilePresenter) async throws -> Void
@@ -237,7 +237,7 @@ final class FileAccess: Sendable {
         try await waitBounded(timeout) { [sentence, timeout, items] in
             QuireError(
                 .timedOut,
-                "\(sentence) failed, because \(name) was asked to \(what) and did not within \(timeout).",
+                "\(sentence) failed, because \(name) did not \(what) within \(timeout).",
                 subject: .init(file: items[0].path))
         } failEarly: { fail in
             state.withLock { $0.failEarly = fail }
@@ -268,8 +268,8 @@ final class FileAccess: Sendable {
     }
 }
 
-/// The reacquirers to call when an access is over. Presenters that did not answer in time may add one later; those are
-/// called at once then.
+/// The reacquirers to call when an access has ended. A presenter that did not answer in time may add one later, which is then
+/// called immediately.
 private final class ReacquirerList: Sendable {
     private let list = Lock<[FileReacquirer]?>([])
 
@@ -291,7 +291,7 @@ private final class ReacquirerList: Sendable {
     }
 }
 
-/// The accesses of a coordinator that are under way.
+/// The pending accesses of a coordinator.
 final class CancellableAccesses: Sendable {
     private let accesses = Lock<[ObjectIdentifier: FileAccess]>([:])
 

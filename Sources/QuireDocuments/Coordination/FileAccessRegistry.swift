@@ -2,7 +2,7 @@ import Quire
 
 /// The presenters and accesses of this process.
 final class FileAccessRegistry: Sendable {
-    /// The process's.
+    /// The registry of the process.
     static let shared = FileAccessRegistry()
 
     private typealias Waiter = CheckedContinuation<Result<Void, QuireError>, Never>
@@ -31,14 +31,14 @@ final class FileAccessRegistry: Sendable {
     }
 
     func remove(_ presenter: any FilePresenter) {
-        // Freed after the lock is given back, if it is the last that holds it.
+        // The last reference is released after the lock.
         _ = state.withLock { state in
             state.presenters.firstIndex { $0 === presenter }
                 .map { state.presenters.remove(at: $0) }
         }
     }
 
-    /// The presenters of an item, of what is in it, and of folders that it is in.
+    /// The presenters of an item, of its contents, and of folders that contain it.
     func presenters(of path: String, except own: (any FilePresenter)?) -> [any FilePresenter] {
         presenters.filter { presenter in
             guard presenter !== own, let presented = presenter.presentedItemPath else {
@@ -63,7 +63,7 @@ final class FileAccessRegistry: Sendable {
 
     // MARK: Turns
 
-    /// Lines up for items.
+    /// Queues a request for items.
     func add(
         _ items: [AccessQueue.Item], for presenter: (any FilePresenter)?, name: String
     ) -> AccessQueue.Number {
@@ -77,9 +77,9 @@ final class FileAccessRegistry: Sendable {
 
     /// Waits for the turn of a request.
     ///
-    /// - Throws: What it is given up with.
+    /// - Throws: The error with which the request is abandoned.
     func turn(of number: AccessQueue.Number) async throws {
-        // Errors come as values, as in ``FileQueue/run(_:)``.
+        // Errors are passed as values, as in ``FileQueue/run(_:)``.
         try await withCheckedContinuation { (continuation: Waiter) in
             let earlyResults = state.withLock { state -> Result<Void, QuireError>? in
                 if let earlyResults = state.earlyResults.removeValue(forKey: number) {
@@ -92,7 +92,7 @@ final class FileAccessRegistry: Sendable {
         }.get()
     }
 
-    /// Makes a waiting request fail. One that was granted goes on.
+    /// Makes a waiting request fail. A granted one continues.
     func abandon(_ number: AccessQueue.Number, with error: (_ obstacles: [String]) -> QuireError) {
         let (waiter, failure) = state.withLock { state in
             guard state.queue[number]?.stage == .waiting else {
@@ -106,13 +106,13 @@ final class FileAccessRegistry: Sendable {
         if let failure { waiter?.resume(returning: .failure(failure)) }
     }
 
-    /// A request asks presenters.
+    /// Records that a request is asking presenters.
     func ask(_ presenters: [any FilePresenter], for number: AccessQueue.Number) {
         let asked = Set(presenters.map { ObjectIdentifier($0) })
         begin { $0.ask(asked, for: number) }
     }
 
-    /// A request has its items for itself now.
+    /// Records that presenters have relinquished the items of a request.
     func run(_ number: AccessQueue.Number) { state.withLock { $0.queue.run(number) } }
 
     /// The items of a request, which may have been moved.
@@ -120,7 +120,7 @@ final class FileAccessRegistry: Sendable {
         state.withLock { $0.queue[number]?.items.map(\.path) ?? [] }
     }
 
-    /// A request is through.
+    /// Removes a request that has ended.
     func remove(_ number: AccessQueue.Number) {
         state.withLock { _ = $0.earlyResults.removeValue(forKey: number) }
         begin { $0.remove(number) }
@@ -145,33 +145,33 @@ final class FileAccessRegistry: Sendable {
 
 // MARK: - The queue
 
-/// Decides who may read and write which items when. A value: it waits for nothing and knows no files.
+/// Decides the order of requests for items. It is a pure value: it does not wait and accesses no files.
 ///
 /// Rules
 /// =====
 ///
 /// - An item is a path with everything below it.
-/// - Readers of an item share it; a writer has it alone.
-/// - First come, first served: a request waits for those before it that it would disturb, be they running or waiting.
-///   So no writer starves behind readers, nor a reader behind writers.
-/// - A request for several items gets all of them at once or none; so no two can wait for each other.
-/// - A request that is asking presenters to make way lets through what those presenters ask for themselves: they save
-///   before they make way.
+/// - Readers of an item share it; a writer has exclusive access.
+/// - First come, first served: a request waits for earlier conflicting ones, whether they are running or waiting. So neither
+///   writers nor readers starve.
+/// - A request for several items gets all of them at once or none, so that no two requests wait for each other.
+/// - While a request asks presenters to relinquish an item, requests of those presenters are granted: they save before they
+///   relinquish it.
 struct AccessQueue: Sendable {
     typealias Number = UInt64
     typealias PresenterNumber = ObjectIdentifier
 
-    /// A path, and what for.
+    /// A path, and whether it is written to.
     struct Item: Sendable, Equatable {
         var path: String
         var isWriting: Bool
 
-        /// Whether both cannot be used at the same time.
+        /// Whether both conflict.
         func disturbs(_ other: Item) -> Bool {
             (isWriting || other.isWriting) && Self.overlap(path, other.path)
         }
 
-        /// Whether one is the other or is in it.
+        /// Whether one path equals or contains the other.
         static func overlap(_ path: String, _ other: String) -> Bool {
             isPath(path, in: other) || isPath(other, in: path)
         }
@@ -183,7 +183,7 @@ struct AccessQueue: Sendable {
 
     enum Stage: Sendable, Equatable {
         case waiting
-        /// It has its items as far as other requests are concerned; these presenters are being asked.
+        /// The items are granted, and these presenters are being asked.
         case asking(Set<PresenterNumber>)
         case running
     }
@@ -191,20 +191,20 @@ struct AccessQueue: Sendable {
     struct Request: Sendable {
         var number: Number
         var items: [Item]
-        /// On whose behalf.
+        /// The presenter that makes the request.
         var presenter: PresenterNumber?
         /// The name, for error messages.
         var name: String
         var stage = Stage.waiting
     }
 
-    /// In the order in which they were made.
+    /// The requests in the order in which they were made.
     private(set) var requests: [Request] = []
     private var lastNumber: Number = 0
 
     /// Adds a request.
     ///
-    /// - Returns: Its number, and whether it may begin now.
+    /// - Returns: Its number, and whether it can start now.
     mutating func add(
         _ items: [Item], for presenter: PresenterNumber?, name: String
     ) -> (number: Number, mayBegin: Bool) {
@@ -214,26 +214,26 @@ struct AccessQueue: Sendable {
         return (lastNumber, begin().contains(lastNumber))
     }
 
-    /// A request asks presenters to make way.
+    /// Records that a request asks presenters to relinquish its items.
     ///
-    /// - Returns: Which requests may begin now.
+    /// - Returns: The requests that can start now.
     mutating func ask(_ presenters: Set<PresenterNumber>, for number: Number) -> [Number] {
         set(number, .asking(presenters))
         return begin()
     }
 
-    /// A request has its items for itself.
+    /// Records that presenters have relinquished the items of a request.
     mutating func run(_ number: Number) { set(number, .running) }
 
-    /// A request has ended, or was given up.
+    /// Removes a request that has ended or was abandoned.
     ///
-    /// - Returns: Which requests may begin now.
+    /// - Returns: The requests that can start now.
     mutating func remove(_ number: Number) -> [Number] {
         requests.removeAll { $0.number == number }
         return begin()
     }
 
-    /// An item was moved: requests for it are for its new path.
+    /// Changes the path of requests for an item that was moved.
     mutating func move(_ path: String, to newPath: String) -> [Number] {
         for request in requests.indices {
             for item in requests[request].items.indices {
@@ -246,10 +246,10 @@ struct AccessQueue: Sendable {
         return begin()
     }
 
-    /// The request of a number.
+    /// The request with a number.
     subscript(_ number: Number) -> Request? { requests.first { $0.number == number } }
 
-    /// For whom a request waits.
+    /// The requests that a request is waiting for.
     func obstacles(of number: Number) -> [Request] {
         guard let place = requests.firstIndex(where: { $0.number == number }) else { return [] }
         return requests[..<place].filter { isInTheWay($0, of: requests[place]) }
@@ -260,7 +260,7 @@ struct AccessQueue: Sendable {
         requests[place].stage = stage
     }
 
-    /// Grants all requests that no other one blocks.
+    /// Grants all requests that are not blocked.
     private mutating func begin() -> [Number] {
         var begun: [Number] = []
         for place in requests.indices where requests[place].stage == .waiting {

@@ -1,79 +1,79 @@
 import Foundation
 public import Quire
 
-/// Reads and writes files and folders in turn with others in this process, and asks who shows them to make way.
+/// Coordinates reading and writing of files and folders in this process, and asks their presenters to relinquish them.
 ///
 /// ```swift
 /// let coordinator = FileCoordinator()
 /// let data = try await coordinator.coordinate(readingItemAt: path) { path in
-///     try FileSystem.contents(of: path)       // Editors of the file have saved it, and no one writes to it.
+///     try FileSystem.contents(of: path)       // Editors of the file have saved it, and nothing writes to it.
 /// }
 /// ```
 ///
 /// Guarantees
 /// ==========
 ///
-/// - An item is a path with everything below it. Readers share it, a writer has it alone; first come, first served.
-/// - Before a reader gets an item, its presenters save it and make way for a reader. Before a writer gets it, they make
-///   way for a writer; whether they save before, ``WritingPurpose`` says. The coordinator's own presenter is not asked.
-/// - Before a reader gets a document that **another process** has open for writing, that process saves it. It goes on
-///   writing meanwhile, which a reader of the package does not see.
-/// - Every wait ends: by ``timeout``, with an error of code `timedOut` that says for whom was waited; or because the
-///   task, or everything by ``cancel()``, is cancelled.
-/// - The body runs once or not at all. It is called with where the item is by then.
+/// - An item is a path with everything below it. Readers share it, a writer has exclusive access; first come, first served.
+/// - Before a reader gets an item, its presenters save it and relinquish it to a reader. Before a writer gets it, they relinquish
+///   it to a writer; ``WritingPurpose`` determines whether they save first. The coordinator's own presenter is not asked.
+/// - Before a reader gets a document that **another process** has open for writing, that process saves it. It may continue to
+///   write, but a reader of the package does not see that.
+/// - Every wait ends: after ``timeout``, with an error of code `timedOut` that names the obstacle, or when the task, or every access
+///   with ``cancel()``, is cancelled.
+/// - The body runs once or not at all. It gets the item's current path.
 ///
-/// An access in the body of another one is let through if the outer one covers it; one that would wait for the outer one
-/// fails at once with code `invalidState`.
+/// An access in the body of another one is granted if the outer one covers it; one that would wait for the outer one fails
+/// immediately with code `invalidState`.
 ///
-/// It does not order accesses that do not use it, or writes of several processes; for documents ``DocumentPackage``
-/// has a lock.
+/// It does not coordinate accesses that do not use it, or writes of several processes; for documents ``DocumentPackage`` has a
+/// lock.
 public final class FileCoordinator: Sendable {
     /// Options of reading an item.
     public struct ReadingOptions: OptionSet, Sendable, Hashable {
         /// The bits.
         public let rawValue: Int
 
-        /// Makes options of bits.
+        /// Creates options from raw bits.
         public init(rawValue: Int) { self.rawValue = rawValue }
 
-        /// Presenters need not save: what is on disk will do.
+        /// Presenters need not save: the state on disk is sufficient.
         public static let withoutChanges = ReadingOptions(rawValue: 1 << 0)
     }
 
     /// The purpose of writing an item.
     public enum WritingPurpose: Sendable, Hashable {
-        /// To change it. Presenters make way, and look at it afterwards.
+        /// To change it. Presenters relinquish it, and examine it afterwards.
         case changing
-        /// To delete it. Presenters close it, without saving; one that refuses makes the deletion fail.
+        /// To delete it. Presenters close it without saving; an error of a presenter makes the deletion fail.
         case deleting
         /// To move it. Presenters save it, and are notified of its new path; the body calls
         /// ``FileCoordinator/item(at:didMoveTo:)``.
         case moving
-        /// To change parts of it. Presenters save it before.
+        /// To change parts of it. Presenters save it first.
         case merging
-        /// To put something else in its place. Presenters do not save it.
+        /// To replace it. Presenters do not save it.
         case replacing
     }
 
-    /// The longest time to wait: for others who have the item, and for each presenter.
+    /// The maximum time to wait for other accesses to the item, and for each presenter.
     public let timeout: Duration
     let presenter: (any FilePresenter)?
     private let registry: FileAccessRegistry
-    /// Holds the accesses that are under way, to cancel them.
+    /// The pending accesses, to cancel them.
     private let accesses = CancellableAccesses()
 
-    /// Makes a coordinator.
+    /// Creates a coordinator.
     ///
     /// - Parameters:
-    ///   - presenter: On whose behalf it reads and writes; it is not asked to make way.
-    ///   - timeout: The longest time to wait.
+    ///   - presenter: The presenter that uses the coordinator; it is not asked to relinquish items.
+    ///   - timeout: The maximum time to wait.
     public convenience init(
         presenter: (any FilePresenter)? = nil, timeout: Duration = .seconds(30)
     ) {
         self.init(presenter: presenter, timeout: timeout, registry: .shared)
     }
 
-    /// For tests: with a registry of its own.
+    /// For tests: with a separate registry.
     init(presenter: (any FilePresenter)?, timeout: Duration, registry: FileAccessRegistry) {
         self.presenter = presenter
         self.timeout = timeout
@@ -87,7 +87,7 @@ public final class FileCoordinator: Sendable {
         FileAccessRegistry.shared.add(presenter)
     }
 
-    /// Unregisters a presenter. An access that is asking it goes on doing so.
+    /// Unregisters a presenter. An access that is already waiting for it continues to wait.
     public static func removeFilePresenter(_ presenter: any FilePresenter) {
         FileAccessRegistry.shared.remove(presenter)
     }
@@ -101,10 +101,10 @@ public final class FileCoordinator: Sendable {
     ///
     /// - Parameters:
     ///   - path: The file or folder.
-    ///   - options: How it is going to be read.
-    ///   - body: Reads it. It gets the path at which the item is by then.
-    /// - Throws: What the body throws, what a presenter's saving throws, or ``QuireError`` with code `timedOut`,
-    ///   `cancelled` or `invalidState`.
+    ///   - options: The options of reading.
+    ///   - body: Reads the item at its current path.
+    /// - Throws: Errors of the body or of a presenter's save, or ``QuireError`` with code `timedOut`, `cancelled` or
+    ///   `invalidState`.
     public func coordinate<Result: Sendable>(
         readingItemAt path: String, options: ReadingOptions = [],
         _ body: @Sendable (String) async throws -> Result
@@ -139,7 +139,7 @@ public final class FileCoordinator: Sendable {
         ]) { try await body($0[0], $0[1]) }
     }
 
-    /// Writes to two items: for moving one to where the other is or was.
+    /// Writes to two items: for moving one to the path of the other.
     ///
     /// - Throws: As ``coordinate(readingItemAt:options:_:)``.
     public func coordinate<Result: Sendable>(
@@ -183,7 +183,7 @@ public final class FileCoordinator: Sendable {
         access(FileAccess.Item(path, writing: purpose), body, completionHandler)
     }
 
-    /// Enters the queue before it returns, so that requests come in the order in which they are made.
+    /// Enters the queue before it returns, so that requests are queued in the order in which they are made.
     private func access<Result: Sendable>(
         _ item: FileAccess.Item, _ body: @escaping @Sendable (String) async throws -> Result,
         _ handler: @escaping @MainActor @Sendable (Swift.Result<Result, any Error>) -> Void
@@ -202,15 +202,15 @@ public final class FileCoordinator: Sendable {
         }
     }
 
-    /// Reports that an item was moved: to presenters of it and its contents, and to waiting requests. To be called
-    /// in the body of an access for moving.
+    /// Reports that an item was moved to presenters of it and its contents, and to waiting requests. Call it in the body of an
+    /// access for moving.
     public func item(at path: String, didMoveTo newPath: String) async {
         await registry.didMove(
             FileAccess.standardized(path), to: FileAccess.standardized(newPath), except: presenter,
             timeout)
     }
 
-    /// Gives up every access that waits, for others or for a presenter. A body that has begun goes on.
+    /// Cancels every access that is waiting, for other accesses or for a presenter. A body that has begun continues.
     public func cancel() { accesses.cancelAll() }
 
     private func access<Result: Sendable>(
@@ -219,7 +219,7 @@ public final class FileCoordinator: Sendable {
         try await run(begin(items), body)
     }
 
-    /// Begins an access that ``run(_:_:)`` ends.
+    /// Starts an access that ``run(_:_:)`` ends.
     private func begin(_ items: [FileAccess.Item]) throws -> FileAccess {
         let access = FileAccess(
             items: items, presenter: presenter, timeout: timeout, registry: registry)
@@ -247,58 +247,57 @@ extension QuireError.Code {
 
 // MARK: - Presenters
 
-/// An object that shows or edits a file or folder, and is notified before others in this process read or write it.
+/// An object that shows or edits a file or folder, and is notified before other code in this process reads or writes it.
 ///
 /// ```swift
-/// FileCoordinator.addFilePresenter(editor)        // From now on it is asked.
+/// FileCoordinator.addFilePresenter(editor)        // From now on it is notified.
 /// defer { FileCoordinator.removeFilePresenter(editor) }
 /// ```
 ///
-/// Each method is called on no particular queue, one at a time for a presenter and an access; an actor or a `@MainActor`
-/// class hops to its own. It has to return: the accessor gives up after a while, with an error that names
-/// ``presenterName``. What a presenter reads or writes meanwhile by a coordinator of its own, made with itself, is let
-/// through.
+/// Methods are called on an arbitrary queue, one at a time for a presenter and an access; an actor or a `@MainActor` class switches
+/// to its own. They must return in time: the access fails after the timeout, with an error that contains ``presenterName``.
+/// Meanwhile a presenter can read and write with a coordinator created with itself.
 public protocol FilePresenter: AnyObject, Sendable {
-    /// The item that it shows; a folder includes everything in it. Asked from any thread, often; it must not wait.
+    /// The item that it shows; a folder includes everything in it. Called often, from any thread; it must not block.
     var presentedItemPath: String? { get }
     /// Its name in error messages.
     var presenterName: String { get }
 
-    /// Called before others read or write the item, to save unsaved changes. An error makes the access fail.
+    /// Called before an access that requires it, to save unsaved changes. An error makes the access fail.
     func savePresentedItemChanges() async throws
-    /// Called before others read the item: do not write to it.
+    /// Called before other code reads the item: stop writing to it.
     ///
-    /// - Returns: What to call when they are through, so that it may be written to again.
+    /// - Returns: A closure to call when the access has ended; from then on the item may be written to again.
     func relinquishPresentedItemToReader() async -> FileReacquirer?
-    /// Called before others write to the item: neither read nor write it.
+    /// Called before other code writes to the item: stop reading and writing it.
     ///
-    /// - Returns: What to call when they are through. Then look at what the item is now.
+    /// - Returns: A closure to call when the access has ended; examine the item then.
     func relinquishPresentedItemToWriter() async -> FileReacquirer?
-    /// Called before others delete the item: close it without saving. An error makes the deletion fail.
+    /// Called before other code deletes the item: close it without saving. An error makes the deletion fail.
     func accommodatePresentedItemDeletion() async throws
-    /// The item, or a folder that it is in, was moved.
+    /// Called after the item, or a folder that contains it, was moved.
     func presentedItemDidMove(to path: String) async
-    /// Called after others have written to the item.
+    /// Called after other code has written to the item.
     func presentedItemDidChange() async
 }
 
-/// Called when an access for which a presenter has made way is over.
+/// Called when the access for which a presenter relinquished its item has ended.
 public typealias FileReacquirer = @Sendable () async -> Void
 
 /// Optional requirements.
 extension FilePresenter {
     /// The name of the type.
     public var presenterName: String { "\(type(of: self))" }
-    /// There is nothing to save.
+    /// Does nothing.
     public func savePresentedItemChanges() async throws {}
-    /// It does not write anyway.
+    /// Does nothing, and returns `nil`.
     public func relinquishPresentedItemToReader() async -> FileReacquirer? { nil }
-    /// It does not use the item meanwhile anyway.
+    /// Does nothing, and returns `nil`.
     public func relinquishPresentedItemToWriter() async -> FileReacquirer? { nil }
-    /// It does not mind.
+    /// Does nothing.
     public func accommodatePresentedItemDeletion() async throws {}
-    /// It asks for the path when it needs it.
+    /// Does nothing.
     public func presentedItemDidMove(to path: String) async {}
-    /// It does not mind.
+    /// Does nothing.
     public func presentedItemDidChange() async {}
 }

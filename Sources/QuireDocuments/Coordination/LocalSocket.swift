@@ -4,14 +4,14 @@ import Quire
 
 /// A connection to another process of the same user on this machine, for lines of text.
 ///
-/// A process of another user is refused on both sides, no matter who made the socket's file.
+/// Both sides refuse a process of another user, whoever owns the socket's file.
 final class LocalSocket: Sendable {
     private let file: OpenFile
     private static let maximumLine = 65_536
 
     init(_ file: OpenFile) { self.file = file }
 
-    /// Connects to who listens at a path.
+    /// Connects to the process that listens at a path.
     ///
     /// - Returns: `nil` if no process of this user listens there.
     static func connect(to path: String) throws -> LocalSocket? {
@@ -22,7 +22,7 @@ final class LocalSocket: Sendable {
         while quire_local_connect(descriptor, path) != 0 {
             switch errno {
             case EINTR: continue
-            // EAGAIN: more want to connect than the other side takes.
+            // EAGAIN: the other side's backlog is full.
             case ENOENT, ECONNREFUSED, EACCES, ENOTDIR, ENAMETOOLONG, EAGAIN, EPROTOTYPE:
                 return nil
             default: throw FileSystem.failure("connect to", path)
@@ -31,7 +31,7 @@ final class LocalSocket: Sendable {
         return socket.isOfThisUser ? socket : nil
     }
 
-    /// Whether there is a socket at a path that no process listens at.
+    /// Whether no process listens at the socket at a path.
     static func isRefused(at path: String) -> Bool {
         let descriptor = quire_local_socket()
         if descriptor < 0 { return false }
@@ -56,7 +56,7 @@ final class LocalSocket: Sendable {
 
     /// Sends a line. Gives up after some seconds.
     ///
-    /// - Returns: Whether it was sent; otherwise the other side is gone or does not read.
+    /// - Returns: Whether it was sent; `false` if the other side has disconnected or does not read.
     func send(_ line: String) -> Bool {
         var rest = Array((line + "\n").utf8)[...]
         while !rest.isEmpty {
@@ -72,15 +72,15 @@ final class LocalSocket: Sendable {
 
     /// The result of waiting for a line.
     enum Received: Equatable, Sendable {
-        /// It came.
+        /// A line was received.
         case line(String)
-        /// The other side has ended the connection, or sends what is no line.
+        /// The other side has closed the connection, or sent invalid data.
         case nothing
-        /// None came in time.
+        /// The timeout has expired.
         case timeout
     }
 
-    /// Waits for a line. To be called on a thread that may wait.
+    /// Waits for a line. Blocks the calling thread.
     func receive(within milliseconds: Int) throws -> Received {
         let deadline = ContinuousClock.now + .milliseconds(milliseconds)
         var bytes: [UInt8] = []
@@ -103,29 +103,29 @@ final class LocalSocket: Sendable {
     }
 }
 
-/// Takes connections at a path until it is freed or closed.
+/// Accepts connections at a path until it is deallocated or closed.
 ///
 /// `@unchecked`: a dispatch source may be used from any thread.
 final class LocalListener: @unchecked Sendable {
     private let file: OpenFile
     private let path: String
     private let source: any DispatchSourceRead
-    /// The identity of our file, so that another one is not removed.
+    /// The identity of the socket's file, so that a replacement is not removed.
     private let identity: FileInformation
     private let cleanup: Int
 
-    /// Listens at a path. What is there is replaced: the caller must be the only one with a right to the path.
+    /// Listens at a path. An existing socket is replaced: the caller must have the exclusive right to the path.
     ///
     /// - Parameters:
-    ///   - queue: Where connections are handed over.
-    ///   - connected: Gets each connection. It must not wait.
+    ///   - queue: The queue on which `connected` is called.
+    ///   - connected: Receives each connection. It must not block.
     init(
         path: String, queue: DispatchQueue, connected: @escaping @Sendable (LocalSocket) -> Void
     ) throws {
         let descriptor = quire_local_socket()
         guard descriptor >= 0 else { throw FileSystem.failure("listen at", path) }
         let file = OpenFile(owning: descriptor, path: path)
-        // A socket has its name only when it is listening: one that refuses connections belongs to a process that has ended.
+        // A socket gets its name only when it is listening, so one that refuses connections belongs to a process that has ended.
         let temporary = path + Self.temporaryInfix + String(getpid())
         try FileSystem.removeFileIfPresent(temporary)
         if quire_local_bind(descriptor, temporary) != 0 {
@@ -157,7 +157,7 @@ final class LocalListener: @unchecked Sendable {
                 if socket.isOfThisUser { connected(socket) }
             }
         }
-        // The descriptor is closed only when the source does not use it any more.
+        // The descriptor is closed only when the source no longer uses it.
         source.setCancelHandler { file.close() }
         source.resume()
     }
@@ -180,10 +180,10 @@ final class LocalListener: @unchecked Sendable {
         }
     }
 
-    /// In the name of a socket that is not listening yet, before the number of its process.
+    /// Precedes the process identifier in the name of a socket that is not listening yet.
     private static let temporaryInfix = ".new-"
 
-    /// Removes the sockets in a folder whose processes have ended. Those that cannot be examined or removed stay.
+    /// Removes the sockets in a folder whose processes have ended. Sockets that cannot be examined or removed are skipped.
     static func removeAbandoned(in folder: String) {
         for name in (try? FileSystem.names(in: folder)) ?? [] {
             let path = FileSystem.path(folder, name)
@@ -191,12 +191,12 @@ final class LocalListener: @unchecked Sendable {
                 found.isSocket
             else { continue }
             if name.contains(temporaryInfix) {
-                // It has this name for an instant only.
+                // It has this name only briefly.
                 if Int64(time(nil)) - found.statusChangeTime < 3600 { continue }
             } else if !LocalSocket.isRefused(at: path) {
                 continue
             }
-            // A process may be putting its own in this place: what is removed is what was looked at.
+            // Another process may be replacing it: only the file that was examined is removed.
             let aside = path + temporaryInfix + String(getpid())
             guard (try? FileSystem.renameWithoutReplacing(path, to: aside)) != nil else { continue }
             let moved = (try? FileSystem.informationWithoutFollowing(at: aside)) ?? nil

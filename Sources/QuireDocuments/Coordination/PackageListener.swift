@@ -3,38 +3,37 @@ import Foundation
 import Logging
 import Quire
 
-/// Answers other processes of the user that want something of a package which this process has open for writing.
+/// Answers requests of the user's other processes about a package that this process has open for writing.
 ///
-/// They find it by a socket in ``RuntimeFolder``, named by the package's device and inode. Who has the package's lock has
-/// the right to the name: what is there of a process that was killed is replaced. A connection brings a line and takes
-/// one:
+/// They connect to a socket in ``RuntimeFolder``, named by the package's device and inode. Only the owner of the package's lock
+/// uses the name; it replaces the socket of a process that was killed. A client sends one line and receives one:
 ///
 /// | line | answer |
 /// |---|---|
 /// | `quire/1 save` | `saved`, or `failed CODE SENTENCE` |
 /// | `quire/1 status` | `unsaved` or `clean` |
 ///
-/// Another machine that has the package open by a network file system is not found, nor is another user: they read what
-/// was saved last.
+/// Processes of other machines, which open the package over a network file system, and of other users cannot connect: they read
+/// the last save.
 final class PackageListener: Sendable {
     /// The actions for other processes.
     struct Actions: Sendable {
         /// Saves unsaved changes.
         var save: @Sendable () async throws -> Void
-        /// Whether anything is.
+        /// Whether there are unsaved changes.
         var hasUnsavedChanges: @Sendable () async -> Bool
     }
 
     private static let logger = Logger(label: "quire.document")
     private static let greeting = "quire/1 "
-    /// More at a time are turned away.
+    /// Further simultaneous connections are refused.
     private static let maximumConnectionCount = 16
     private static let queue = DispatchQueue(label: "quire.package-listener")
 
     private let listener: LocalListener
     private let socketName: String
 
-    /// Listens for a package. `nil` if there is no folder for its socket; then others read the last save.
+    /// Listens for a package. `nil` if there is no folder for its socket; other processes then read the last save.
     init?(forPackageAt path: String, _ actions: Actions) {
         let count = ConnectionCount()
         do {
@@ -51,12 +50,12 @@ final class PackageListener: Sendable {
                 }
             }
         } catch {
-            Self.logger.notice("Other processes cannot ask for “\(path)” to be saved: \(error)")
+            Self.logger.notice("Other processes cannot request saves of “\(path)”: \(error)")
             return nil
         }
     }
 
-    /// Whether it is this package for which it listens.
+    /// Whether it listens for the package at a path.
     func isForPackage(at path: String) -> Bool {
         let package = (try? FileSystem.information(at: path)) ?? nil
         return package.map(RuntimeFolder.socketName) == socketName
@@ -104,11 +103,11 @@ final class PackageListener: Sendable {
         func end() { count.withLock { $0 -= 1 } }
     }
 
-    // MARK: The other side
+    // MARK: Client
 
-    /// Asks the process that has a package open.
+    /// Sends a request to the process that has a package open.
     ///
-    /// - Returns: The answer, or `nil` if no process listens or the answer is not understood.
+    /// - Returns: The answer, or `nil` if no process listens or the answer is invalid.
     static func ask(_ question: String, aboutPackageAt path: String, within timeout: Duration)
         throws -> LocalSocket.Received?
     {
@@ -129,13 +128,12 @@ final class PackageListener: Sendable {
 
 // MARK: - The folder of the sockets
 
-/// The folder in which processes of a user find each other, which only they can enter and which does not outlive the
-/// machine's running.
+/// The folder of the sockets, which only the user can enter and which is removed at shutdown.
 ///
-/// It is `quire` in `$XDG_RUNTIME_DIR` or `/run/user/UID`, otherwise `/tmp/quire-UID`. Processes that were started
-/// differently may choose differently, so a client looks into all of them.
+/// It is `quire` in `$XDG_RUNTIME_DIR` or `/run/user/UID`, otherwise `/tmp/quire-UID`. Processes with different environments may
+/// choose different folders, so a client tries all of them.
 enum RuntimeFolder {
-    /// All folders that may be it, the preferred first.
+    /// All candidates, the preferred one first.
     static var candidates: [String] {
         let user = geteuid()
         let configured = ProcessInfo.processInfo.environment["XDG_RUNTIME_DIR"]
@@ -145,7 +143,7 @@ enum RuntimeFolder {
         return runtime + ["/tmp/quire-\(user)"]
     }
 
-    /// The first folder that can be used; it is made if there is none yet.
+    /// The first usable folder, created if necessary.
     static func make() -> String? {
         candidates.first { path in
             if !FileSystem.exists(path) {
@@ -156,7 +154,7 @@ enum RuntimeFolder {
         }
     }
 
-    /// Removes the sockets of processes that were killed; once in the life of this one.
+    /// Removes the sockets of processes that were killed, once per process.
     static let removeAbandonedSockets: Void = {
         for folder in candidates where isSafe(folder) { LocalListener.removeAbandoned(in: folder) }
     }()
@@ -169,7 +167,7 @@ enum RuntimeFolder {
         return folder.kind == .folder && folder.user == geteuid() && folder.permissions & 0o077 == 0
     }
 
-    /// The name of the socket of a package's owner. It belongs to the folder, wherever that is moved.
+    /// The name of the socket of a package's owner. It does not change when the package is moved.
     static func socketName(of package: FileInformation) -> String {
         String(package.device, radix: 16) + "-" + String(package.inode, radix: 16)
     }

@@ -8,8 +8,8 @@ import Quire
 /// let watch = try PackageWatch(path: document.path, queue: .main) { event in
 ///     switch event {
 ///     case .moved(let path): …        // Close the store and open it at the new path before the next save.
-///     case .deleted: …                // Never make it again without asking.
-///     case .replaced: …               // What is at the path is not our document.
+///     case .deleted: …                // Never recreate it without asking.
+///     case .replaced: …               // Another document is at the path.
 ///     case .changed(let parts): …
 ///     }
 /// }
@@ -18,38 +18,38 @@ import Quire
 /// Guarantees
 /// ==========
 ///
-/// - It follows the folder that was at the path when it was made, by a descriptor that it holds, wherever that goes:
-///   renamed, moved to another folder of the file system, or along with a folder above it.
-/// - How things stand is found out when an event is delivered, not when something happened: of several moves in short
-///   order the last is reported; a package that was moved away and back is not reported at all.
-/// - Events come on the queue given, one at a time, in order, some `latency` after the change; what happens
-///   meanwhile is reported together. None comes after ``cancel()`` has returned.
-/// - When the kernel loses events, everything is looked at, and all parts are reported as changed.
-/// - Where the kernel has no events, because other machines write to the file system (NFS, SMB, FUSE …), a folder above
-///   may not be read, or the user watches as much as the system allows, the package is looked at every two seconds
-///   instead: location, and sizes and times of its files.
+/// - It follows the folder that was at the path when it was created, through an open descriptor, even if that is renamed, moved
+///   to another folder of the file system, or moved along with a parent folder.
+/// - The state is determined when an event is delivered, not when the change happened: of several moves in quick succession the
+///   last is reported; a package that was moved away and back is not reported at all.
+/// - Events are delivered on the given queue, one at a time, in order, about `latency` after the change; changes in that time are
+///   reported together. No event is delivered after ``cancel()`` has returned.
+/// - If the kernel loses events, everything is examined, and all parts are reported as changed.
+/// - Where kernel events are not reliable, because other machines write to the file system (NFS, SMB, FUSE …), a parent folder
+///   cannot be read, or the user has reached the limit of watches, the package is polled every two seconds instead: its location,
+///   and the sizes and times of its files.
 ///
-/// A symbolic link on the way to the package that is made to lead elsewhere is noticed only with the next event.
+/// A changed symbolic link on the path to the package is detected only with the next event.
 ///
-/// It may be used from any thread. It costs one descriptor, and one kernel watch for each folder on the path to the
-/// package, which watches of packages in the same folder share.
+/// It may be used from any thread. It uses one descriptor, and one kernel watch for each folder on the path to the package, which
+/// watches of packages in the same folder share.
 public final class PackageWatch: Sendable {
-    /// Gets events.
+    /// Receives events.
     public typealias Handler = @Sendable (PackageEvent) -> Void
 
     /// The subscriptions; changed on `work` only, except by ``cancel()``.
     private struct State {
         var path: String
         var isCancelled = false
-        /// Whether a look is scheduled.
+        /// Whether an examination is scheduled.
         var isScheduled = false
-        /// The parts written to since the last look.
+        /// The parts written to since the last examination.
         var parts: PackageParts = []
-        /// Whether the subscriptions may not be those of the package's present path and content.
+        /// Whether the subscriptions may be out of date with the package's path and content.
         var mustSubscribe = false
         var subscriptions: [FileEventSubscription] = []
         var ticker: FileEventSubscription?
-        /// The state of the files at the last poll; only where they are polled.
+        /// The state of the files at the last poll, if they are polled.
         var fingerprint: PackageFingerprint?
     }
 
@@ -59,20 +59,20 @@ public final class PackageWatch: Sendable {
     private let latency: DispatchTimeInterval
     private let events: FileEvents
     private let polls: Bool
-    /// The queue for examining the package: not the caller's, because a disk may be slow; and on
-    /// threads that all watches share.
+    /// The queue for examining the package: not the caller's, because a disk may be slow. All watches
+    /// share its threads.
     private let work = DispatchQueue(
         label: "quire.package-watch", qos: .utility, target: .global(qos: .utility))
     private let delivery: CancellableDelivery<PackageEvent>
 
-    /// Begins to watch the package at a path.
+    /// Starts watching the package at a path.
     ///
     /// - Parameters:
     ///   - path: The package folder.
-    ///   - latency: How long to wait for more before telling.
-    ///   - queue: Where the handler is called.
-    ///   - handler: Gets the events.
-    /// - Throws: ``QuireError`` with code `notFound`, or `inputOutput` if it is no folder or cannot be opened.
+    ///   - latency: How long to collect changes before reporting them.
+    ///   - queue: The queue on which the handler is called.
+    ///   - handler: Receives the events.
+    /// - Throws: ``QuireError`` with code `notFound`, or `inputOutput` if it is not a folder or cannot be opened.
     public convenience init(
         path: String, latency: DispatchTimeInterval = .milliseconds(20), queue: DispatchQueue,
         handler: @escaping Handler
@@ -80,8 +80,8 @@ public final class PackageWatch: Sendable {
         try self.init(path: path, latency: latency, events: .shared, queue: queue, handler: handler)
     }
 
-    /// Watches a package that is open, by the descriptor of its folder if there is one. Tests give file events of their own,
-    /// and polling in any case.
+    /// Watches an open package, through the descriptor of its folder if there is one. Tests pass their own file events, and may
+    /// force polling.
     init(
         path: String, folder: OpenFile? = nil, latency: DispatchTimeInterval = .milliseconds(20),
         events: FileEvents = .shared, alwaysPolls: Bool = false, queue: DispatchQueue,
@@ -103,13 +103,13 @@ public final class PackageWatch: Sendable {
     /// The path of the package, as of the last event.
     public var path: String { state.withLock { $0.path } }
 
-    /// Whether it polls, because the kernel does not report everything.
+    /// Whether it polls, because kernel events are not reliable.
     var isPolling: Bool { state.withLock { $0.ticker != nil } }
 
-    /// Ends the watch. When this returns the handler does not run, unless it is the handler that cancels, and is not
-    /// called again. Cancelling twice does nothing.
+    /// Ends the watch. When this returns the handler is not running, unless it is the handler that cancels, and is not called
+    /// again. Cancelling twice does nothing.
     ///
-    /// Waits for a handler that runs on another thread: do not call it while you hold what the handler waits for.
+    /// Waits for a handler that is running on another thread: do not call it while you hold a lock that the handler needs.
     public func cancel() {
         end()
         delivery.cancel()
@@ -117,9 +117,9 @@ public final class PackageWatch: Sendable {
 
     // MARK: Subscribing
 
-    /// Asks the kernel for everything that matters: what is in the package, its name, and the names of all folders above.
+    /// Subscribes to kernel events for the content of the package, its name, and the names of all parent folders.
     private func subscribe() {
-        // A folder that is renamed while we subscribe is noticed by the path being another afterwards.
+        // If a folder is renamed meanwhile, the path differs afterwards.
         for _ in 0..<5 {
             let current = folder.presentPath ?? path
             let (subscriptions, isComplete) = subscriptions(at: current)
@@ -138,7 +138,7 @@ public final class PackageWatch: Sendable {
                 return false
             }
             if isCancelled { return }
-            // A package that was deleted before we subscribed keeps its last path, and no event follows: that is examined.
+            // A package deleted before the subscription keeps its last path, and no event follows, so it is examined.
             if current == folder.presentPath {
                 if case .same = location(current) { return }
                 break
@@ -153,7 +153,7 @@ public final class PackageWatch: Sendable {
         func add(_ subscription: @autoclosure () throws -> FileEventSubscription) {
             do { try subscriptions.append(subscription()) } catch { isComplete = false }
         }
-        /// Tells if a name in a folder is the package's.
+        /// Whether a name in a folder is the package's.
         func addName(of path: String) {
             let name = FileSystem.name(of: path)
             add(
@@ -164,7 +164,7 @@ public final class PackageWatch: Sendable {
         }
         add(
             try events.watch(folder, for: [.names, .itself, .modified, .written]) { [weak self] in
-                // Before the change is recorded: the new folder may be filled as soon as the change has been reported.
+                // Subscribes before recording the change: the new folder may be filled as soon as the change is reported.
                 if $0.name == "StoreContent" || $0.name == "AdditionalContent" {
                     self?.resubscribe()
                 }
@@ -189,11 +189,11 @@ public final class PackageWatch: Sendable {
                 let content = try OpenFile.open(name, in: folder, for: .folder)
                 try subscriptions.append(
                     events.watch(content, for: kinds) { [weak self] in
-                        // What readers share in memory changes nothing.
+                        // The shared memory file changes without saves.
                         if !$0.name.hasSuffix("-shm") { self?.record($0, part) }
                     })
             } catch let error as QuireError where error.code == .notFound {
-                // An event reports it when it is there.
+                // An event reports when it is created.
             } catch {
                 isComplete = false
             }
@@ -258,7 +258,7 @@ public final class PackageWatch: Sendable {
         if !parts.isEmpty { delivery.send(.changed(parts)) }
     }
 
-    /// Looks regularly until the package can be found again.
+    /// Polls until the package can be found again.
     private func lookLater() {
         state.withLock { state in
             if state.isCancelled { return }
@@ -273,7 +273,7 @@ public final class PackageWatch: Sendable {
         case same
         case moved(String, isReplaced: Bool)
         case gone(isReplaced: Bool)
-        /// A folder on the way may not be searched now, or changes under our hands.
+        /// A parent folder cannot be searched now, or is changing.
         case unknown
     }
 
@@ -286,7 +286,7 @@ public final class PackageWatch: Sendable {
             if try FileSystem.information(at: current)?.isSameFile(as: identity) == true {
                 return .moved(current, isReplaced: isReplaced)
             }
-            // A folder that was moved between the two calls is looked for once more.
+            // The folder may have been moved between the two calls: one more attempt.
             if current != folder.presentPath { return .unknown }
             return .gone(isReplaced: isReplaced)
         } catch {
@@ -326,28 +326,28 @@ extension PackageParts {
 
 /// An event of a watched document package; see ``PackageWatch``.
 public enum PackageEvent: Sendable, Hashable {
-    /// The package is at another path now, because it or a folder above it was renamed, and nothing is at the old one.
+    /// The package is at another path now, because it or a parent folder was renamed, and the old path does not exist.
     case moved(to: String)
-    /// The package was deleted. The last event.
+    /// The package was deleted. This is the last event.
     case deleted
-    /// Another file or folder is at the package's path now. The package itself is at the other path, or, if that is `nil`,
-    /// deleted; then it is the last event.
+    /// Another file or folder is at the package's path now. The package itself was moved to the associated path, or deleted if
+    /// that is `nil`; then this is the last event.
     case replaced(movedTo: String?)
-    /// Something was written in the package, also by this process's own saves.
+    /// Files of the package were written to, possibly by this process's own saves.
     case changed(PackageParts)
 }
 
 /// Parts of a package that may be written to.
 public struct PackageParts: OptionSet, Sendable, Hashable {
-    /// The bits.
+    /// The raw bits.
     public let rawValue: Int
 
-    /// Makes parts of bits.
+    /// Creates parts from raw bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
 
     /// The store: its file, its write-ahead log or its journal.
     public static let store = PackageParts(rawValue: 1 << 0)
-    /// The generations of additional content. One that appears is of a save that has begun; the store says which is live.
+    /// The generations of additional content. A new one belongs to a save in progress; the store refers to the current one.
     public static let additionalContent = PackageParts(rawValue: 1 << 1)
     /// The metadata file.
     public static let metadata = PackageParts(rawValue: 1 << 2)
@@ -361,7 +361,7 @@ public struct PackageParts: OptionSet, Sendable, Hashable {
 
 // MARK: - Fingerprints
 
-/// The sizes and times of a package's files, to find out by comparison whether they were written to.
+/// The sizes and times of a package's files, whose comparison shows whether they were written to.
 struct PackageFingerprint: Sendable {
     private struct Mark: Sendable, Equatable {
         var inode: UInt64
@@ -380,20 +380,20 @@ struct PackageFingerprint: Sendable {
         (".lock", .lock),
     ]
 
-    /// Looks at the files of a package, by its open folder. Symbolic links are not followed.
+    /// Examines the files of a package through its open folder. Symbolic links are not followed.
     init(of folder: OpenFile) {
         for (path, _) in Self.parts {
             guard let information = try? FileSystem.information(at: path, in: folder) else {
                 continue
             }
-            // What a folder's size is means nothing.
+            // The size of a folder means nothing.
             marks[path] = Mark(
                 inode: information.inode, size: information.kind == .folder ? 0 : information.size,
                 modified: information.modificationNanoseconds)
         }
     }
 
-    /// The parts whose files look different.
+    /// The parts whose files differ.
     func differences(from earlier: PackageFingerprint) -> PackageParts {
         Self.parts.reduce(into: []) { parts, part in
             if marks[part.0] != earlier.marks[part.0] { parts.formUnion(part.1) }
@@ -403,10 +403,10 @@ struct PackageFingerprint: Sendable {
 
 // MARK: - Delivery
 
-/// Hands a watch's events to its handler, and never after the watch was cancelled.
+/// Delivers a watch's events to its handler, never after the watch was cancelled.
 ///
-/// `@unchecked`: `isCancelled` is only touched with `lock` held. The lock is recursive, because a handler may cancel its
-/// own watch, and is held while the handler runs, because cancelling waits for it.
+/// `@unchecked`: `isCancelled` is only accessed with `lock` held. The lock is recursive, because a handler may cancel its own
+/// watch, and is held while the handler runs, because cancelling waits for the handler.
 final class CancellableDelivery<Event: Sendable>: @unchecked Sendable {
     private let lock = NSRecursiveLock()
     private var isCancelled = false
@@ -418,13 +418,13 @@ final class CancellableDelivery<Event: Sendable>: @unchecked Sendable {
         self.handler = handler
     }
 
-    /// Hands an event over, on the queue.
+    /// Delivers an event on the queue.
     func send(_ event: Event) {
         queue.async { [self] in
             lock.withLock { if !isCancelled { handler(event) } }
         }
     }
 
-    /// Waits for a handler that runs on another thread, and lets none run again.
+    /// Waits for a handler running on another thread, and prevents further calls.
     func cancel() { lock.withLock { isCancelled = true } }
 }

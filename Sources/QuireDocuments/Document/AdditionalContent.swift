@@ -1,13 +1,14 @@
 public import Foundation
 import Quire
 
-/// The files that a document keeps beside its objects: pictures, notes, whatever it likes.
+/// The files that a document stores beside its objects: pictures, notes, settings.
 ///
-/// Changes are kept until the document is saved, given as data in memory, given as files on disk, and then appear together
-/// with the objects' changes, or not at all. They cannot be undone. Paths are relative with `/` between components; two must not differ only in case.
+/// Changes stay unsaved until the document is saved (data in memory, files on disk), and are then saved together with the changes of
+/// the objects, or not at all. They cannot be undone. Paths are relative, with `/` between components; two paths must not differ
+/// only in case.
 ///
-/// A path means the file of that name in composed form, which new files get, or, if others have put one there, in another form.
-/// A byte of a name that is not UTF-8 is listed as a private-use character, U+10FE80 to U+10FEFF, by which the file is found.
+/// New files get names in composed form (NFC); a path finds existing files in any form. A byte of a name that is not UTF-8 is listed as
+/// a private-use character, U+10FE80 to U+10FEFF, by which the file is found.
 @MainActor
 public struct AdditionalContent {
     let document: ManagedDocument
@@ -17,7 +18,7 @@ public struct AdditionalContent {
 
     /// The bytes of a file, unsaved changes included, or `nil` if there is no such file.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what reading throws.
+    /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or errors of reading.
     public func data(at path: String) throws -> Data? {
         let open = try document.opened()
         return try open.contentData(at: open.contentNames.name(for: path))
@@ -35,7 +36,7 @@ public struct AdditionalContent {
         document.scheduleAutosave()
     }
 
-    /// Adds or replaces a file by a value as JSON, with sorted keys and dates in ISO 8601.
+    /// Adds or replaces a file with a value as JSON, with sorted keys and dates in ISO 8601.
     ///
     /// ```swift
     /// try document.additionalContent.encode(settings, at: "settings.json")
@@ -51,7 +52,7 @@ public struct AdditionalContent {
         do { data = try encoder.encode(value) } catch {
             throw QuireError(
                 .invalidValue,
-                "A \(type(of: value)) cannot be written to “\(path)” as JSON: \(error).",
+                "A value of type \(type(of: value)) cannot be encoded as JSON for “\(path)”: \(error).",
                 subject: .init(file: path), underlying: error)
         }
         try write(data, at: path)
@@ -67,7 +68,7 @@ public struct AdditionalContent {
         do { return try decoder.decode(type, from: data) } catch {
             throw QuireError(
                 .invalidFormat,
-                "The additional content “\(path)” of “\(document.path)” is not JSON of a \(type): \(error).",
+                "The additional content “\(path)” of “\(document.path)” cannot be decoded as \(type): \(error).",
                 subject: .init(file: path), underlying: error)
         }
     }
@@ -105,7 +106,7 @@ public struct AdditionalContent {
 // Files of any size: nothing here holds more of one in memory than a piece.
 
 extension AdditionalContent {
-    // MARK: Looking
+    // MARK: Reading
 
     /// Whether there is a file, unsaved changes included.
     public func contains(_ path: String) -> Bool {
@@ -120,7 +121,7 @@ extension AdditionalContent {
 
     /// A file to read from, at its start, unsaved changes included; `nil` if there is no such file.
     ///
-    /// Its bytes do not change, whatever is saved or removed meanwhile.
+    /// Its bytes do not change, even if the file is replaced or removed meanwhile.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what opening throws.
     public func fileHandle(forReading path: String) throws -> FileHandle? {
@@ -128,11 +129,11 @@ extension AdditionalContent {
         return try open.contentFile(at: open.contentNames.name(for: path))
     }
 
-    /// The location of a file's bytes, unsaved changes included; `nil` if there is no such file, or its bytes are not on disk
-    /// because they were given as data and have not been saved, or because the document is protected and they are sealed.
+    /// The location of a file's bytes, unsaved changes included; `nil` if there is no such file, if it is unsaved data in memory, or
+    /// if the document is protected, so that the bytes are sealed.
     ///
-    /// For programs that want a path. It is to be read only, and only until the next save that changes additional content;
-    /// longer reads use ``fileHandle(forReading:)``.
+    /// For APIs that require a path. Only read the file, and only until the next save that changes additional content; use
+    /// ``fileHandle(forReading:)`` for longer reads.
     public func url(for path: String) throws -> URL? {
         let open = try document.opened()
         return try open.contentPath(at: open.contentNames.name(for: path))
@@ -141,12 +142,12 @@ extension AdditionalContent {
 
     // MARK: Changing
 
-    /// Adds or replaces a file by a copy of one that is on disk. Whether it may be executed is kept; dates are not.
+    /// Adds or replaces a file with a copy of a file on disk. The execute permission is kept; dates are not.
     ///
-    /// The bytes are copied, and on disk, when this returns; they become part of the document with the next save.
+    /// The bytes are copied and on disk when this returns; they become part of the document with the next save.
     ///
-    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is no file, `invalidValue` if the path cannot be used,
-    ///   `readOnly`, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
+    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is not a file, `invalidValue` if the path cannot be used,
+    ///   `readOnly`, `outOfSpace`, or errors of reading and writing. Then nothing has changed.
     public func write(contentsOf file: String, at path: String) async throws {
         let path = try nameToWrite(at: path)
         let package = try document.opened().package
@@ -157,18 +158,18 @@ extension AdditionalContent {
         try put([path: spooled])
     }
 
-    /// Adds or replaces a file by a copy of a URL's file; see ``write(contentsOf:at:)-(String,_)``.
+    /// Adds or replaces a file with a copy of the file at a URL; see ``write(contentsOf:at:)-(String,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or the errors of that method.
     public func write(contentsOf file: URL, at path: String) async throws {
         try await write(contentsOf: FileSystem.path(of: file), at: path)
     }
 
-    /// Adds or replaces a file by what a sequence gives, piece by piece.
+    /// Adds or replaces a file with the bytes of an asynchronous sequence.
     ///
     /// The bytes are on disk when this returns; they become part of the document with the next save.
     ///
-    /// - Throws: What the sequence throws, or as ``write(contentsOf:at:)-(String,_)``. Then nothing has changed.
+    /// - Throws: Errors of the sequence, or as ``write(contentsOf:at:)-(String,_)``. Then nothing has changed.
     public func write<Pieces: AsyncSequence>(_ pieces: Pieces, at path: String) async throws
     where Pieces.Element == Data {
         let path = try nameToWrite(at: path)
@@ -180,14 +181,14 @@ extension AdditionalContent {
         try put([path: try await FileQueue.shared.run { try writer.finish() }])
     }
 
-    /// Adds copies of all files in a folder, and in the folders in it, or replaces those of the same names. Others stay.
+    /// Adds copies of all files in a folder and its subfolders, replacing files with the same paths. Other files are kept.
     ///
     /// - Parameters:
     ///   - folder: The folder on disk.
-    ///   - path: The folder they get into; empty for none.
+    ///   - path: The destination folder; empty for none.
     /// - Returns: The paths of the files.
-    /// - Throws: As ``write(contentsOf:at:)-(String,_)``; with code `unsupported` if there is anything but files and
-    ///   folders. Then nothing has changed.
+    /// - Throws: As ``write(contentsOf:at:)-(String,_)``; with code `unsupported` if the folder contains anything but files
+    ///   and folders. Then nothing has changed.
     @discardableResult
     public func write(contentsOfFolder folder: String, at path: String) async throws -> [String] {
         try checkWritable()
@@ -214,15 +215,15 @@ extension AdditionalContent {
         return targets.map(\.path.text)
     }
 
-    /// Adds copies of all files in a URL's folder, and in the folders in it; see ``write(contentsOfFolder:at:)-(String,_)``.
+    /// Adds copies of all files in the folder at a URL and its subfolders; see ``write(contentsOfFolder:at:)-(String,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or the errors of that method.
     @discardableResult
     public func write(contentsOfFolder folder: URL, at path: String) async throws -> [String] {
         try await write(contentsOfFolder: FileSystem.path(of: folder), at: path)
     }
 
-    /// Removes all files in a folder, and in the folders in it.
+    /// Removes all files in a folder and its subfolders.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if there are none, or `readOnly`.
     public func remove(folder: String) throws {
@@ -246,12 +247,12 @@ extension AdditionalContent {
         return name
     }
 
-    /// Makes files part of what the next save writes. Names are checked again: others may have been taken meanwhile.
+    /// Adds files to the next save. Names are checked again, because they may have been taken meanwhile.
     private func put(_ files: [FileName: SpooledFile]) throws {
         guard let open = document.openDocument else {
             throw QuireError(
                 .invalidState,
-                "“\(document.path)” was closed while additional content was written.",
+                "“\(document.path)” was closed while additional content was being written.",
                 subject: .init(file: document.path))
         }
         var names = open.contentNames

@@ -53,7 +53,7 @@ public struct AutosavePolicy: Sendable, Hashable {
     /// The longest time to wait before trying again after failures. The time doubles from ``delay`` with each.
     public var longestRetryDelay = Duration.seconds(300)
 
-    /// The usual policy: 15 seconds after the first unsaved change, as soon as nothing has been changed for 2 seconds, but
+    /// The default policy: 15 seconds after the first unsaved change, as soon as nothing has been changed for 2 seconds, but
     /// after 60 seconds at the latest; after failures 15, 30, 60 … 300 seconds.
     public init() {}
 
@@ -86,7 +86,7 @@ public struct AutosavePolicy: Sendable, Hashable {
     }
 }
 
-/// A timer on the main queue that fires once. Not a run loop's, which need not run on Linux.
+/// A timer on the main queue that fires once. It does not use the run loop, which need not run on Linux.
 @MainActor
 final class AutosaveTimer {
     private var source: (any DispatchSourceTimer)?

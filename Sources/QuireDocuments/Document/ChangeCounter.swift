@@ -1,7 +1,7 @@
 import Dispatch
 import Quire
 
-/// Whether something is as it was saved, also after undo and redo.
+/// Tracks whether a state differs from the saved one, also after undo and redo.
 ///
 /// The counter has a position, which identifies the present state. Positions are either counted here, one further with each
 /// change and one back with each undo, or those of an undo manager, by ``move(to:)``.
@@ -52,13 +52,13 @@ struct ChangeCounter: Sendable, Equatable {
         marks.removeAll()
     }
 
-    /// Marks the present state as saved; running saves go on.
+    /// Marks the present state as saved; running saves are not affected.
     mutating func discardChanges() { saved = position }
 
-    /// Takes the position of the undo manager over.
+    /// Adopts the position of the undo manager.
     mutating func move(to position: UInt64) { self.position = position }
 
-    /// Takes the position of another undo manager over, which cannot reach other states of the one before.
+    /// Adopts the position of another undo manager, which cannot reach states of the previous one.
     mutating func rename(to position: UInt64) {
         saved = hasChanges ? nil : position
         marks = marks.filter { $0.value == self.position }.mapValues { _ in position }
@@ -82,15 +82,15 @@ struct ChangeCounter: Sendable, Equatable {
     mutating func failSave(_ token: Token = 0) { marks[token] = nil }
 }
 
-/// A change of something that the document does not track itself.
+/// A change outside of the data that the document tracks.
 public enum DocumentChange: Sendable, Hashable {
-    /// It was changed.
+    /// A change was made.
     case done
     /// A change was undone.
     case undone
     /// A change was redone.
     case redone
-    /// It is as it was saved.
+    /// The document has the saved state.
     case cleared
 }
 
@@ -126,7 +126,7 @@ final class ParentChanges: Sendable {
 
     // MARK: On the parent's queue
 
-    /// Begins to count the changes of a context.
+    /// Starts counting the changes of a context.
     func observe(_ parent: ManagedObjectContext) {
         parent.changeHandler = { [unowned parent, self] in parentDidChange(parent.hasChanges) }
         parent.followTakenChanges { [self] in parentDidChange(true) }

@@ -1,10 +1,10 @@
 import Quire
 internal import QuireStore
 
-/// The contexts of an open document, and what of their objects is unsaved.
+/// The contexts of an open document, and their unsaved changes.
 ///
-/// The context on the main queue is edited. A save pushes its changes to a parent on a queue of its own, which writes them to the
-/// store while editing goes on; changes that could not be written stay in the parent, as unsaved changes of the document.
+/// The context on the main queue is edited. A save pushes its changes to a parent on a private queue, which writes them to the
+/// store while editing continues; changes that could not be written remain in the parent, as unsaved changes of the document.
 @MainActor
 final class DocumentContexts {
     let coordinator: PersistentStoreCoordinator
@@ -44,7 +44,7 @@ final class DocumentContexts {
         objectChanges.hasChanges || parentChanges.hasChanges || context.hasUnregisteredChanges
     }
 
-    /// Whether a save might write objects: also when undo has led back to what was saved, which the context may not know.
+    /// Whether a save might write objects, also after undoing all changes, which the context may not detect.
     var mayHaveUnsavedChanges: Bool {
         hasUnsavedChanges || hasPushedChanges || context.hasChanges
     }
@@ -132,7 +132,7 @@ final class DocumentContexts {
 
     // MARK: - Background contexts
 
-    /// A context on a queue of its own, whose saves go to the parent.
+    /// A context on a private queue, whose saves go to the parent.
     func newBackgroundContext() -> QueueConfinedContext {
         let context = QueueConfinedContext(parent: parent)
         context.performAndWait { $0.automaticallyMergesChangesFromParent = true }
@@ -158,7 +158,7 @@ final class DocumentContexts {
 
     // MARK: - Reverting and closing
 
-    /// Drops unsaved changes. The store is read anew.
+    /// Drops unsaved changes. Objects are read from the store again.
     func reset() async {
         await parent.perform { [parentChanges] parent in
             parent.reset()

@@ -113,7 +113,7 @@ extension ManagedDocument {
                     try OpenedContent(package, reading: reading).contents
                 }
             }
-            // A class that reads the files has its own idea of them, which may be unsaved.
+            // A class that reads the files may have unsaved changes of them.
             if open.mayHaveUnsavedChanges, try await contents() != nil { return }
             let unsaved = Set(open.allUnsavedContent.files.keys.map(\.text))
             let result: Result<Void, any Error>
@@ -124,7 +124,7 @@ extension ManagedDocument {
                 result = .failure(error)
                 await FileQueue.shared.run { package.store.distrust(after: error) }
             }
-            // The next save goes on from what was written, whether or not something failed after that.
+            // The next save continues from the written generation, even if a later step failed.
             let generation = try await FileQueue.shared.run { try package.liveGeneration() }
             if generation == open.generation { return try result.get() }
             open.generation = generation

@@ -3,22 +3,22 @@ public import Quire
 
 /// The state of a ``ManagedDocument`` or a ``PersistentDocument``: any of these, or none when it is open without problems.
 public struct DocumentState: OptionSet, Sendable, Hashable {
-    /// The bits.
+    /// The raw bits.
     public let rawValue: Int
 
-    /// Makes a state of bits.
+    /// Creates a state from raw bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// It is open, nothing is wrong, and it may be edited.
+    /// It is open without problems, and can be edited.
     public static let normal: DocumentState = []
     /// It is not open.
     public static let closed = DocumentState(rawValue: 1 << 0)
-    /// Another program has changed the package, or the file, while it was open here, so that there are two contents for one
-    /// document. See ``ManagedDocument/resolveConflict(keeping:)``; save a ``PersistentDocument`` as another file, or revert it.
+    /// Another program has changed the package or the file while it was open, so that two contents exist. See
+    /// ``ManagedDocument/resolveConflict(keeping:)``; save a ``PersistentDocument`` as another file, or revert it.
     public static let inConflict = DocumentState(rawValue: 1 << 1)
-    /// The last save failed. Nothing is lost: the changes are still in the document, which is to be saved again.
+    /// The last save failed. Nothing is lost: the document still has the changes, and can be saved again.
     public static let savingError = DocumentState(rawValue: 1 << 2)
-    /// It may not be edited now, because it is being reverted or closed.
+    /// It cannot be edited now, because it is being reverted or closed.
     public static let editingDisabled = DocumentState(rawValue: 1 << 3)
     /// It is being opened, saved, or saved elsewhere; see ``ManagedDocument/progress`` and ``PersistentDocument/progress``.
     public static let progressAvailable = DocumentState(rawValue: 1 << 4)
@@ -30,7 +30,7 @@ public struct DocumentStateChange: Sendable {
     public var previous: DocumentState
     /// The state now.
     public var current: DocumentState
-    /// The error that led to it, if one did.
+    /// The error that caused it, if any.
     public var error: QuireError?
 
     /// The change of a notification; `nil` if it is not a
@@ -67,7 +67,7 @@ extension ManagedDocument {
 
     /// The changes of ``documentState`` from now on, in order, each with its error.
     ///
-    /// Every call gives a sequence of its own. It ends with the document, which it does not keep.
+    /// Every call returns a new sequence. It ends when the document is deallocated, and does not retain it.
     ///
     /// ```swift
     /// for await change in document.stateChanges where change.current.contains(.savingError) {

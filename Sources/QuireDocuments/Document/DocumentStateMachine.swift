@@ -1,26 +1,26 @@
-/// The decisions about what a document does next. A value without side effects that knows neither files nor time.
+/// Decides what a document does next. It is a pure value, which accesses neither files nor the clock.
 ///
-/// Its owner reports requests and the ends of operations, and carries out the effects that it returns, in their order.
-/// Requests carry their work, and waiters their answers; the machine only hands them on.
+/// Its owner reports requests and ends of operations, and carries out the effects that it returns, in order. Requests contain their
+/// work, and waiters their answers; the machine only passes them on.
 ///
 /// Rules
 /// =====
 ///
 /// - One operation runs at a time. Requests wait in a queue and are answered in the order in which they were made, each
 ///   exactly once.
-/// - Opening while the same opening runs or waits, saving behind a save that waits, and closing behind a close that
-///   waits join it. A save never joins one that runs, whose snapshot has been taken.
-/// - An autosave that finds nothing to save succeeds at once.
-/// - Closing saves unsaved changes first, also those made meanwhile or while the closing is prepared. If that
-///   fails the document stays open.
-/// - A close that waits for an opening cancels it; a creation, whose package is on disk, succeeds.
+/// - An opening joins the same opening that is running or waiting; a save joins a waiting save, and a close a waiting close. A save
+///   never joins a running one, whose snapshot has been taken.
+/// - An autosave without unsaved changes succeeds immediately.
+/// - Closing saves unsaved changes first, also those made meanwhile or while closing is being prepared. If that fails the document
+///   stays open.
+/// - A close that waits for an opening cancels it; a creation, whose package is on disk, still succeeds.
 /// - A save to a path is a creation, a save, or a save as another package, depending on the state of the document when its
 ///   turn comes, not when it was requested.
 /// - Work that needs unsaved changes to be saved first is one request with that save, so that no other comes between them.
 /// - A failed save leaves the document unsaved and in ``DocumentState/savingError`` until one succeeds. Saving as another
 ///   package that fails leaves the document as it was.
-/// - Work that needs the package to itself, such as writing a copy, takes its turn like the rest, and does not change what
-///   the document is.
+/// - Work with exclusive access to the package, such as writing a copy, waits for its turn like other requests, and does not change the
+///   state of the document.
 /// - A document stays in ``DocumentState/inConflict`` until its owner reports that it is resolved; closing ends it too.
 struct DocumentStateMachine<Work: Equatable, Waiter> {
     enum Request: Equatable {
@@ -29,20 +29,20 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
         case save
         /// To save if there are unsaved changes.
         case autosave
-        /// To save as another package, which the document is from then on.
+        /// To save as another package, which becomes the document's.
         case saveAs(Work)
         /// To save to a path.
         case saveTo(SaveTarget)
         /// To save unsaved changes, and then to replace the content by some work.
         case saveAndRevert(Work)
-        /// To return to the last save, or to make the content another one by some work.
+        /// To revert to the last save, or to replace the content by some work.
         case revert(Work?)
-        /// To leave the package to some work.
+        /// To give some work exclusive access to the package.
         case access(Work)
         case close(discardingChanges: Bool)
     }
 
-    /// The destination of a save to a path, with what it takes to save there in each state of the document.
+    /// The destination of a save to a path, with the work of saving there in each state of the document.
     struct SaveTarget: Equatable {
         var path: String
         var operation: SaveOperation
@@ -52,7 +52,7 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
         var work: Work
     }
 
-    /// One runs at a time.
+    /// An operation; one runs at a time.
     enum Operation: Equatable {
         case open(OpenRequest)
         case save
@@ -65,13 +65,13 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
     /// The result of a request.
     enum Answer: Equatable {
         case done
-        /// The operation failed, with the error that the owner knows.
+        /// The operation failed, with the owner's error.
         case failed
         /// Cancelled by a later request.
         case cancelled
         /// The document is not open.
         case notOpen
-        /// The document is open already, otherwise than requested.
+        /// The document is already open, in another way than requested.
         case alreadyOpen
     }
 
@@ -98,7 +98,7 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
     /// The path of the document's package. The owner keeps it up to date.
     var path = ""
 
-    /// Whether others have changed the package, and it is not resolved which side is kept.
+    /// Whether another program has changed the package, and the conflict is not resolved.
     private var isInConflict = false
 
     /// The present state.
@@ -149,7 +149,7 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
             hasSavingError = !succeeded
             switch pending.request {
             case .close, .saveAndRevert:
-                // Comes again for what was changed meanwhile, or for what it is about.
+                // Repeated for changes made meanwhile, or for its own work.
                 if succeeded {
                     queue.insert(pending, at: 0)
                     answer = nil
@@ -159,13 +159,13 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
         case .saveAs, .revert(nil):
             if succeeded {
                 hasSavingError = false
-                // The other side stays where it is, or is the content now.
+                // The other side remains where it is, or is the content now.
                 isInConflict = false
             }
         case .revert: if succeeded { hasSavingError = false }
         case .access: break
         case .close:
-            // A store that could not be closed well is closed nevertheless.
+            // A store that was not closed cleanly is closed nevertheless.
             opened = nil
             hasSavingError = false
             isInConflict = false
@@ -176,7 +176,7 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
         return effects + advance()
     }
 
-    /// The running close has found changes that were made while it was prepared: it comes again, and saves them first.
+    /// The running close has found changes made while it was prepared: it is repeated, and saves them first.
     mutating func repeatClose() -> [Effect] {
         guard let (operation, pending) = running, operation == .close else { return [] }
         running = nil
@@ -184,7 +184,7 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
         return advance()
     }
 
-    /// A conflict with changes of the package by others has begun, or is resolved.
+    /// A conflict with changes by another program has begun, or is resolved.
     mutating func setConflict(_ isInConflict: Bool) -> [Effect] {
         guard isOpen else { return [] }
         self.isInConflict = isInConflict

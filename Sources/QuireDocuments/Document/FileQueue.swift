@@ -1,12 +1,12 @@
 import Dispatch
 import Quire
 
-/// Runs blocking file work on threads of its own, so that neither the main queue nor the cooperative thread pool
-/// waits.
+/// Runs blocking file operations on separate threads, so that they block neither the main queue nor the cooperative thread
+/// pool.
 final class FileQueue: Sendable {
-    /// For documents' opening, saving and closing.
+    /// For opening, saving and closing documents.
     static let shared = FileQueue("quire.document.files")
-    /// For long work that blocks no other: exports, copies, checks.
+    /// For long operations that must not delay others: exports, copies, checks.
     static let copies = FileQueue("quire.document.copies")
 
     private let queue: DispatchQueue
@@ -30,8 +30,8 @@ final class FileQueue: Sendable {
     func run<Result: Sendable>(
         _ body: @escaping @Sendable () throws -> Result
     ) async throws -> Result {
-        // Errors come as values: optimized code does not come back to the caller's executor if a continuation throws to a
-        // function that is `nonisolated(nonsending)`.
+        // Errors are passed as values: optimized code does not return to the caller's executor if a continuation throws to a
+        // `nonisolated(nonsending)` function.
         try await withCheckedContinuation { continuation in
             queue.async { continuation.resume(returning: Swift.Result { try body() }) }
         }.get()
@@ -39,7 +39,7 @@ final class FileQueue: Sendable {
 }
 
 extension QuireError {
-    /// An error as it is, or, if it is of another kind, as the cause of one of ours.
+    /// Wraps an error, unless it is a `QuireError` already.
     init(wrapping error: any Error, path: String) {
         self = FileSystem.failure("use", path, thrown: error)
     }

@@ -51,7 +51,7 @@ extension ManagedDocument {
 // faults, reading and saving throw `protectedDataUnavailable`; objects, context, undo and unsaved changes are kept.
 
 extension ManagedDocument: ProtectedDataResponder {
-    /// Whether what is on disk can be read and written now.
+    /// Whether the data on disk can be read and written now.
     @MainActor var isDataAvailable: Bool {
         openDocument?.package.store.protection?.isAvailable ?? true
     }
@@ -73,12 +73,12 @@ extension ManagedDocument: ProtectedDataResponder {
 // MARK: - Termination
 
 extension ManagedDocument {
-    /// Saves all open documents, those of ``PersistentDocument`` too, when the process is asked to end, by the signals given.
-    /// Then it ends as it would have.
+    /// Saves all open documents, including those of ``PersistentDocument``, when one of the signals terminates the process. The
+    /// process then ends as it would have without this.
     ///
-    /// Call it once, early, in a program that leaves these signals alone otherwise; signals that are ignored, as under
-    /// `nohup`, stay so. A second signal, or ten seconds, end the process without waiting any longer. The main queue must be
-    /// running. What cannot be saved because objects are invalid is kept as a draft; see ``draftStatus``. A
+    /// Call it once, early, in a program that does not handle these signals otherwise; ignored signals, as under `nohup`, remain
+    /// ignored. After a second signal, or ten seconds, the process ends without further waiting. The main queue must be running.
+    /// Changes that cannot be saved, because objects are invalid, are kept as a draft; see ``draftStatus``. A
     /// ``PersistentDocument`` has no drafts.
     public static func saveOnTermination(
         signals: [Int32] = [SIGTERM, SIGINT, SIGHUP]
@@ -99,7 +99,7 @@ extension ManagedDocument {
 private enum TerminationSignal {
     private static let isEnding = Lock(false)
     private static let patience = 10.0
-    /// Not the main queue: a second signal is heard also while that is busy.
+    /// Not the main queue, so that a second signal is handled while that is busy.
     private static let queue = DispatchQueue(label: "quire.termination")
 
     static func handle(_ number: Int32, _ body: @escaping @MainActor @Sendable () -> Void) {
@@ -117,7 +117,7 @@ private enum TerminationSignal {
         queue.asyncAfter(deadline: .now() + patience) { TerminationCleanup.end(by: number) }
         Task { @MainActor in
             await saveAll()
-            // As they are: neither logs nor locks are left in them.
+            // Closed without saving again, so that neither logs nor locks remain.
             for document in documents { document.closeBeforeTermination() }
             body()
             TerminationCleanup.end(by: number)
@@ -139,7 +139,7 @@ private enum TerminationSignal {
     }
 }
 
-/// A document of either kind, as the end of the process concerns it.
+/// A document of either class, for saving at termination.
 @MainActor
 protocol TerminableDocument: AnyObject, Sendable {
     var isReadOnly: Bool { get }
@@ -152,7 +152,7 @@ protocol TerminableDocument: AnyObject, Sendable {
 extension ManagedDocument: TerminableDocument {
     func saveBeforeTermination() async {
         isTerminating = true
-        // What fails is in a draft if that is of use.
+        // Changes that cannot be saved are kept as a draft where possible.
         do { try await autosave() } catch {
             logFailedAutosave(of: path, QuireError(wrapping: error, path: path))
         }
@@ -171,7 +171,7 @@ extension PersistentDocument: TerminableDocument {
     func closeBeforeTermination() { contexts?.coordinator.closeSaved() }
 }
 
-/// The documents that are open in this process, for what concerns all of them.
+/// The documents that are open in this process.
 @MainActor
 enum OpenDocuments {
     private struct Entry {
@@ -189,7 +189,7 @@ enum OpenDocuments {
 
     static func remove(_ document: any TerminableDocument) {
         entries[ObjectIdentifier(document)] = nil
-        // Those that were dropped without having been closed.
+        // Removes documents that were deallocated without being closed.
         entries = entries.filter { $0.value.document != nil }
     }
 }
@@ -199,15 +199,15 @@ enum OpenDocuments {
 // Work on a document's objects off the main queue.
 
 extension ManagedDocument {
-    /// Makes a context on a queue of its own, for work on the document's objects that takes long: an import, a computation.
+    /// Creates a context on a private queue, for long work on the document's objects: an import, a computation.
     ///
-    /// Its saves go to the parent of ``managedObjectContext``, in memory, and are then changes of the document like
-    /// any other: ``hasUnsavedChanges`` is true, it is autosaved, saved by ``save()`` and by closing, and shown in
-    /// ``managedObjectContext`` from the next turn of the main queue on. It is no step of undo, and undoing other changes
-    /// works on. Of a property that is changed in both contexts, what is saved last counts.
+    /// Its saves go to the parent of ``managedObjectContext``, in memory, and are then unsaved changes of the document like any
+    /// other: ``hasUnsavedChanges`` is true, they are saved by autosaving, ``save()`` and closing, and they appear in
+    /// ``managedObjectContext`` in the next turn of the main queue. They are not undoable, and do not affect undo of other changes. If
+    /// a property is changed in both contexts, the last save wins.
     ///
-    /// The context sees what was saved to the parent by then, and merges automatically what is saved to it later; edits
-    /// of ``managedObjectContext`` get there when the document is saved.
+    /// The context sees the changes saved to the parent before, and merges later ones automatically; edits of
+    /// ``managedObjectContext`` reach the parent when the document is saved.
     ///
     /// ```swift
     /// let background = try document.newBackgroundContext()
@@ -219,16 +219,16 @@ extension ManagedDocument {
     /// }
     /// ```
     ///
-    /// Once the document was closed, or shows another package, saving the context is an error with code `invalidState`,
-    /// or `storeUnavailable` if it has new objects.
+    /// After the document was closed, or has switched to another package, saving the context throws an error with code
+    /// `invalidState`, or `storeUnavailable` if it has new objects.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open.
     public func newBackgroundContext() throws -> QueueConfinedContext {
         try opened().contexts.newBackgroundContext()
     }
 
-    /// Runs a closure in a new context on a queue of its own; see ``newBackgroundContext()``. The closure saves the context
-    /// itself; what it has not saved is dropped.
+    /// Runs a closure in a new context on a private queue; see ``newBackgroundContext()``. The closure must save the context;
+    /// unsaved changes are dropped.
     ///
     /// ```swift
     /// let count = try await document.performBackgroundTask { context in
@@ -239,9 +239,9 @@ extension ManagedDocument {
     /// }
     /// ```
     ///
-    /// The closure's saves are shown in ``managedObjectContext`` when this returns.
+    /// The closure's saves have appeared in ``managedObjectContext`` when this returns.
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what the closure throws.
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or an error of the closure.
     public func performBackgroundTask<Result>(
         _ body: sending @escaping (ManagedObjectContext) throws -> sending Result
     ) async throws -> sending Result {
@@ -259,24 +259,23 @@ public struct DocumentChangeToken: Sendable, Hashable {
 }
 
 extension ManagedDocument {
-    /// Counts a change of something that is neither in the context nor in the additional content, so that the document is
-    /// saved. Changes that the undo manager knows of are counted without this. Nothing is counted while it is closed.
+    /// Counts a change outside of the context and the additional content, so that the document is saved. Changes registered with
+    /// the undo manager are counted automatically. Nothing is counted while the document is closed.
     public func updateChangeCount(_ change: DocumentChange) {
         guard let openDocument else { return }
         openDocument.count(change)
         if change == .cleared { scheduleAutosave() } else { documentDidChange() }
     }
 
-    /// A token of the document as it is now, for subclasses that save it themselves and report by
-    /// ``updateChangeCount(with:)`` when that has succeeded. The document's own saves need none. The token of a closed
-    /// document has no effect.
+    /// A token of the document's current state, for subclasses that save it themselves and report success with
+    /// ``updateChangeCount(with:)``. The document's own saves do not need it. The token of a closed document has no effect.
     public func changeCountToken() -> DocumentChangeToken {
         DocumentChangeToken(number: openDocument?.takeChangeToken() ?? 0)
     }
 
-    /// Counts the document as saved in the state that a token was taken of. What was changed since stays unsaved.
+    /// Marks the state of a token as saved. Later changes stay unsaved.
     ///
-    /// A token of a state that undo and redo cannot reach any more, or that is old, leaves the document unsaved.
+    /// The token of a state that undo and redo can no longer reach, or an old token, leaves the document unsaved.
     public func updateChangeCount(with token: DocumentChangeToken) {
         openDocument?.didSave(token.number)
         scheduleAutosave()

@@ -4,28 +4,27 @@ import Quire
 
 private let logger = Logger(label: "quire.document")
 
-// A program that brings documents from elsewhere may replace the package, or the files of its store, while it is open here.
-// Then what is at the path is shown, with new contexts. What was unsaved is made again in that, by objects and properties, and
-// is kept as a draft in the new package; what had been saved here before is kept as a conflict version. So nothing is lost
-// whatever happens; the document is in conflict until it is resolved.
+// A program that synchronizes folders may replace the package, or the files of its store, while it is open. The document then shows
+// the replacement with new contexts. Unsaved changes are applied to it again, by object and property, and kept as a draft in the
+// new package; the last save is kept as a conflict version. So nothing is lost, and the document is in conflict until it is
+// resolved.
 //
-// If there is nothing to show, because the store's files were removed or cannot be read, the document keeps what it has in
-// memory and in the files that it still has open, and is in conflict too.
+// If there is no replacement, because the store's files were removed or cannot be read, the document keeps the objects in memory
+// and the files that it has open, and is in conflict too.
 
 extension ManagedDocument {
-    /// Resolves a conflict: others have replaced the package, or its store, while there were unsaved changes here, or have
-    /// removed the store's files.
+    /// Resolves a conflict: another program has replaced the package or its store while there were unsaved changes, or has removed
+    /// the store's files.
     ///
-    /// With `current`, the document is saved; what the others have left is kept as a version before. If what the others have
-    /// changed contradicts the unsaved changes here, that is a conflict of saving as usual, and nothing is lost. Files of the
-    /// store that were removed are made again. With `other`, the unsaved changes are dropped, and what the others have left
-    /// is shown.
+    /// With `current`, the replacement is kept as a version, and the document is saved. If objects were changed on both sides,
+    /// that is an ordinary merge conflict, and nothing is lost. Removed files of the store are created again. With `other`, the
+    /// unsaved changes are dropped, and the replacement is shown.
     ///
-    /// The last save before the others replaced it is among the versions, with the reason
-    /// ``DocumentVersion/Reason/conflict``, and counts as resolved afterwards.
+    /// The last save before the replacement is among the versions, with the reason ``DocumentVersion/Reason/conflict``, and
+    /// counts as resolved afterwards.
     ///
-    /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved, unless
-    ///   the store could not be made again, or the others have left nothing. With code `invalidState` if there is no conflict.
+    /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is then resolved too, and the document unsaved, unless
+    ///   the store could not be created again, or there is no replacement. With code `invalidState` if there is no conflict.
     public func resolveConflict(keeping side: ConflictSide) async throws {
         guard documentState.contains(.inConflict), let open = openDocument else {
             throw QuireError(
@@ -44,7 +43,7 @@ extension ManagedDocument {
                     }
                 } catch {
                     logger.warning(
-                        "No version of “\(path)” as others have left it is kept: \(error)")
+                        "Could not keep the replacement of “\(path)” as a version: \(error)")
                 }
             }
             carryOut(machine.setConflict(false))
@@ -55,7 +54,7 @@ extension ManagedDocument {
         }
         if let version, let package = openDocument?.package {
             openDocument?.conflictVersion = nil
-            // Where it cannot be marked it counts as unresolved, and can be resolved again.
+            // If it cannot be marked it counts as unresolved, and can be resolved again.
             try? await FileQueue.copies.run { try package.versionStore.markResolved(version) }
         }
     }
@@ -63,29 +62,28 @@ extension ManagedDocument {
     /// The error of saving a document in conflict.
     var conflictError: QuireError {
         let isLost = openDocument?.isStoreMissing ?? false
-        // Deleting a package removes its store first, which may be noticed before the rest is gone.
+        // Deleting a package removes its store first, which may be detected before the rest is removed.
         if isLost, let package = openDocument?.package, package.location() == .removed {
             return package.deleted
         }
         return QuireError(
             .mergeConflict,
             isLost
-                ? "Somebody else has removed or replaced files of “\(path)”, so that it is not clear what to save; save it as "
+                ? "“\(path)” was not saved, because another program has removed or replaced some of its files; save it as "
                     + "another document, or resolve the conflict."
-                : "Somebody else has put another “\(path)” into its place, so that it is not clear what to save; resolve the "
-                    + "conflict first.", subject: .init(file: path))
+                : "“\(path)” was not saved, because another program has replaced it; resolve the conflict first.",
+            subject: .init(file: path))
     }
 
-    /// Shows the package or store that others have put into place; if it is not a state of the document, the document is
-    /// closed.
+    /// Shows the replacement of the package or store; if it is not a state of this document, the document is closed.
     func adoptReplacedPackage() {
-        // A replacement may be reported several times: the first is carried out, and the others find that it has been.
+        // A replacement may be reported several times; later reports find that it is already shown.
         let earlier = adoption
         adoption = Task { [weak self] in
             await earlier?.value
             guard let self else { return }
             do {
-                // A save may have found it out before, and have shown it.
+                // A save may have detected and shown it before.
                 let isHere = try await withOpenDocument { open in
                     let package = open.package
                     return await FileQueue.shared.run { package.location() == .here }
@@ -96,18 +94,18 @@ extension ManagedDocument {
                 }
                 try await request(.revert(work))
             } catch {
-                logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
+                logger.warning("Could not show the replacement of “\(path)”: \(error)")
                 packageWasDeleted()
             }
         }
     }
 
-    /// Handles changes of the package by others.
+    /// Handles changes of the package by other programs.
     ///
-    /// - Parameter isSaving: Whether there is something to be saved, so that it matters if files are missing.
-    /// - Returns: Whether it is the same package, wherever it is.
-    /// - Throws: ``QuireError`` with code `mergeConflict` if something is to be saved and it is not clear what, because there is
-    ///   another state of the document now, or none; `notFound` if the package was removed, or is another document now.
+    /// - Parameter isSaving: Whether a save follows, so that missing files matter.
+    /// - Returns: Whether it is the same package, at whatever path.
+    /// - Throws: ``QuireError`` with code `mergeConflict` if a save follows and the package was replaced with another state of the
+    ///   document, or lacks files; `notFound` if the package was removed, or replaced with another document.
     @discardableResult
     func handleReplacedPackage(of open: OpenDocument, isSaving: Bool = true) async throws -> Bool {
         let old = open.package
@@ -121,7 +119,7 @@ extension ManagedDocument {
             do {
                 try await replacePackage(open, succeedsInPlace: !old.isReadOnly)
             } catch {
-                logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
+                logger.warning("Could not show the replacement of “\(path)”: \(error)")
                 if isSaving { markStoreMissing(of: open) }
             }
         case .storeLost:
@@ -131,15 +129,15 @@ extension ManagedDocument {
         return false
     }
 
-    /// Records that the store's files at its path are not those that are open, and that there is nothing else to show.
+    /// Records that the store's files at its path are not those that are open, and that there is no replacement.
     private func markStoreMissing(of open: OpenDocument) {
         open.isStoreMissing = true
         carryOut(machine.setConflict(true))
     }
 
-    /// Shows what is at the path, with the unsaved changes.
+    /// Shows the replacement, with the unsaved changes.
     ///
-    /// - Parameter succeedsInPlace: Whether it is in the same package folder, whose lock we have.
+    /// - Parameter succeedsInPlace: Whether it is in the same package folder, whose lock this document has.
     private func replacePackage(_ open: OpenDocument, succeedsInPlace: Bool) async throws {
         let (old, coordinator) = (open.package, open.coordinator)
         if !succeedsInPlace, let uuid = DocumentMetadata.storeUUID(of: old.layout),
@@ -147,7 +145,7 @@ extension ManagedDocument {
         {
             throw old.otherDocument
         }
-        // What background contexts save from here on would be neither in the draft nor in the new contexts.
+        // Later saves of background contexts would be neither in the draft nor in the new contexts.
         _ = await open.contexts.blockChildSaves(discardingChanges: true, open.closedError)
         var isShown = false
         defer { if !isShown { Task { await open.contexts.unblockChildSaves() } } }
@@ -164,7 +162,7 @@ extension ManagedDocument {
             if own.isUnsaved, let shown = openDocument {
                 shown.conflictVersion = own.version ?? open.conflictVersion
                 if shown.package.isReadOnly { shown.draftInStore = nil }
-                // What a subclass has beside the objects.
+                // The content of a subclass.
                 if !shown.hasUnsavedChanges { shown.count(.done) }
                 carryOut(machine.setConflict(true))
             }
@@ -180,10 +178,10 @@ extension ManagedDocument {
         presentedItemDidChange()
     }
 
-    /// Keeps unsaved changes as a draft, and the last save as a version, in the package that is to be shown. The
-    /// draft becomes the one that the document is shown with.
+    /// Keeps unsaved changes as a draft, and the last save as a version, in the replacement. Opening the replacement restores the
+    /// draft.
     ///
-    /// - Returns: The version, and whether anything was unsaved.
+    /// - Returns: The version, and whether there were unsaved changes.
     private func keepOwnSide(
         of open: OpenDocument, in loaded: inout OpenedPackage
     ) async throws -> (version: DocumentVersion.ID?, isUnsaved: Bool) {
@@ -201,7 +199,7 @@ extension ManagedDocument {
                     }
                 } catch {
                     logger.error(
-                        "What was saved of “\(path)” before others replaced it is not kept as a version: \(error)"
+                        "Could not keep the last save of “\(path)” as a version before showing its replacement: \(error)"
                     )
                 }
             }
@@ -214,22 +212,22 @@ extension ManagedDocument {
                     try new.writeDraft(unsaved), try new.draftFiles(of: unsaved.draft))
             }
             open.context.processPendingChanges()
-            // What was changed meanwhile belongs to it too.
+            // Changes made meanwhile belong to it too.
             if open.editCount == editCount { return (version, hasChanges) }
         }
     }
 
-    /// Drops what the document has, whose store has lost its files, and shows what is at the path.
+    /// Drops the content of a document whose store has lost its files, and opens the package at the path.
     func showRemainingStore(of open: OpenDocument) async throws {
         let (old, coordinator) = (open.package, open.coordinator)
         try await FileQueue.shared.run {
             guard FileSystem.exists(old.layout.store) else {
                 throw QuireError(
                     .notFound,
-                    "The store of “\(old.layout.path)” was removed by somebody else; save it as another document, or "
-                        + "restore the store.", subject: .init(file: old.layout.store))
+                    "The store of “\(old.layout.path)” was removed by another program; save the document as another "
+                        + "one, or restore the store.", subject: .init(file: old.layout.store))
             }
-            // Connections to the same database share what they know of its log, which is another one now.
+            // Connections to the same database share the index of its write-ahead log, which was replaced.
             if old.store.fileReplacement != .replaced { try old.store.abandon() }
         }
         let loaded = try await load(
@@ -240,7 +238,7 @@ extension ManagedDocument {
         loadContents(of: loaded)
     }
 
-    /// Closes a package whose files are not at its path any more, so that errors about them do not matter.
+    /// Closes a package whose files are no longer at its path, so that errors of closing do not matter.
     private func closeReplaced(
         _ package: DocumentPackage, _ coordinator: PersistentStoreCoordinator
     ) {
@@ -260,18 +258,18 @@ extension ManagedDocument {
         do {
             try load(fromContents: loaded.content.contents)
         } catch {
-            // As after reverting, the document shows what is there even if the subclass cannot make anything of it.
+            // As after reverting, the document shows the new content even if the subclass cannot load it.
             handleError(QuireError(wrapping: error, path: path), userInteractionPermitted: true)
         }
     }
 }
 
-// MARK: - Changes by others
+// MARK: - Changes by other programs
 
-// What others do to the package while it is open.
+// Changes to the package by other programs while it is open.
 
 extension ManagedDocument {
-    /// Begins to watch the package. Where that is not possible a save finds out what has become of it.
+    /// Starts watching the package. If that is not possible, the next save detects changes.
     func watchPackage() {
         packageWatch?.cancel()
         packageWatch = try? PackageWatch(
@@ -297,8 +295,8 @@ extension ManagedDocument {
         }
     }
 
-    /// Shows what is at the path now, or closes the document. A package that another one is exchanged for, and then deleted, is
-    /// reported as both, perhaps before the other one is shown.
+    /// Shows the package that is now at the path, or closes the document. A package that was exchanged with another one and then
+    /// deleted is reported as both, possibly before the other one is shown.
     private func folderWasDeleted() {
         guard let package = openDocument?.package else { return }
         Task { [weak self] in
@@ -308,12 +306,12 @@ extension ManagedDocument {
         }
     }
 
-    /// Called after a write to the folder of the store, perhaps by the document itself.
+    /// Called after a write to the folder of the store, possibly by the document itself.
     private func storeDidChange() {
         guard let package = openDocument?.package else { return }
         Task { [weak self] in
             let location = await FileQueue.shared.run { package.location() }
-            // Missing files may be about to be written; a save finds out.
+            // Missing files may be about to be written; the next save checks.
             guard location == .storeReplaced, let self, openDocument?.package === package else {
                 return
             }
@@ -323,12 +321,12 @@ extension ManagedDocument {
 
     /// Switches to the package's present path, when the document's turn comes. The next save tries again.
     func followPackage() async {
-        await whileOpen("The package was moved, and could not be opened there") { [self] open in
+        await whileOpen("could not open the package at its new path") { [self] open in
             try await followPackage(of: open)
         }
     }
 
-    /// Runs a body with the open package to itself, unless the document is closed meanwhile. Failures are logged.
+    /// Runs a body with exclusive access to the open package, unless the document is closed meanwhile. Failures are logged.
     func whileOpen(
         _ failure: String, _ body: @escaping @MainActor (OpenDocument) async throws -> Void
     ) async {
@@ -337,16 +335,16 @@ extension ManagedDocument {
         }
     }
 
-    /// Closes the document whose package was deleted, or given up for another one. It is not made again.
+    /// Closes the document after its package was deleted, or replaced with another document. It is not created again.
     func packageWasDeleted() {
         Task { [weak self] in
             guard self?.openDocument != nil else { return }
             await self?.accommodatePresentedItemDeletion()
-            // Saved elsewhere by the subclass, it is another document by now.
+            // The subclass may have saved it as another document meanwhile.
             guard let self, let package = openDocument?.package else { return }
             guard await FileQueue.shared.run({ package.presentPath == nil }) else { return }
             do { try await close(discardingChanges: true) } catch {
-                logger.warning("“\(path)”, which was deleted, could not be closed: \(error)")
+                logger.warning("Could not close “\(path)”, which was deleted: \(error)")
             }
         }
     }

@@ -4,7 +4,7 @@ import Quire
 
 // Requests go to the state machine; its effects are carried out here. `ManagedDocument+Saving` has the steps of a save.
 
-/// Work of a request on the package of an open document, which it has to itself until it ends.
+/// Work of a request with exclusive access to the package of an open document.
 @MainActor
 final class DocumentWork: Equatable {
     enum Body {
@@ -37,13 +37,13 @@ extension ManagedDocument {
 
     // MARK: Requests
 
-    /// Hands a request to the state machine. The answer comes later, on the main queue.
+    /// Passes a request to the state machine. It is answered later, on the main queue.
     func submit(_ request: StateMachine.Request, answer: @escaping RequestHandler) {
         machine.hasUnsavedChanges = openDocument?.mayHaveUnsavedChanges ?? false
         carryOut(machine.submit(request, for: answer))
     }
 
-    /// Hands a request to the state machine and waits for the answer.
+    /// Passes a request to the state machine and waits for the answer.
     func request(_ request: StateMachine.Request) async throws {
         try await withCheckedThrowingContinuation {
             (continuation: CheckedContinuation<Void, any Error>) in
@@ -57,14 +57,14 @@ extension ManagedDocument {
         }
     }
 
-    /// Runs a body with the open package to itself, when its turn comes.
+    /// Runs a body with exclusive access to the open package, when its turn comes.
     func withOpenDocument<Result>(
         _ body: @escaping @MainActor (OpenDocument) async throws -> Result
     ) async throws -> Result {
         var result: Result?
         try await request(.access(DocumentWork { result = try await body($0) }))
         guard let result else {
-            preconditionFailure("A document's work was answered without having been done.")
+            preconditionFailure("The work was answered, but has no result.")
         }
         return result
     }
@@ -73,7 +73,7 @@ extension ManagedDocument {
 
     func carryOut(_ new: [StateMachine.Effect]) {
         effects += new
-        // An answer or a handler may make requests; their effects come after those that are there.
+        // An answer or a handler may make requests; their effects are carried out after the pending ones.
         if isCarryingOut { return }
         isCarryingOut = true
         while !effects.isEmpty { carryOut(effects.removeFirst()) }
@@ -117,7 +117,7 @@ extension ManagedDocument {
         case .notOpen: notOpenError
         case .alreadyOpen:
             QuireError(
-                .invalidState, "“\(path)” is open already; close the document first.",
+                .invalidState, "“\(path)” is already open; close the document first.",
                 subject: .init(file: path))
         }
     }
@@ -172,7 +172,7 @@ extension ManagedDocument {
     private func run(
         _ operation: StateMachine.Operation, _ body: @escaping @MainActor () async throws -> Void
     ) {
-        // Retains the document: an operation that has begun ends, and is answered.
+        // Retains the document, so that a started operation ends and is answered.
         Task { @MainActor in
             do {
                 try await body()
@@ -262,7 +262,7 @@ extension ManagedDocument {
         return open
     }
 
-    /// Ends watching the package, and being found by others.
+    /// Stops watching the package, and answering other processes.
     func stopPresenting() {
         protectionDomain?.removeResponder(self)
         stopWatching()
@@ -272,7 +272,7 @@ extension ManagedDocument {
 
     // MARK: Reverting
 
-    /// Makes the document's content that of its package, after a body that may have replaced it.
+    /// Reloads the document from its package, after a body that may have replaced the content.
     func performRevert(
         _ body: @MainActor (OpenDocument) async throws -> Void = { _ in }
     ) async throws {
@@ -294,7 +294,7 @@ extension ManagedDocument {
 
     // MARK: Closing
 
-    /// - Returns: Whether the document is closed; not if anything was changed after closing had begun, which is to be saved
+    /// - Returns: Whether the document is closed; `false` if there are changes made after closing had begun, which must be saved
     ///   first.
     private func performClose() async throws -> Bool {
         DescriptorReserve.beginUse()
@@ -302,7 +302,7 @@ extension ManagedDocument {
         let open = requireOpen()
         await writeLibraryMetadata(of: open)
         let isDiscarding = machine.isDiscardingChanges
-        // Background contexts save to the parent at any time, until that is blocked.
+        // Background contexts can save to the parent at any time, until saves are blocked.
         let isBlocked = await open.contexts.blockChildSaves(
             discardingChanges: isDiscarding, open.closedError)
         guard isBlocked else { return false }
@@ -325,7 +325,7 @@ extension ManagedDocument {
         await FileQueue.shared.run {
             coordinator.closeSaved()
             package.closeSaved()
-            // The document keeps the package for callers that do not know that it is closed.
+            // The document keeps the package for callers that are unaware that it is closed.
             package.folder?.close()
         }
         return true
@@ -340,7 +340,7 @@ extension ManagedDocument {
         if let path = try await open.follow() { didMove(to: path) }
     }
 
-    /// Takes over the path at which the package was found.
+    /// Adopts the path at which the package was found.
     func didMove(to path: String) {
         if path == self.path { return }
         self.path = path

@@ -1,7 +1,7 @@
 public import Foundation
 public import Quire
 
-// Requests of users. Those that UIDocument has with a completion handler have that form too; the handler is called exactly
+// The requests of programs. Those that have a completion handler in UIDocument have that form too; the handler is called exactly
 // once, later, on the main queue.
 
 /// Called once on the main queue, with `nil` if the request was carried out.
@@ -10,21 +10,21 @@ public typealias DocumentCompletionHandler = @MainActor @Sendable (QuireError?) 
 extension ManagedDocument {
     // MARK: Creating and opening
 
-    /// Makes the package and opens it for writing. It is on disk when this returns.
+    /// Creates the package and opens it for writing. It is on disk when this returns.
     ///
-    /// - Parameter model: The model of the objects, which the package will carry; `nil` for ``managedObjectModel``, or the
+    /// - Parameter model: The model of the objects, which is stored in the package; `nil` for ``managedObjectModel``, or the
     ///   models of the program's bundle.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel` if the model
-    ///   cannot be used or there is none, `invalidState` if the document is open, or what writing throws.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path exists, `invalidModel` if the model
+    ///   cannot be used or there is none, `invalidState` if the document is open, or errors of writing.
     public func create(model: ManagedObjectModel? = nil) async throws {
         try await request(.open(OpenRequest(model: model, isCreation: true)))
     }
 
-    /// Opens the package. If it is open or being opened in the same way, that will do.
+    /// Opens the package. Does nothing if it is already open in the same way, and joins an opening that is running.
     ///
     /// - Parameters:
-    ///   - model: The model, if it shall not be the one that the package carries.
-    ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside a writer.
+    ///   - model: The model; `nil` for ``managedObjectModel``, or the one stored in the package.
+    ///   - readOnly: Whether to open it for reading only, which leaves no trace and is possible while another process writes it.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `unsupported`, `locked` if another owner has it open
     ///   for writing, `cancelled` if it is closed meanwhile, or `invalidState` if it is open in another way.
     public func open(model: ManagedObjectModel? = nil, readOnly: Bool = false) async throws {
@@ -45,10 +45,10 @@ extension ManagedDocument {
 
     /// Saves the document as it is now: objects, external data and additional content, all or nothing.
     ///
-    /// The snapshot is taken before this first suspends, or when the saves before it have ended. Main-queue work is O(*n*)
-    /// in what changed; writing happens off the main queue.
+    /// The snapshot is taken before this first suspends, or when earlier saves have ended. The work on the main queue is O(*n*) in
+    /// the number of changes; writing happens off the main queue.
     ///
-    /// A package that was moved or renamed meanwhile is saved where it is now.
+    /// A package that was moved or renamed meanwhile is saved at its new path.
     ///
     /// - Throws: ``QuireError`` with code `validation`, `constraintConflict`, `mergeConflict`, `outOfSpace`, `readOnly`,
     ///   `inputOutput`, `notFound` if the package was deleted, or `invalidState` if the document is not open.
@@ -69,32 +69,32 @@ extension ManagedDocument {
         submit(.autosave, answer: completionHandler)
     }
 
-    /// Makes the document what it was when it was saved last. Objects that are held belong to no context afterwards.
+    /// Reverts the document to the last save. Objects that are still referenced belong to no context afterwards.
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what reading throws; then nothing
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or errors of reading; then nothing
     ///   has changed.
     public func revert() async throws { try await request(.revert(nil)) }
 
-    /// Makes the document what it was when it was saved last.
+    /// Reverts the document to the last save.
     public func revert(completionHandler: @escaping DocumentCompletionHandler) {
         submit(.revert(nil), answer: completionHandler)
     }
 
-    /// Makes the document's content that of another package as of its last save, or of an archive's: objects, external data
-    /// and additional content, all or nothing, on disk as well. The document keeps its place. Unsaved changes are dropped.
-    /// Objects that are held belong to no context afterwards.
+    /// Replaces the document's content with that of another package as of its last save, or of an archive: objects, external data
+    /// and additional content, all or nothing, also on disk. The document keeps its path. Unsaved changes are dropped. Objects that
+    /// are still referenced belong to no context afterwards.
     ///
     /// - Parameters:
-    ///   - url: The other package. Others may have it open.
-    ///   - progress: Cancelling it leaves everything as it was. ``progress`` is the same while the request is carried out.
+    ///   - url: The other package. It may be open.
+    ///   - progress: Cancelling it leaves everything as it was. ``progress`` is the same while the request runs.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `incompatibleModel` if it has another model and
-    ///   ``migrationOptions`` do not help, `readOnly`, `cancelled`, `invalidState` if the document is not open, or what reading
-    ///   and writing throw; then nothing has changed.
+    ///   ``migrationOptions`` do not help, `readOnly`, `cancelled`, `invalidState` if the document is not open, or errors of reading
+    ///   and writing; then nothing has changed.
     public func revert(to url: URL, progress: Progress? = nil) async throws {
         try await request(revertRequest(to: url, progress))
     }
 
-    /// Makes the document's content that of another package; see ``revert(to:progress:)``.
+    /// Replaces the document's content with that of another package; see ``revert(to:progress:)``.
     public func revert(
         to url: URL, progress: Progress? = nil,
         completionHandler: @escaping DocumentCompletionHandler
@@ -117,7 +117,7 @@ extension ManagedDocument {
         return .revert(work)
     }
 
-    /// Makes a progress the present one until the running request ends.
+    /// Makes a progress the current one until the running request ends.
     ///
     /// - Parameter progress: The progress that the caller of a request has given; `nil` for a new one.
     func show(_ progress: Progress?) -> Progress {
@@ -130,14 +130,13 @@ extension ManagedDocument {
 
     /// Saves unsaved changes and closes the document. Closing a closed document does nothing.
     ///
-    /// Afterwards nothing is left beside the package's files: no log, no lock. ``managedObjectContext`` has no objects then,
-    /// and those that are held belong to no context. It takes no new ones: `insertObject` throws an error with code
-    /// `invalidState`, and so does saving an object that an initializer has made in it. Opened again, the document has another
-    /// context.
+    /// Afterwards the package contains neither a log nor a lock file. ``managedObjectContext`` has no objects, and objects that are
+    /// still referenced belong to no context. No new ones can be inserted: `insertObject` throws an error with code `invalidState`, and
+    /// so does saving an object that an initializer has created in it. When it is opened again, the document has a new context.
     ///
     /// - Parameter discardingChanges: Whether to drop unsaved changes instead.
-    /// - Throws: As ``save()``; then the document stays open and nothing is lost. If what cannot be saved is in no draft either,
-    ///   because the disk is full, the message says so, and ``draftError`` says why.
+    /// - Throws: As ``save()``; then the document stays open and nothing is lost. If the unsaved changes could not be kept as a draft
+    ///   either, because the disk is full, the message includes that, and ``draftError`` has the reason.
     public func close(discardingChanges: Bool = false) async throws {
         try await request(.close(discardingChanges: discardingChanges))
     }
@@ -149,7 +148,7 @@ extension ManagedDocument {
         submit(.close(discardingChanges: discardingChanges), answer: completionHandler)
     }
 
-    /// Hands a request to the state machine. If an argument is invalid, the handler gets that error instead.
+    /// Passes a request to the state machine. If an argument is invalid, the handler gets that error instead.
     private func submit(
         _ completionHandler: @escaping DocumentCompletionHandler,
         _ request: () throws -> StateMachine.Request
@@ -163,18 +162,18 @@ extension ManagedDocument {
 
 // MARK: - Copies
 
-// The document written elsewhere than to its own package.
+// Writing the document to other packages.
 
 extension ManagedDocument {
-    // MARK: Saving to a place
+    // MARK: Saving to a URL
 
-    /// Saves the document to a place, and makes that the document's: its own package for ``save()``, another for
-    /// ``save(as:replacing:keepingDamage:progress:)``. A document that is not open is made there, with ``managedObjectModel``.
-    /// Which of these it is, the state of the document decides when the requests before it have ended.
+    /// Saves the document to a URL, which becomes the document's: as ``save()`` for its own package, and as
+    /// ``save(as:replacing:keepingDamage:progress:)`` for another one. A document that is not open is created there, with
+    /// ``managedObjectModel``. The state of the document when earlier requests have ended decides between these.
     ///
     /// - Parameters:
     ///   - url: The package.
-    ///   - operation: With `forCreating` there must be nothing at the URL; with `forOverwriting` there may be a document.
+    ///   - operation: With `forCreating` the URL must not exist; with `forOverwriting` a document at the URL is replaced.
     /// - Throws: As those.
     public func save(to url: URL, for operation: SaveOperation) async throws {
         let saving = SavingAs(self, try destination(of: url, for: operation))
@@ -182,7 +181,7 @@ extension ManagedDocument {
         if let error = saving.reportIncomplete() { throw error }
     }
 
-    /// Saves the document to a place, and makes that the document's.
+    /// Saves the document to a URL, which becomes the document's.
     public func save(
         to url: URL, for operation: SaveOperation,
         completionHandler: @escaping DocumentCompletionHandler
@@ -203,28 +202,28 @@ extension ManagedDocument {
             keepsDamage: false)
     }
 
-    /// Saves the document as another package, which it is from then on. The package that it was stays as it was saved last.
+    /// Saves the document as another package, which becomes the document's package. The old package remains as of its last save.
     ///
-    /// Objects, their identifiers, undo and the context stay; a document that was opened for reading only can be written
-    /// afterwards. The new package is there whole, or not at all; while it replaces another one, its path is that of the one
-    /// or the other at any moment. What is changed meanwhile stays unsaved.
+    /// Objects, their identifiers, undo and the context are kept; a document that was opened for reading only can be saved
+    /// afterwards. The new package is created whole, or not at all; an existing package is replaced atomically. Changes made meanwhile
+    /// stay unsaved.
     ///
-    /// If others have deleted the document's package, the new one gets every object and value that is in the store, which is
-    /// open, or in memory, and every file of additional content that is unsaved. The document is the new package then, with
-    /// nothing unsaved; if that lacks files, which went with the old one, an error names them all the same.
+    /// If another program has deleted the document's package, the new one gets all objects and values of the store, which is still
+    /// open, and of memory, and all unsaved files of additional content. The new package is then the document's, without unsaved
+    /// changes; if it lacks files that were deleted with the old one, an error that lists them is thrown nevertheless.
     ///
     /// - Parameters:
-    ///   - url: The package to make.
-    ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
-    ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
-    ///   - progress: Gets the bytes to copy as its total; cancelling it leaves no package. ``progress`` is the same while the
+    ///   - url: The package to create.
+    ///   - replacing: Whether to replace an existing document, which must not be open for writing.
+    ///   - keepingDamage: Whether to copy a damaged document as it is; otherwise the copy is checked.
+    ///   - progress: Counts the bytes to copy; cancelling it leaves no package. ``progress`` is the same while the
     ///     request is carried out.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `cancelled`, `notFound` if the folder is not there, or as
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `cancelled`, `notFound` if the folder does not exist, or as
     ///   ``save()``.
-    ///   Then the document is what it was. With code `notFound` and ``path`` the new one if the document was saved as far as
-    ///   it is still there: `failures` has one error for each file of external data and of additional content that is not,
-    ///   and the message names the first ones.
+    ///   Then the document is unchanged. With code `notFound`, and ``path`` being the new one, if the document was saved without
+    ///   files that are lost: `failures` has one error for each lost file of external data and additional content, and the message
+    ///   lists the first ones.
     public func save(
         as url: URL, replacing: Bool = false, keepingDamage: Bool = false,
         progress: Progress? = nil
@@ -238,18 +237,18 @@ extension ManagedDocument {
         if let error = saving.reportIncomplete() { throw error }
     }
 
-    /// Writes the document as it is now, unsaved changes included, to another package. The document's own
-    /// package and its unsaved changes stay as they are.
+    /// Writes the document as it is now, including unsaved changes, to another package. The document's own
+    /// package and its unsaved changes are not affected.
     ///
     /// - Parameters:
-    ///   - url: The package to make.
-    ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
-    ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
-    ///   - progress: As ``save(as:replacing:keepingDamage:progress:)`` has it.
+    ///   - url: The package to create.
+    ///   - replacing: Whether to replace an existing document, which must not be open for writing.
+    ///   - keepingDamage: Whether to copy a damaged document as it is; otherwise the copy is checked.
+    ///   - progress: As in ``save(as:replacing:keepingDamage:progress:)``.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `cancelled`, `validation` if an object could not be saved, or
-    ///   what reading and writing throw. With code `notFound` and the path of the copy as its subject if that is there, but lacks
-    ///   files which others have deleted with the document's package; see ``save(as:replacing:keepingDamage:progress:)``.
+    ///   errors of reading and writing. With code `notFound` and the path of the copy as its subject if that is there, but lacks
+    ///   files that were deleted with the document's package; see ``save(as:replacing:keepingDamage:progress:)``.
     public func writeCopy(
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
         progress: Progress? = nil
@@ -265,19 +264,19 @@ extension ManagedDocument {
         return .access(
             DocumentWork(onSnapshotFor: .copy) { [self] open, snapshot in
                 destination.progress = show(progress)
-                // Where it fails the open store is still there to be copied.
+                // If it fails, the open store can still be copied.
                 try? await followPackage(of: open)
                 try await open.writeCopy(to: destination, snapshot)
             })
     }
 
-    /// Writes the document as it is now to another package beside it, and gives a document for that, of the same class,
-    /// which is not open yet.
+    /// Writes the document as it is now to another package beside it, and returns a document of the same class for it, which is
+    /// not open yet.
     ///
     /// - Parameters:
-    ///   - url: The package to make; `nil` for one beside this one, “Name 2”, or 3, 4 ….
-    ///   - keepingDamage: As ``writeCopy(to:replacing:keepingDamage:progress:)`` has it.
-    ///   - progress: As ``writeCopy(to:replacing:keepingDamage:progress:)`` has it.
+    ///   - url: The package to create; `nil` for one beside this one, “Name 2”, or 3, 4 ….
+    ///   - keepingDamage: As in ``writeCopy(to:replacing:keepingDamage:progress:)``.
+    ///   - progress: As in ``writeCopy(to:replacing:keepingDamage:progress:)``.
     /// - Throws: As ``writeCopy(to:replacing:keepingDamage:progress:)``.
     public func duplicate(
         to url: URL? = nil, keepingDamage: Bool = false, progress: Progress? = nil
@@ -305,11 +304,11 @@ extension ManagedDocument {
 
     /// Renames or moves the document's package within its file system; the document stays open there.
     ///
-    /// If it has been moved, but its store cannot be opened there, this fails too, and ``path`` is the new one. To move it
-    /// there again opens it, as saving and reverting do.
+    /// If it has been moved, but its store cannot be opened there, this fails too, and ``path`` is the new one. Moving it there again
+    /// opens it, as saving and reverting do.
     ///
-    /// - Parameter url: The new place, where there must be nothing but this document.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` for another
+    /// - Parameter url: The new URL, which must not exist unless it is that of this document.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `unsupported` for another
     ///   file system, or `invalidState` if the document is not open. Then it is where it was. Or what opening the store
     ///   throws.
     public func move(to url: URL) async throws { try await request(moveRequest(to: url)) }
@@ -333,19 +332,19 @@ extension ManagedDocument {
 
     // MARK: Copies of the last save
 
-    /// Saves unsaved changes, and exports the document to an archive, `.zip` or `.tar.zst` as the URL says.
+    /// Saves unsaved changes, and exports the document to a `.zip` or `.tar.zst` archive, depending on the URL's extension.
     ///
-    /// Exporting an unchanged document again gives an equal archive, unless it is protected. Editing and saving may go on
-    /// meanwhile; closing makes the export fail.
+    /// Exporting an unchanged document again produces an identical archive, unless it is protected. The document can be edited and
+    /// saved meanwhile; closing makes the export fail.
     ///
     /// - Parameters:
-    ///   - url: The archive to make.
-    ///   - replacing: Whether to replace a file that is there.
-    ///   - keepingDamage: Whether a damaged document is exported too, with its damage.
-    ///   - protection: The protection of the archive of a protected document, which has to be chosen; ignored for others.
-    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
+    ///   - url: The archive to create.
+    ///   - replacing: Whether to replace an existing file.
+    ///   - keepingDamage: Whether to export a damaged document as it is.
+    ///   - protection: The protection of the archive; required if the document is protected, and ignored otherwise.
+    ///   - progress: Counts the bytes to write; cancelling it stops the export and leaves nothing.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `protectionUnavailable` if it is protected and
-    ///   nothing was chosen, `protectedDataUnavailable`, `cancelled`, or as ``save()``.
+    ///   `protection` is `nil`, `protectedDataUnavailable`, `cancelled`, or as ``save()``.
     public func export(
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
         protection: ArchiveProtection? = nil, progress: Progress? = nil
@@ -401,16 +400,15 @@ extension ManagedDocument {
         }
     }
 
-    /// Looks at everything in the package, as of the last save. Changes nothing.
+    /// Checks everything in the package, as of the last save. Changes nothing.
     public func check() async throws -> [DocumentProblem] {
         let package = try openPackage()
         return try await FileQueue.copies.run { try package.check() }
     }
 
-    /// Does something with the package's files, off the main queue, while the document itself leaves them alone: neither
-    /// saves nor closes before it is through.
+    /// Runs a body that uses the package's files, off the main queue. The document neither saves nor closes until it has ended.
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what the body throws.
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or an error of the body.
     public func performAsynchronousFileAccess<Result: Sendable>(
         _ body: @escaping @Sendable (DocumentPackage) throws -> Result
     ) async throws -> Result {
@@ -465,9 +463,9 @@ private final class SavingAs {
     }
 }
 
-/// Whether a document is written where there is nothing yet, or over what is there.
+/// Whether a document is written to a new path, or replaces an existing document.
 public enum SaveOperation: Sendable, Hashable {
-    /// There must be nothing at the path.
+    /// The path must not exist.
     case forCreating
     /// A document at the path is replaced.
     case forOverwriting
@@ -476,12 +474,12 @@ public enum SaveOperation: Sendable, Hashable {
 // MARK: - Versions
 
 extension ManagedDocument {
-    /// Saves unsaved changes, and keeps what the document is then as a version. Editing and saving may go on meanwhile.
+    /// Saves unsaved changes, and keeps the document as a version. It can be edited and saved meanwhile.
     ///
     /// - Parameters:
-    ///   - name: What the user calls it.
-    ///   - keepingDamage: Whether what is damaged is kept too; it is checked otherwise.
-    ///   - progress: Gets the bytes of the database as its total. Cancelling it leaves no version.
+    ///   - name: A name given by the user.
+    ///   - keepingDamage: Whether to keep damaged content too; otherwise the content is checked.
+    ///   - progress: Counts the bytes of the database. Cancelling it leaves no version.
     /// - Throws: ``QuireError`` as ``save()`` and ``DocumentPackage/keepVersion(named:reason:onlyIfNew:keepingDamage:progress:)``.
     @discardableResult
     public func keepVersion(
@@ -493,21 +491,20 @@ extension ManagedDocument {
         }
     }
 
-    /// The versions that were kept, newest first.
+    /// The versions, newest first.
     public func versions() async throws -> [DocumentVersion] {
         try await withPackage { try $0.versions() }
     }
 
-    /// Makes a version a package of its own, to be opened for reading only; see ``VersionCheckout``.
+    /// Extracts a version to a temporary package, to be opened for reading only; see ``VersionCheckout``.
     public func checkOut(
         _ version: DocumentVersion.ID, progress: Progress? = nil
     ) async throws -> VersionCheckout {
         try await withPackage { try $0.checkOut(version, progress: progress) }
     }
 
-    /// Makes the document what a version is: objects, external data and additional content, all or nothing, on disk as well.
-    /// The state before, unsaved changes included, is kept as a version first. Objects that are held belong to no context
-    /// afterwards.
+    /// Restores a version: objects, external data and additional content, all or nothing, also on disk. The current state,
+    /// including unsaved changes, is kept as a version first. Objects that are still referenced belong to no context afterwards.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the version is damaged, `incompatibleModel` if it is of
     ///   another version of the model and ``migrationOptions`` do not help, or as ``save()``. Then nothing has changed.
@@ -523,8 +520,8 @@ extension ManagedDocument {
         try await withPackage { try $0.unresolvedConflictVersions() }
     }
 
-    /// Resolves a conflict version: one side becomes the content of the document, and the other stays as a version. Unsaved
-    /// changes are saved first. If that is the version, objects that are held belong to no context afterwards.
+    /// Resolves a conflict version: one side becomes the content of the document, and the other remains as a version. Unsaved
+    /// changes are saved first. If the version is chosen, objects that are still referenced belong to no context afterwards.
     ///
     /// - Throws: As ``DocumentPackage/resolveConflict(_:keeping:migrating:)`` and ``save()``.
     public func resolveConflict(
@@ -563,7 +560,7 @@ extension ManagedDocument {
 
     /// Removes old versions.
     ///
-    /// - Parameter retention: Which stay; `nil` for what ``versionPolicy`` says, or the usual.
+    /// - Parameter retention: The versions to keep; `nil` for the retention of ``versionPolicy``, or the default one.
     /// - Returns: The versions that were removed.
     @discardableResult
     public func pruneVersions(

@@ -5,18 +5,18 @@ internal import QuireSQLite
 
 // A save, step by step:
 //
-// 1. Main actor, when the request's turn comes: the subclass gives its content, the context's changes go to the parent, the
-//    change counters are marked, and the changes of additional content are taken over. That is the snapshot.
-// 2. The package is located; it may have been moved, or replaced by others.
+// 1. Main actor, when the request's turn comes: the subclass provides its content, the context's changes are pushed to the
+//    parent, the change counters are marked, and the changes of additional content are collected. That is the snapshot.
+// 2. The package is located; it may have been moved, or replaced by another program.
 // 3. A version of the last save is kept, if the version policy says so.
 // 4. Off the main queue: a new generation of additional content is written, durably, if there are such changes.
 // 5. On the parent's queue: the parent is saved, with the number of the generation, in one transaction.
 // 6. Off the main queue: files of the generation before and of the draft are removed.
 // 7. Main actor: the document is clean as of the snapshot.
 //
-// If step 1 fails nothing has changed. If a later one fails, changes of objects stay in the parent, those of additional
-// content return to the unsaved ones, and the next save writes both; what cannot be saved for what the objects are is kept
-// as a draft.
+// If step 1 fails nothing has changed. If a later step fails, changes of objects stay in the parent, those of additional content
+// become unsaved again, and the next save writes both; changes that cannot be saved because of the state of the objects are kept as
+// a draft.
 
 private let logger = Logger(label: "quire.document")
 
@@ -28,7 +28,7 @@ extension ManagedDocument {
         if open.package.isReadOnly {
             throw QuireError(
                 .readOnly,
-                "“\(path)” was opened for reading only and cannot be saved; save it as another document.",
+                "“\(path)” is open for reading only; save it as another document.",
                 subject: .init(file: path))
         }
         return try open.takeSnapshot(for: .save, content: contentToWrite())
@@ -92,7 +92,7 @@ extension ManagedDocument {
 
     // MARK: Versions
 
-    /// Call before a save writes anything. A version that cannot be kept does not keep the save from going on.
+    /// Call it before a save writes anything. Failing to keep a version does not prevent the save.
     func keepVersionBeforeSave() async {
         guard versionPolicy.occasion == .beforeFirstChange, let package = openDocument?.package
         else { return }
@@ -100,7 +100,7 @@ extension ManagedDocument {
         await FileQueue.shared.run { package.keepVersionBeforeSave(policy) }
     }
 
-    /// Call after a save has succeeded. What is to be kept is kept while the document is used further.
+    /// Call it after a save has succeeded. Versions are kept in the background.
     func keepVersionAfterSave() {
         guard case .every = versionPolicy.occasion, let package = openDocument?.package else {
             return
@@ -116,7 +116,7 @@ extension OpenDocument {
     /// The changes that a save writes.
     struct Snapshot: Sendable {
         var content: AdditionalContentChanges
-        /// The names of all files of additional content, these changes included.
+        /// The names of all files of additional content, including these changes.
         var contentNames = AdditionalContentNames([])
     }
 
@@ -174,7 +174,7 @@ extension OpenDocument {
             await readContentNames(of: package)
         }
         if removesDraftFiles || changesContent {
-            // Opening the package removes what stays.
+            // If that fails, opening the package removes them.
             await FileQueue.shared.run {
                 if removesDraftFiles { package.removeDraftFiles() }
                 if changesContent { package.tidy(generation: new) }
@@ -199,8 +199,8 @@ extension OpenDocument {
         }
     }
 
-    /// Removes a generation that was not recorded, to free its space, unless the transaction may have been committed: then
-    /// the next owner of the package decides.
+    /// Removes an unrecorded generation to free its space, unless the transaction may have been committed; in that case the next owner of
+    /// the package determines it.
     private func discard(_ generation: Int?, after error: any Error) async {
         let certain: Set<QuireError.Code> = [
             .outOfSpace, .readOnly, .validation, .constraintConflict, .mergeConflict,
@@ -223,7 +223,7 @@ extension OpenDocument {
             contentNames = AdditionalContentNames(paths)
         } catch {
             logger.warning(
-                "The additional content of “\(package.layout.path)” cannot be listed: \(error)")
+                "Could not list the additional content of “\(package.layout.path)”: \(error)")
             return
         }
         for (path, change) in unsavedContent.files {
@@ -234,7 +234,7 @@ extension OpenDocument {
     /// Ends a snapshot for a save: step 7.
     func finishSave(succeeded: Bool) {
         let token = tokenBeingSaved
-        // Another package may have been switched to since the snapshot was taken.
+        // The document may have switched to another package since the snapshot was taken.
         if token == 0 { return }
         tokenBeingSaved = 0
         if succeeded {
@@ -243,7 +243,7 @@ extension OpenDocument {
             didSave(token)
         } else {
             didFailToSave(token)
-            // The subclass is asked for its content again.
+            // The subclass will provide its content again.
             contentBeingSaved.rewriting = nil
             unsavedContent = allUnsavedContent
         }

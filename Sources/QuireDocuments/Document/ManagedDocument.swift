@@ -1,10 +1,10 @@
 public import Foundation
 public import Quire
 
-/// A document: a package with a graph of objects, which the user edits, undoes, and finds saved.
+/// A document: a package with an object graph, with undo and autosaving.
 ///
-/// Objects are edited in ``managedObjectContext`` on the main actor, in memory. Saving pushes what changed to a parent
-/// context, which writes it off the main queue; the user goes on editing meanwhile.
+/// Objects are edited in ``managedObjectContext`` on the main actor, in memory. Saving pushes the changes to a parent
+/// context, which writes them off the main queue while the user continues to edit.
 ///
 /// ```swift
 /// let document = ManagedDocument(path: "Library.quire")
@@ -18,31 +18,31 @@ public import Quire
 /// Guarantees
 /// ==========
 ///
-/// - A save that succeeded survives power loss. One that failed changed nothing on disk and loses nothing in memory: the
-///   document stays unsaved, its state has ``DocumentState/savingError``, ``lastSaveError`` says why, and saving may be
+/// - A successful save survives power loss. A failed save changes nothing on disk and loses nothing in memory: the document
+///   stays unsaved, its state contains ``DocumentState/savingError``, ``lastSaveError`` has the reason, and saving can be
 ///   tried again.
-/// - Rows, external data and additional content of the package are always of one save.
-/// - Requests are carried out in the order in which they are made, one at a time, and each is answered exactly once.
-///   Saves that wait become one. What is changed while a save runs stays unsaved until the next.
+/// - Rows, external data and additional content of the package always belong to the same save.
+/// - Requests are executed in the order in which they are made, one at a time, and each is answered exactly once. Waiting
+///   saves are combined. Changes made while a save runs stay unsaved until the next.
 /// - Closing saves unsaved changes; if that fails the document stays open. Only `close(discardingChanges: true)` drops
 ///   changes.
-/// - One process at a time has a document open for writing. Opening it for reading only works beside that and leaves no
+/// - One process at a time can open a document for writing. Others can open it for reading only meanwhile, which leaves no
 ///   trace.
-/// - A package that is moved or renamed while it is open is followed. One that is deleted closes the document; it is never
-///   made again silently. Before, ``accommodatePresentedItemDeletion()`` may save it elsewhere.
-/// - A save goes to what is at the package's path, or fails: if others have replaced or removed the package's files, the
-///   document is in conflict, and both sides are kept; see ``resolveConflict(keeping:)``.
-/// - Others may close the document at any time, by deleting its package. What is asked of it then throws, or gives nothing.
+/// - A package that is moved or renamed while it is open is followed. If it is deleted the document closes, and does not create
+///   it again. Before that, ``accommodatePresentedItemDeletion()`` can save it elsewhere.
+/// - A save is written to the package at the path, or fails: if another program has replaced or removed the package's files,
+///   the document is in conflict, and both sides are kept; see ``resolveConflict(keeping:)``.
+/// - Another program can close the document at any time by deleting its package. Methods then throw, and properties are empty.
 ///
 /// Subclassing
 /// ===========
 ///
-/// All methods that a subclass may override do nothing by themselves, unless they say so. In the order in which they are
-/// called:
+/// The default implementations of the methods for subclasses do nothing, unless documented otherwise. In the order in which
+/// they are called:
 ///
 /// - Opening: ``configurePersistentStoreCoordinator(_:for:ofType:modelConfiguration:storeOptions:)`` and ``readAdditionalContent(from:)`` off the main queue, then
 ///   ``load(fromContents:)``.
-/// - Saving: ``contents(forType:)``, which asks ``additionalContent(for:)``, before the snapshot is taken;
+/// - Saving: ``contents(forType:)``, which calls ``additionalContent(for:)``, before the snapshot is taken;
 ///   ``writeAdditionalContent(_:to:originalContentsURL:)`` off the main queue; ``didSave()`` when the save has succeeded.
 /// - Failing: ``handleError(_:userInteractionPermitted:)``, before the requests are answered.
 @MainActor
@@ -56,8 +56,8 @@ open class ManagedDocument {
     }
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
-    /// The options of the store, from the next opening on. At first the store tracks its history, for 30 days and up to some
-    /// 16 MiB, unless Core Data made it: then it has a history only if its app has begun one, which is left as it is.
+    /// The options of the store, from the next opening on. By default the store tracks its history, for 30 days and up to about
+    /// 16 MiB. A store created by Core Data has a history only if its app has enabled it; that setting is not changed.
     public var persistentStoreOptions = {
         var options = SQLiteStoreOptions()
         options.tracksHistory = true
@@ -68,39 +68,38 @@ open class ManagedDocument {
     }()
     /// When the document keeps versions of itself; see ``keepVersion(named:keepingDamage:progress:)``.
     public var versionPolicy = VersionPolicy.onDemand
-    /// The migration when the document is opened with another model than it was made with; `nil` if opening it is to
-    /// fail then. Set it before opening.
+    /// The migration if the document is opened with another model than it was created with; `nil` to fail in that case. Set it
+    /// before opening.
     public var migrationOptions: StoreMigrationOptions?
-    /// The wait of opening while another owner has the document open for writing; `nil` to fail at once. Nothing else waits
-    /// with it: no queue is blocked that other documents need.
+    /// How opening waits while another owner has the document open for writing; `nil` to fail immediately. Waiting does not
+    /// block other documents.
     public var lockWait: LockWait?
-    /// Whether what a save cannot save, because objects are invalid or in conflict, is kept as a draft; see
+    /// Whether changes that cannot be saved, because objects are invalid or in conflict, are kept as a draft; see
     /// ``draftStatus``.
     public var keepsDrafts = true
     /// Called after each change of ``documentState``. See also ``stateChanges`` and ``stateChangedNotification``.
     public var stateChangeHandler: ((DocumentStateChange) -> Void)?
     /// Why the last save failed, until one succeeds.
     public internal(set) var lastSaveError: QuireError?
-    /// The progress of the request that is being carried out, if it may take long: opening with a migration, saving as another
-    /// package, writing a copy, and reverting to another package. Cancelling it makes the request fail with code `cancelled`, and
-    /// changes nothing.
+    /// The progress of the running request, if it may take long: opening with a migration, saving as another package, writing a
+    /// copy, and reverting to another package. Cancelling it makes the request fail with code `cancelled`, and changes nothing.
     public internal(set) var progress: Progress?
-    /// When the document was saved last, here or by others; `nil` while it is closed.
+    /// When the document was last saved, by this or another process; `nil` while it is closed.
     public internal(set) var fileModificationDate: Date?
 
     var machine = StateMachine()
     var openDocument: OpenDocument? {
         didSet { if let openDocument { lastOpenDocument = openDocument } }
     }
-    /// The open document of the last opening: others may close it between a check of ``isOpen`` and the next call.
+    /// The open document of the last opening, because it may be closed between a check of ``isOpen`` and the next call.
     private var lastOpenDocument: OpenDocument?
     /// The document's presence for other processes and presenters while it is open.
     var presence: DocumentPresence?
-    /// Whether it was saved since its library metadata were written, and when that was.
+    /// Whether it was saved since its library metadata was written, and when that was.
     var needsLibraryMetadata = false
     var libraryMetadataDate: Date?
     let stateBroadcast = Broadcast<DocumentStateChange>()
-    /// The effects that are yet to be carried out.
+    /// The pending effects.
     var effects: [StateMachine.Effect] = []
     var isCarryingOut = false
     var operationError: QuireError?
@@ -108,20 +107,20 @@ open class ManagedDocument {
     lazy var autosaveTimer = AutosaveTimer { [weak self] in self?.autosaveTimerFired() }
     /// Whether the process is about to end.
     var isTerminating = false
-    /// Whether the document is being closed, and does not care about its package any more.
+    /// Whether the document is being closed, so that changes of its package no longer matter.
     var isClosing = false
     var packageWatch: PackageWatch?
-    /// Shows what others have put into the package's place; see ``adoptReplacedPackage()``.
+    /// Shows the replacement of the package; see ``adoptReplacedPackage()``.
     var adoption: Task<Void, Never>?
 
     /// Creates a document for a package, which need not exist yet. Nothing is read before it is opened.
     public required init(fileURL: URL) {
-        // Opening reports the whole URL where it is not that of a file.
+        // If it is not a file URL, opening reports all of it.
         path = FileSystem.absolute(fileURL.isFileURL ? fileURL.path : fileURL.absoluteString)
         machine.path = path
     }
 
-    // File coordinators retain what presents an open document until it ends.
+    // File coordinators retain the presenter of an open document until it is removed.
     deinit { presence?.end() }
 
     /// Creates a document for the package at a path.
@@ -137,7 +136,7 @@ open class ManagedDocument {
     public var isOpen: Bool { machine.isOpen && openDocument != nil }
     /// Whether it is open for reading only.
     public var isReadOnly: Bool { openDocument?.package.isReadOnly ?? false }
-    /// Whether there is anything that the last save did not save. Undoing back to what was saved makes it false.
+    /// Whether the document differs from the last save. It is false again after undoing all changes since then.
     public var hasUnsavedChanges: Bool { openDocument?.hasUnsavedChanges ?? false }
     /// The name to show: that of the package without its extension.
     public var localizedName: String {
@@ -146,12 +145,11 @@ open class ManagedDocument {
     /// The type of the document: the extension of its package.
     open var fileType: String { (path as NSString).pathExtension }
 
-    /// The class of protection: what an open document has, and otherwise what a new one gets, `nil` for that of
-    /// ``protectionDomain``, or none if there is no domain.
+    /// The protection class of an open document, or the class for a new one; `nil` for that of ``protectionDomain``, or none if
+    /// there is no domain.
     ///
-    /// A document that is there keeps its class, which
-    /// ``DocumentPackage/setFileProtection(_:ofDocumentAt:domain:waiting:)`` changes. To open it with another one fails, with
-    /// code `protectionUnavailable`, unless that is `none`.
+    /// An existing document keeps its class; ``DocumentPackage/setFileProtection(_:ofDocumentAt:domain:waiting:)`` changes it.
+    /// Opening it with another class fails with code `protectionUnavailable`, unless that is `none`.
     public var fileProtection: FileProtection? {
         get {
             guard let store = openDocument?.package.store else {
@@ -161,8 +159,8 @@ open class ManagedDocument {
         }
         set { persistentStoreOptions.fileProtection = newValue }
     }
-    /// The domain whose keys protect the document: its own while it is open, and otherwise the one that a new document
-    /// belongs to, `nil` for ``ProtectionDomain/default``.
+    /// The domain whose keys protect the document: that of the document while it is open, otherwise the one for a new document;
+    /// `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain? {
         get {
             openDocument?.package.store.protection?.domain
@@ -171,35 +169,34 @@ open class ManagedDocument {
         set { persistentStoreOptions.protectionDomain = newValue }
     }
 
-    /// The context to edit the document's objects in. It belongs to the main queue; its parent, which saves to the store,
-    /// to a queue of its own. Swift's Observation follows its objects; see ``ManagedObjectContext/isObservable``.
+    /// The context in which the document's objects are edited. It belongs to the main queue; its parent, which saves to the
+    /// store, has a private queue. Its objects are observable; see ``ManagedObjectContext/isObservable``.
     ///
-    /// Once the document is closed, here or by others, it is the context that it had: it has no objects, and fetching,
-    /// inserting and saving throw.
+    /// After the document has been closed, it remains the last context: it has no objects, and fetching, inserting and saving
+    /// throw.
     ///
     /// - Precondition: The document has been open.
     public var managedObjectContext: ManagedObjectContext { requireOpen().context }
 
-    /// The coordinator of the document's store. Once the document is closed, what is asked of it throws.
+    /// The coordinator of the document's store. After the document has been closed, its methods throw.
     ///
     /// - Precondition: The document has been open.
     public var persistentStoreCoordinator: PersistentStoreCoordinator { requireOpen().coordinator }
 
-    /// The package on disk. It is another object after the document was saved as another package, or moved. Once the document
-    /// is closed, what is asked of it throws.
+    /// The package on disk. It is replaced when the document is saved as another package, or moved. After the document has been
+    /// closed, its methods throw.
     ///
     /// - Precondition: The document has been open.
     public var package: DocumentPackage { requireOpen().package }
 
-    /// Takes back changes of the context's objects. `nil` for no undo, and while the document is closed; then it cannot be
-    /// set.
+    /// The undo manager of the context. `nil` for no undo, and while the document is closed, when it cannot be set.
     public var undoManager: UndoManager? {
         get { openDocument?.context.undoManager }
         set { openDocument?.contexts.observe(newValue) }
     }
 
-    /// The files of the document beside its objects. While it is closed there are none, and reading and changing them throws
-    /// an error with code `invalidState`.
+    /// The document's additional files. While it is closed there are none, and reading and changing them throws an error with code
+    /// `invalidState`.
     public var additionalContent: AdditionalContent { AdditionalContent(document: self) }
 
     func requireOpen() -> OpenDocument {
@@ -217,15 +214,15 @@ open class ManagedDocument {
 
     // MARK: - For subclasses: opening
 
-    /// The model of documents of this class, for creating them, and for opening them without a model given; `nil`, as it
-    /// is by itself, for the one that a package carries. A new package then gets all models of the program's bundle, as by
+    /// The model of documents of this class, for creating them, and for opening them without an explicit model. `nil`, the
+    /// default, for the model stored in the package; a new package then gets all models of the program's bundle, merged by
     /// ``ManagedObjectModel/mergedModel(from:)``.
     open var managedObjectModel: ManagedObjectModel? { nil }
 
-    /// Called off the main queue when the document is opened and its own store is there: the place to add other stores, of
-    /// things that need not be saved together with the document.
+    /// Called off the main queue when the document is opened, after its own store has been added. Override it to add stores of
+    /// objects that need not be saved together with the document.
     ///
-    /// An error makes the opening fail.
+    /// An error makes opening fail.
     ///
     /// - Parameters:
     ///   - coordinator: The document's coordinator.
@@ -240,53 +237,52 @@ open class ManagedDocument {
 
     /// Called off the main queue when the document is opened or reverted, if it has additional content.
     ///
-    /// In a protected document it is called if ``writeAdditionalContent(_:to:originalContentsURL:)`` has written the files, and finds
-    /// them in clear, in a folder in memory that only this user can read, and that is removed when it returns.
+    /// In a protected document it is called if ``writeAdditionalContent(_:to:originalContentsURL:)`` has written the files. They are
+    /// then decrypted in a folder in memory, which only this user can read and which is removed when the method returns.
     ///
     /// - Parameter absoluteURL: The folder of the files, which must not be changed.
-    /// - Returns: What ``load(fromContents:)`` is to be given.
-    /// - Throws: An error makes the opening, or the reverting, fail.
+    /// - Returns: The value to pass to ``load(fromContents:)``.
+    /// - Throws: An error makes opening or reverting fail.
     open nonisolated func readAdditionalContent(from absoluteURL: URL) throws -> (any Sendable)? {
         nil
     }
 
     /// Called on the main actor when the document has been opened or reverted.
     ///
-    /// An error makes the opening fail.
+    /// An error makes opening fail.
     ///
-    /// - Parameter contents: What ``readAdditionalContent(from:)`` gave.
+    /// - Parameter contents: The result of ``readAdditionalContent(from:)``.
     open func load(fromContents contents: (any Sendable)?) throws {}
 
     // MARK: - For subclasses: saving
 
-    /// Called on the main actor before each save takes its snapshot; the place to change objects, or ``additionalContent``,
-    /// a last time. By itself it gives what ``additionalContent(for:)`` gives.
+    /// Called on the main actor before each save takes its snapshot. Override it to make last changes to objects or
+    /// ``additionalContent``. By default it returns the result of ``additionalContent(for:)``.
     ///
     /// An error makes the save fail.
     ///
     /// - Parameter type: ``fileType``.
-    /// - Returns: What ``writeAdditionalContent(_:to:originalContentsURL:)`` is to be given; `nil` if it is not to be called.
+    /// - Returns: The value to pass to ``writeAdditionalContent(_:to:originalContentsURL:)``; `nil` not to call it.
     open func contents(forType type: String) throws -> (any Sendable)? {
         try additionalContent(for: fileURL)
     }
 
-    /// Called on the main actor before each save, by ``contents(forType:)``, to take a snapshot of what the document has
-    /// beside its objects, if a subclass writes that itself. By itself it gives `nil`.
+    /// Called on the main actor before each save, by ``contents(forType:)``, to take a snapshot of the content that a subclass
+    /// writes itself. By default it returns `nil`.
     ///
     /// - Parameter absoluteURL: The package.
     open func additionalContent(for absoluteURL: URL) throws -> (any Sendable)? { nil }
 
-    /// Called off the main queue to write what ``additionalContent(for:)`` gave, as files in a folder that is empty. What
-    /// is there afterwards is the document's additional content, together with what was changed through
-    /// ``additionalContent``.
+    /// Called off the main queue to write the result of ``additionalContent(for:)`` as files to an empty folder. Its files, with the
+    /// changes made through ``additionalContent``, become the document's additional content.
     ///
-    /// Files that are as they were may be hard links to those in `absoluteOriginalContentsURL`. The folder becomes the document's
-    /// with the commit of its objects, or not at all; all of it is synchronized before.
+    /// Unchanged files may be hard links to those in `absoluteOriginalContentsURL`. The folder is synchronized, and becomes part of the
+    /// document with the commit of its objects, or not at all.
     ///
-    /// In a protected document both folders are in memory, where only this user can read them, and what is written is sealed when it
-    /// returns; that takes memory for all files, and time for those that are not such links. Without a file system in memory
-    /// (`XDG_RUNTIME_DIR` or `/dev/shm`) saving fails with code `unsupported`. Files that were there before this class has ever
-    /// written any are not replaced: saving fails with code `protectionUnavailable`.
+    /// In a protected document both folders are in memory, where only this user can read them, and the new files are sealed when the
+    /// method returns; that takes memory for all files, and time for those that are not such links. Without a file system in memory
+    /// (`XDG_RUNTIME_DIR` or `/dev/shm`) saving fails with code `unsupported`. Existing files that were not written by this class are
+    /// not replaced: saving fails with code `protectionUnavailable`.
     ///
     /// - Parameters:
     ///   - content: The snapshot.
@@ -300,32 +296,32 @@ open class ManagedDocument {
     /// Called on the main actor when a save has succeeded.
     open func didSave() {}
 
-    /// Called on the main actor to ask what a ``DocumentLibrary`` is to show of the document, after it was saved: at most
-    /// every minute, and when it is closed. What is left out is filled in: the dates, and the counts of all entities.
+    /// Called on the main actor after a save, at most once a minute, and when the document is closed: the metadata that a
+    /// ``DocumentLibrary`` shows. Dates and object counts are added if they are missing.
     ///
-    /// By itself it gives nothing.
+    /// By default it returns empty metadata.
     open func libraryMetadata() -> LibraryMetadata { LibraryMetadata() }
 
     // MARK: - For subclasses: what happens to the document
 
-    /// Called on the main actor when opening, saving, reverting or closing has failed, before the requests are answered. By
-    /// itself it does nothing: ``lastSaveError``, the state and the answers say the same.
+    /// Called on the main actor when opening, saving, reverting or closing has failed, before the requests are answered. By default
+    /// it does nothing: ``lastSaveError``, the state and the answers contain the error too.
     ///
-    /// - Parameter userInteractionPermitted: Whether the user may be asked anything; not if the process is about to end.
+    /// - Parameter userInteractionPermitted: Whether the user may be asked; `false` if the process is about to end.
     open func handleError(_ error: QuireError, userInteractionPermitted: Bool) {}
 
-    /// Called on the main actor when the document may not be edited any more for now: it is being reverted or closed.
+    /// Called on the main actor when the document cannot be edited for now, because it is being reverted or closed.
     open func disableEditing() {}
 
-    /// Called on the main actor when the document may be edited again.
+    /// Called on the main actor when the document can be edited again.
     open func enableEditing() {}
 
     /// Called on the main actor when the package has been moved or renamed by another program; ``fileURL`` is the new one.
     open func presentedItemDidMove(to newURL: URL) {}
 
-    /// Called on the main actor when the package has been deleted by another program, or another document is in its place,
-    /// before the document is closed. What is in memory, and in the store's files, which are still open, can be read, and what
-    /// is unsaved is lost afterwards, unless this method saves the document elsewhere:
+    /// Called on the main actor when another program has deleted the package, or replaced it with another document, before the
+    /// document is closed. Objects in memory and in the store, which is still open, can be read. Unsaved changes are lost
+    /// afterwards, unless this method saves the document elsewhere:
     ///
     /// ```swift
     /// override func accommodatePresentedItemDeletion() async {
@@ -333,17 +329,17 @@ open class ManagedDocument {
     /// }
     /// ```
     ///
-    /// A document that was saved as another package stays open, as that. Files of additional content and of external data that
-    /// had been saved went with the package, and are missing there; the error that saving throws then names them.
+    /// A document that was saved as another package stays open with that package. Saved files of additional content and external
+    /// data were deleted with the old package, and are missing; the error thrown by saving lists them.
     open func accommodatePresentedItemDeletion() async {}
 
-    /// Called on the main actor when synchronization has changed files of ``additionalContent``: those of other machines have arrived.
-    /// A class that writes the files to a folder by itself has been given them by ``load(fromContents:)`` before; as long as such a
-    /// document has unsaved changes, nothing is changed.
+    /// Called on the main actor when synchronization has changed files of ``additionalContent`` with those of other machines. A class
+    /// that writes the files itself has loaded them in ``load(fromContents:)`` before; while such a document has unsaved changes,
+    /// synchronization changes nothing.
     open func additionalContentDidChange() {}
 
-    /// Called on the main actor when others have put another state of the document into its place, and the document
-    /// shows that now: with new contexts. If anything was unsaved it is so still, and the document is in conflict; see
+    /// Called on the main actor when another program has replaced the package with another state of the document, which is now
+    /// shown with new contexts. Unsaved changes are still unsaved, and put the document in conflict; see
     /// ``resolveConflict(keeping:)``.
     open func presentedItemDidChange() {}
 }

@@ -2,7 +2,7 @@ import Foundation
 import Quire
 internal import QuireStore
 
-// The package of an open document: copies of it, other packages in its place, and moving it.
+// The package of an open document: copying, replacing and moving it.
 
 extension OpenDocument {
     // MARK: Copies
@@ -16,7 +16,7 @@ extension OpenDocument {
 
     /// Saves the document to another package, and switches to that.
     ///
-    /// - Returns: The error that names the files which the new package lacks; see
+    /// - Returns: The error that lists the files missing from the new package; see
     ///   ``DocumentPackage/saveAs(_:with:)``.
     func saveAs(
         _ destination: SaveDestination, _ snapshot: Snapshot
@@ -38,7 +38,7 @@ extension OpenDocument {
             let hadDraft = draftInStore != nil
             draftInStore = nil
             await FileQueue.shared.run {
-                // Its changes are saved in the new package. Where it stays, opening the old one restores it.
+                // Its changes are saved in the new package. If it is not removed, opening the old one restores it.
                 if hadDraft { try? old.removeDraft() }
                 old.closeSaved()
             }
@@ -58,14 +58,14 @@ extension OpenDocument {
 
     // MARK: Other packages
 
-    /// Makes the package's content that of another package. The contexts are to be reset afterwards.
+    /// Replaces the package's content with that of another package. Reset the contexts afterwards.
     func replaceContent(
         with path: String, migrating migration: StoreMigrationOptions?, progress: Progress
     ) async throws {
         let old = package
         let new = try await FileQueue.copies.run {
             let other = try DocumentPackage.open(at: path, readOnly: true)
-            // It was only read.
+            // It was opened for reading only.
             defer { try? other.close() }
             return try old.replaceContent(
                 with: other, migrating: migration, progress: progress)
@@ -73,7 +73,7 @@ extension OpenDocument {
         await switchPackage(from: old, to: new)
     }
 
-    /// Makes the files of the store again, which others have removed or replaced.
+    /// Creates the files of the store again, which another program has removed or replaced.
     func restoreStore() async throws {
         let old = package
         let new = try await FileQueue.copies.run { try old.restoringStore() }
@@ -81,7 +81,7 @@ extension OpenDocument {
         isStoreMissing = false
     }
 
-    /// Switches to a package that has other content.
+    /// Switches to a package with other content.
     func switchPackage(from old: DocumentPackage, to new: DocumentPackage) async {
         coordinator.willReplace(old.store)
         defer { coordinator.didReplace(old.store, with: new.store) }
@@ -108,7 +108,7 @@ extension OpenDocument {
                         throw QuireError(
                             .invalidState,
                             "Objects of “\(old.layout.path)” were saved to the context's parent while the document was "
-                                + "being saved as “\(new.layout.path)”; that is a copy without them. Save it again.",
+                                + "being saved as “\(new.layout.path)”, which does not contain them. Save it again.",
                             subject: .init(file: new.layout.path))
                     }
                     return (new.store, derived)
@@ -134,7 +134,7 @@ extension OpenDocument {
                 try FileSystem.synchronizeFolder(containing: path)
                 try FileSystem.synchronizeFolder(containing: old)
             } catch {
-                // Where that fails too, it is followed like a package that others have moved.
+                // If that fails too, it is followed like a package moved by another program.
                 try? FileSystem.renameWithoutReplacing(path, to: old)
                 throw error
             }
@@ -143,9 +143,9 @@ extension OpenDocument {
 
     /// Switches to the package's present path.
     ///
-    /// - Returns: Its new path; `nil` if it is where it was.
-    /// - Throws: ``QuireError`` with code `notFound` if it was deleted, `storeReplaced` if others have replaced it or its store,
-    ///   or what opening its store there throws.
+    /// - Returns: Its new path; `nil` if it was not moved.
+    /// - Throws: ``QuireError`` with code `notFound` if it was deleted, `storeReplaced` if another program has replaced it or its store,
+    ///   or errors of opening its store there.
     func follow() async throws -> String? {
         let old = package
         let newPath = try await FileQueue.shared.run { () throws -> String? in
@@ -156,13 +156,13 @@ extension OpenDocument {
             case .replaced, .storeReplaced, .storeLost:
                 throw QuireError(
                     .storeReplaced,
-                    "“\(old.layout.path)”, or its store, was replaced by somebody else while it was open.",
+                    "“\(old.layout.path)” or its store was replaced by another program while it was open.",
                     subject: .init(file: old.layout.path))
             }
         }
         guard let newPath else { return nil }
         coordinator.willReplace(old.store)
-        // With objects, so that readers wait meanwhile: on a network the old store is closed before there is the new one.
+        // With objects, so that readers wait meanwhile: on a network the old store is closed before the new one is opened.
         package = try await parent.perform { context in
             let moved = try old.moved(to: newPath)
             context.replaceStore(old.store, with: moved.store)

@@ -22,9 +22,9 @@ final class OpenDocument {
     /// The draft in the store of unsaved changes; see `DocumentDraft`.
     var draftInStore: DocumentDraft?
     var draftStatus = DocumentDraftStatus.none
-    /// Why there is no draft of what the last save could not save; see ``ManagedDocument/draftError``.
+    /// The reason why unsaved changes could not be kept as a draft; see ``ManagedDocument/draftError``.
     var draftError: QuireError?
-    /// Whether the parent may have a record of a generation that was given up.
+    /// Whether the parent may have a record of an abandoned generation.
     var mustRecordGeneration = false
     /// Changes reported by ``ManagedDocument/updateChangeCount(_:)``.
     private var otherChanges = ChangeCounter()
@@ -32,9 +32,9 @@ final class OpenDocument {
     var tokenBeingSaved = 0
     /// The number of edits that did not change objects.
     private var otherEditCount = 0
-    /// Whether the files of the store are not at their path any more, and nothing else of the document is.
+    /// Whether the files of the store are no longer at their path, and were not replaced.
     var isStoreMissing = false
-    /// The version that holds what was saved here before others replaced it, until the conflict is resolved.
+    /// The version with the last save before the package was replaced, until the conflict is resolved.
     var conflictVersion: DocumentVersion.ID?
 
     init(_ loaded: OpenedPackage) {
@@ -44,7 +44,7 @@ final class OpenDocument {
         contexts = DocumentContexts(loaded.coordinator)
     }
 
-    /// Lets synchronization change the files of the package, between two requests of the document.
+    /// Lets synchronization change the files of the package between two requests of the document.
     func synchronizeFiles(of document: ManagedDocument? = nil) {
         if let document { self.document = document }
         guard let document = self.document else { return }
@@ -59,7 +59,7 @@ final class OpenDocument {
 
     // MARK: Changes
 
-    /// The number of edits, of whatever kind.
+    /// The number of edits of any kind.
     var editCount: Int { contexts.editCount + otherEditCount }
 
     /// Whether anything differs from the last save.
@@ -68,14 +68,14 @@ final class OpenDocument {
             || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty || isStoreMissing
     }
 
-    /// Whether a save might write anything: also when undo has led back to what was saved, which the context may not
-    /// know. To be asked before changes are dropped.
+    /// Whether a save might write anything, also after undoing all changes, which the context may not detect. Check it before
+    /// dropping changes.
     var mayHaveUnsavedChanges: Bool { needsSave || contexts.mayHaveUnsavedChanges }
 
-    /// Whether a save would write anything: also if only the draft is to go, because undo has led back to what was saved.
+    /// Whether a save would write anything, also if it would only remove the draft, because all changes were undone.
     var needsSave: Bool { hasUnsavedChanges || draftInStore != nil }
 
-    /// The changes of additional content that the store does not have, those that a save is writing included.
+    /// The unsaved changes of additional content, including those that a save is writing.
     var allUnsavedContent: AdditionalContentChanges {
         unsavedContent.following(contentBeingSaved)
     }
@@ -111,7 +111,7 @@ final class OpenDocument {
             return try unsaved.data()
         }
         guard contentNames.contains(path) || package.isReadOnly else { return nil }
-        // A reader beside a writer reads what is saved now; the writer itself knows its generation.
+        // A document opened for reading shows the current save of the writer; the writer knows its generation.
         return package.isReadOnly
             ? try package.additionalContent(at: path.text)
             : try package.content.data(at: path, in: generation)
@@ -160,7 +160,7 @@ final class OpenDocument {
 
     // MARK: Reverting and closing
 
-    /// - Returns: What a subclass has read of additional content.
+    /// - Returns: The additional content that a subclass has read.
     func revert(reading: @escaping ContentReader) async throws -> (any Sendable)? {
         let package = package
         let loaded = try await FileQueue.shared.run {
@@ -176,11 +176,11 @@ final class OpenDocument {
         return loaded.contents
     }
 
-    /// The error of saving to a document that is closed.
+    /// The error of saving to a closed document.
     var closedError: QuireError {
         QuireError(
             .invalidState,
-            "“\(package.layout.path)” was closed, so that nothing more can be saved to it; open it again, and make "
+            "“\(package.layout.path)” was closed, so this context can no longer save to it; open it again, and make "
                 + "the changes in a new context.", subject: .init(file: package.layout.path))
     }
 
@@ -192,7 +192,7 @@ final class OpenDocument {
 
 /// A request to open or create a package.
 struct OpenRequest: Sendable, Equatable {
-    /// The model of a new package, or one to use instead of the one that the package carries.
+    /// The model of a new package, or a replacement for the one stored in the package.
     var model: ManagedObjectModel?
     var isReadOnly = false
     var isCreation = false
@@ -201,12 +201,12 @@ struct OpenRequest: Sendable, Equatable {
     /// The template of a new package.
     var template: DocumentTemplate?
 
-    /// Whether a document that was opened by another request will do.
+    /// Whether a document opened by another request satisfies this one.
     func isSatisfied(by other: OpenRequest) -> Bool {
         !isCreation && isReadOnly == other.isReadOnly && (model == nil || self == other)
     }
 
-    /// Opens or makes a package and reads what a document needs at once. Not on the main queue.
+    /// Opens or creates a package, and reads the data that a document needs first. Do not call it on the main queue.
     ///
     /// - Parameter predecessor: The open package, if only its store has been replaced.
     func load(
@@ -222,7 +222,7 @@ struct OpenRequest: Sendable, Equatable {
             guard let model else {
                 throw QuireError(
                     .invalidModel,
-                    "“\(path)” cannot be made without a model, and the program's bundle has none; give one, or override managedObjectModel.",
+                    "“\(path)” cannot be created without a model, and the program's bundle contains none; pass a model, or override managedObjectModel.",
                     subject: .init(file: path))
             }
             package = try DocumentPackage.create(
@@ -242,7 +242,7 @@ struct OpenRequest: Sendable, Equatable {
             if let predecessor {
                 predecessor.resume(insteadOf: package)
             } else {
-                // No one else can have opened it: only closing releases the lock.
+                // No other process can have opened it: only closing releases the lock.
                 if isCreation { DocumentPackage.removeUnused(package.layout.path) }
                 try? package.close()
             }
@@ -255,7 +255,7 @@ struct OpenRequest: Sendable, Equatable {
 /// Reads additional content in a subclass's own way, from a folder.
 typealias ContentReader = @Sendable (URL) throws -> (any Sendable)?
 
-/// An open package with what a document knows of it.
+/// An open package, with the data that a document reads from it.
 struct OpenedPackage: Sendable {
     var package: DocumentPackage
     var coordinator: PersistentStoreCoordinator
@@ -288,12 +288,13 @@ struct OpenedContent: Sendable {
             names = AdditionalContentNames(try package.content.files(in: generation).map(\.path))
             contents = try generation.flatMap { try Self.contents(of: $0, package, reading) }
         } catch let error as QuireError where error.code == .notFound {
-            // The rows are still there to be read; reading the files will say that they are missing.
+            // The rows can still be read; reading the files will report that they are missing.
             names = AdditionalContentNames([])
         }
     }
 
-    /// What a subclass reads of a generation: of a protected document from a folder in memory, if the class has written the files.
+    /// The content that a subclass reads from a generation; for a protected document from a folder in memory, if the class has written
+    /// the files.
     private static func contents(
         of generation: Int, _ package: DocumentPackage, _ reading: ContentReader
     ) throws -> (any Sendable)? {

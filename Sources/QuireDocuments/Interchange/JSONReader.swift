@@ -1,11 +1,10 @@
 package import Foundation
 package import Quire
 
-/// Reads a JSON text (RFC 8259) strictly: one value, no name twice in an object, valid UTF-8, no more than 128
-/// levels.
+/// A strict JSON parser (RFC 8259): one value, unique names in each object, valid UTF-8, at most 128 levels.
 ///
-/// Foundation's readers turn numbers into `Double` where it suits them and forget where a value stood; imports
-/// need both, so this one keeps digits and places. It passes over each byte once.
+/// Foundation's parsers may convert numbers to `Double`, and do not record the position of a value. Imports need the exact
+/// digits and the position, so this parser keeps both. It reads each byte once.
 package struct JSONReader {
     private var bytes: ByteReader
     private let file: String
@@ -16,14 +15,14 @@ package struct JSONReader {
     private struct Place {
         /// From 1.
         var line: Int
-        /// From 1, in characters as UTF-8 counts them.
+        /// From 1, in Unicode scalars.
         var column: Int
     }
 
     /// Reads a text.
     ///
-    /// - Parameter file: The name to give the text in errors.
-    /// - Throws: `QuireError` with code `invalidFormat`, which says line and column.
+    /// - Parameter file: The name of the text in errors.
+    /// - Throws: `QuireError` with code `invalidFormat`, with line and column.
     package static func read(_ data: Data, file: String) throws -> JSONNode {
         var reader = try JSONReader(ByteReader(data), file: file)
         let node = try reader.value(depth: 0)
@@ -31,10 +30,10 @@ package struct JSONReader {
         return node
     }
 
-    /// Reads a text that is an array, and calls a closure with each element, of which one at a time is in memory.
+    /// Reads an array, and calls a closure with each element. One element at a time is in memory.
     ///
-    /// - Parameter file: The name to give the text in errors.
-    /// - Throws: As ``read(_:file:)``, also if the text is not an array; or what the closure throws.
+    /// - Parameter file: The name of the text in errors.
+    /// - Throws: As ``read(_:file:)``, also if the text is not an array; rethrows errors of the closure.
     package static func forEachElement(
         of bytes: ByteReader, file: String, _ body: (JSONNode) throws -> Void
     ) throws {
@@ -44,11 +43,11 @@ package struct JSONReader {
             try reader.forEachElement(depth: 0, body)
             return try reader.finish()
         }
-        // What is not JSON at all is the first thing to say.
+        // A syntax error takes precedence.
         _ = try reader.value(depth: 0)
         try reader.finish()
         throw QuireError(
-            .invalidFormat, "\(file), line \(start.line): an array of objects must be here.",
+            .invalidFormat, "\(file), line \(start.line): expected an array of objects.",
             subject: .init(file: file, position: start.line))
     }
 
@@ -61,10 +60,10 @@ package struct JSONReader {
 
     private mutating func finish() throws {
         try skipSpace()
-        if try bytes.peek() != nil { throw error("there is more after the end of the value") }
+        if try bytes.peek() != nil { throw error("expected the end after the value") }
     }
 
-    /// Takes a byte that was peeked at.
+    /// Consumes a byte that was peeked at.
     private mutating func take(_ byte: UInt8) {
         bytes.skip()
         if byte == UInt8(ascii: "\n") {
@@ -75,7 +74,7 @@ package struct JSONReader {
         }
     }
 
-    /// Takes the next byte if it is a certain one.
+    /// Consumes the next byte if it is `byte`.
     private mutating func takes(_ byte: Unicode.Scalar) throws -> Bool {
         guard try bytes.peek() == UInt8(ascii: byte) else { return false }
         take(UInt8(ascii: byte))
@@ -96,7 +95,7 @@ package struct JSONReader {
         let place = place ?? self.place
         return QuireError(
             .invalidFormat,
-            "\(file), line \(place.line), column \(place.column): this is not JSON, because \(sentence).",
+            "\(file), line \(place.line), column \(place.column): this is not valid JSON: \(sentence).",
             subject: .init(file: file, position: place.line))
     }
 
@@ -104,7 +103,7 @@ package struct JSONReader {
 
     private mutating func value(depth: Int) throws -> JSONNode {
         guard depth < Self.maximumDepth else {
-            throw error("it is nested more than \(Self.maximumDepth) levels deep")
+            throw error("values are nested more than \(Self.maximumDepth) levels deep")
         }
         let place = self.place
         let content: JSONNode.Content
@@ -120,8 +119,8 @@ package struct JSONReader {
         case UInt8(ascii: "n"): content = try word("null", .null)
         case UInt8(ascii: "-"): content = .number(try number())
         case let byte? where Self.isDigit(byte): content = .number(try number())
-        case nil: throw error("it ends where a value must be")
-        default: throw error("no value begins like this")
+        case nil: throw error("unexpected end, expected a value")
+        default: throw error("expected a value")
         }
         return JSONNode(content, line: place.line, column: place.column)
     }
@@ -132,7 +131,7 @@ package struct JSONReader {
         let start = place
         for byte in word.utf8 {
             guard try bytes.peek() == byte else {
-                throw error("no value begins like this", at: start)
+                throw error("expected a value", at: start)
             }
             take(byte)
         }
@@ -148,20 +147,20 @@ package struct JSONReader {
         while true {
             let start = place
             guard try bytes.peek() == UInt8(ascii: "\"") else {
-                throw error("a name in quotation marks must be here")
+                throw error("expected a name in quotation marks")
             }
             let name = try string()
             if !names.insert(name).inserted {
-                throw error("the name “\(name)” is twice in this object", at: start)
+                throw error("the name “\(name)” appears twice in this object", at: start)
             }
             try skipSpace()
-            guard try takes(":") else { throw error("a colon must be here") }
+            guard try takes(":") else { throw error("expected a colon") }
             try skipSpace()
             members.append(.init(name: name, value: try value(depth: depth + 1)))
             try skipSpace()
             if try takes("}") { return .object(members) }
             guard try takes(",") else {
-                throw error("a comma or a closing brace must be here")
+                throw error("expected a comma or a closing brace")
             }
             try skipSpace()
         }
@@ -178,7 +177,7 @@ package struct JSONReader {
             try skipSpace()
             if try takes("]") { return }
             guard try takes(",") else {
-                throw error("a comma or a closing bracket must be here")
+                throw error("expected a comma or a closing bracket")
             }
             try skipSpace()
         }
@@ -195,7 +194,7 @@ package struct JSONReader {
             return true
         }
         func digits() throws {
-            guard try accept("0123456789") else { throw error("a digit must be here") }
+            guard try accept("0123456789") else { throw error("expected a digit") }
             while try accept("0123456789") {}
         }
         _ = try accept("-")
@@ -222,23 +221,23 @@ package struct JSONReader {
             case UInt8(ascii: "\""):
                 take(byte)
                 guard let string = String(validating: text, as: UTF8.self) else {
-                    throw error("this text is not valid UTF-8", at: start)
+                    throw error("this string is not valid UTF-8", at: start)
                 }
                 return string
             case UInt8(ascii: "\\"): try escape(into: &text)
-            case 0..<0x20: throw error("a control character must be written as an escape")
+            case 0..<0x20: throw error("a control character must be escaped")
             default:
                 text.append(byte)
                 take(byte)
             }
         }
-        throw error("a text has no closing quotation mark", at: mark)
+        throw error("this string has no closing quotation mark", at: mark)
     }
 
     private mutating func escape(into text: inout [UInt8]) throws {
         let start = place
         take(UInt8(ascii: "\\"))
-        guard let byte = try bytes.peek() else { throw error("it ends within an escape") }
+        guard let byte = try bytes.peek() else { throw error("unexpected end in an escape") }
         take(byte)
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(byte)
@@ -248,25 +247,25 @@ package struct JSONReader {
         case UInt8(ascii: "r"): text.append(0x0D)
         case UInt8(ascii: "t"): text.append(0x09)
         case UInt8(ascii: "u"): text.append(contentsOf: String(try scalar(from: start)).utf8)
-        default: throw error("there is no such escape", at: start)
+        default: throw error("unknown escape", at: start)
         }
     }
 
-    /// The scalar of an escape, whose surrogate pair is completed.
+    /// The scalar of an escape, which reads both halves of a surrogate pair.
     private mutating func scalar(from start: Place) throws -> Unicode.Scalar {
         var value = try codeUnit()
         if (0xD800..<0xDC00).contains(value) {
             guard try takes("\\"), try takes("u") else {
-                throw error("half of a surrogate pair stands alone", at: start)
+                throw error("unpaired surrogate", at: start)
             }
             let low = try codeUnit()
             guard (0xDC00..<0xE000).contains(low) else {
-                throw error("half of a surrogate pair stands alone", at: start)
+                throw error("unpaired surrogate", at: start)
             }
             value = 0x10000 + (value - 0xD800) << 10 + (low - 0xDC00)
         }
         guard let scalar = Unicode.Scalar(value) else {
-            throw error("half of a surrogate pair stands alone", at: start)
+            throw error("unpaired surrogate", at: start)
         }
         return scalar
     }
@@ -277,7 +276,7 @@ package struct JSONReader {
         for _ in 0..<4 {
             guard let byte = try bytes.peek(),
                 let digit = Character(Unicode.Scalar(byte)).hexDigitValue, byte < 0x80
-            else { throw error("four hexadecimal digits must follow \\u", at: start) }
+            else { throw error("expected four hexadecimal digits after \\u", at: start) }
             take(byte)
             unit = unit << 4 | UInt32(digit)
         }
@@ -287,10 +286,10 @@ package struct JSONReader {
 
 // MARK: - Nodes
 
-/// A value read from a JSON text, with its place there, so that an error about it can say where it is.
+/// A value of a JSON text, with its position for errors.
 ///
-/// Numbers keep their digits: what they mean is decided by the attribute they are for, so that a decimal or a
-/// 64-bit integer loses nothing on the way through a floating-point number.
+/// Numbers keep their digits. The type of the attribute decides how they are parsed, so that a decimal or a 64-bit integer
+/// loses no precision.
 package struct JSONNode: Sendable {
     /// The value of a node.
     package indirect enum Content: Sendable {
@@ -299,7 +298,7 @@ package struct JSONNode: Sendable {
         case number(String)
         case string(String)
         case array([JSONNode])
-        /// The members in the order of the text; no name is there twice.
+        /// The members in the order of the text; their names are unique.
         case object([Member])
     }
 
@@ -312,7 +311,7 @@ package struct JSONNode: Sendable {
     package var content: Content
     /// The line of its first character, from 1.
     package var line: Int
-    /// The place of its first character in its line, from 1, in characters as UTF-8 counts them.
+    /// The column of its first character, from 1, counted in Unicode scalars.
     package var column: Int
 
     package init(_ content: Content, line: Int, column: Int) {
@@ -325,9 +324,9 @@ package struct JSONNode: Sendable {
     package var kind: String {
         switch content {
         case .null: "null"
-        case .boolean: "a truth value"
+        case .boolean: "a Boolean"
         case .number: "a number"
-        case .string: "a text"
+        case .string: "a string"
         case .array: "an array"
         case .object: "an object"
         }
@@ -342,25 +341,25 @@ package struct JSONNode: Sendable {
 
 // MARK: - Bytes
 
-/// Bytes that are read forwards, a block at a time, so that a file of any size can be read in little memory.
+/// Bytes read sequentially, a block at a time, so that a file of any size can be read in little memory.
 package struct ByteReader {
     private var block: [UInt8]
     private var position = 0
     private let nextBlock: () throws -> [UInt8]
 
-    /// Reads bytes that are in memory.
+    /// Reads bytes in memory.
     package init(_ data: Data) {
         block = Array(data)
         nextBlock = { [] }
     }
 
-    /// Reads blocks that a closure gives, until one is empty.
+    /// Reads blocks that a closure returns, until one is empty.
     package init(blocks nextBlock: @escaping () throws -> [UInt8]) {
         block = []
         self.nextBlock = nextBlock
     }
 
-    /// The next byte, which stays the next; `nil` at the end.
+    /// The next byte, without consuming it; `nil` at the end.
     package mutating func peek() throws -> UInt8? {
         if position < block.count { return block[position] }
         block = try nextBlock()
@@ -368,10 +367,10 @@ package struct ByteReader {
         return block.first
     }
 
-    /// Takes the byte that was peeked at.
+    /// Consumes the byte that ``peek()`` returned.
     package mutating func skip() { position += 1 }
 
-    /// Takes a byte order mark, if there is one here.
+    /// Consumes a byte order mark, if there is one.
     package mutating func skipByteOrderMark() throws {
         while block.count - position < 3 {
             let more = try nextBlock()
@@ -386,9 +385,9 @@ package struct ByteReader {
 // MARK: - Attribute values
 
 extension AttributeValue {
-    /// Reads a JSON value as an attribute's: numbers for numeric attributes, truth values for booleans, and for
-    /// all others texts in the form that `quire` prints; null is no value. A number is an integer if it is whole, as
-    /// 1.0 and 1e3 are.
+    /// Converts a JSON value to a value of an attribute: numbers for numeric attributes, `true` and `false` for Booleans, and
+    /// strings in the format that `quire` prints for all others; `null` clears the attribute. A whole number is an integer
+    /// even if it is written as 1.0 or 1e3.
     ///
     /// - Throws: `QuireError` with code `invalidValue`.
     package init(_ node: JSONNode, as attribute: AttributeDescription) throws {
@@ -403,7 +402,8 @@ extension AttributeValue {
             self = try AttributeValue(parsingNumber: digits, as: attribute.type)
         default:
             throw QuireError(
-                .invalidValue, "This is \(node.kind), which is no value of “\(attribute.name)”.",
+                .invalidValue,
+                "This is \(node.kind), which is not a valid value of “\(attribute.name)”.",
                 subject: .init(property: attribute.name))
         }
     }

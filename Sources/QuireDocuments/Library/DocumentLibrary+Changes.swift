@@ -8,27 +8,27 @@ private let logger = Logger(label: "quire.document")
 extension DocumentLibrary {
     /// A change in a library.
     public enum Change: Sendable, Hashable {
-        /// All documents there are: the first element, and again if the folder could not be looked at for a while.
+        /// All documents: the first element of the sequence.
         case all([Entry])
-        /// A document came.
+        /// A document was added.
         case added(Entry)
-        /// A document is another than it was: saved, opened, closed, mended or broken.
+        /// A document was changed: saved, opened, closed, repaired or damaged.
         case changed(Entry)
         /// A document was renamed or moved within the library.
         case moved(from: String, Entry)
-        /// A document is not there any more.
+        /// A document was removed.
         case removed(String)
     }
 
-    /// The documents there are, and then what changes.
+    /// The documents of the library, followed by changes as they happen.
     ///
-    /// The folders are watched by the kernel; where it has no events (see ``PackageWatch``) they are examined every two
-    /// seconds. Changes within a short time are reported together, with the state at that time: a
-    /// document that was added and removed meanwhile is not reported.
+    /// The folders are watched with kernel events; where there are none (see ``PackageWatch``) they are examined every two
+    /// seconds. Changes within a short time are reported together, with the state at that time: a document that was added and
+    /// removed meanwhile is not reported.
     ///
-    /// Every call gives a sequence of its own, which ends when the task that waits is cancelled, or the sequence is released
-    /// any more. Nothing is dropped: a consumer that falls behind makes it grow. If there is no such folder it begins with no
-    /// documents, and reports when it comes.
+    /// Every call returns a new sequence, which ends when the consuming task is cancelled or the sequence is released. Changes are
+    /// buffered without limit if the consumer falls behind. If the folder does not exist, the sequence begins without documents,
+    /// and reports them once the folder is created.
     public func changes() -> AsyncStream<Change> { changes(events: .shared) }
 
     func changes(
@@ -42,10 +42,10 @@ extension DocumentLibrary {
     }
 }
 
-/// Finds out what changes in a library.
+/// Detects changes in a library.
 ///
-/// Events only say where to look: at single documents, or, if names came or went, at the folders. A document is read again
-/// only if something happened in it or it is another folder than before.
+/// Events only tell where to look: at single documents, or at the folders if names were added or removed. A document is read
+/// again only if an event concerns it, or if its folder has been replaced.
 final class LibraryWatch: Sendable {
     private struct Known {
         var entry: DocumentLibrary.Entry
@@ -62,7 +62,7 @@ final class LibraryWatch: Sendable {
         var packages: Set<String> = []
     }
 
-    /// Only touched on `work`.
+    /// Only accessed on `work`.
     private struct State {
         var known: [String: Known] = [:]
         var folders: [String: FileEventSubscription] = [:]
@@ -130,7 +130,7 @@ final class LibraryWatch: Sendable {
         for change in changes { handler(change) }
     }
 
-    /// Looks at a document that is known.
+    /// Examines a known document again.
     private func reread(_ path: String, _ state: inout State) -> DocumentLibrary.Change? {
         guard let known = state.known[path], FileSystem.exists(path) else { return nil }
         let entry = DocumentLibrary.Entry(lookingAt: path)
@@ -139,15 +139,15 @@ final class LibraryWatch: Sendable {
         return .changed(entry)
     }
 
-    /// Lists the folders, and looks at what is new, another than before, or to be looked at again (`nil`: everything).
+    /// Lists the folders, and examines documents that are new, replaced, or listed in `again` (`nil` for all).
     private func rescan(_ state: inout State, again: Set<String>?) -> [DocumentLibrary.Change] {
         var isComplete = (try? !FileSystem.isOnNetwork(library.folder)) ?? false
-        // Watched before they are listed, so that nothing falls between.
+        // Folders are watched before they are listed, so that no change is missed.
         isComplete = subscribe(toFolder: library.folder, &state) && isComplete
         let found = listedPackages()
         for folder in found.folders where state.folders[folder] == nil {
             isComplete = subscribe(toFolder: folder, &state) && isComplete
-            // What came into it before it was watched.
+            // Documents may have been added before it was watched.
             record { $0.looksAtFolders = true }
         }
         let folders = Set(found.folders + [library.folder])
@@ -203,7 +203,7 @@ final class LibraryWatch: Sendable {
 
     // MARK: Subscribing
 
-    /// The documents and folders of the library; none if its folder is gone or cannot be read.
+    /// The documents and folders of the library; empty if its folder is missing or cannot be read.
     private func listedPackages() -> (paths: [String], folders: [String]) {
         do {
             return try library.packages()
@@ -219,7 +219,7 @@ final class LibraryWatch: Sendable {
         if state.folders[folder] != nil { return true }
         state.folders[folder] = try? events.watch(path: folder, for: [.names, .itself]) {
             [weak self] event in
-            // A folder that is being built; its final name is reported later.
+            // A folder under construction; its final name is reported later.
             if FileSystem.isTemporaryName(event.name) { return }
             self?.record { pending in
                 pending.looksAtFolders = true
@@ -246,7 +246,7 @@ final class LibraryWatch: Sendable {
             do {
                 try subscriptions.append(events.watch(path: folder, for: kinds, handler))
             } catch let error as QuireError where error.code == .notFound {
-                // A broken package, or one that is being removed: its folder reports that.
+                // The package is damaged or being removed; its folder reports that.
             } catch {
                 return (subscriptions, false)
             }
@@ -257,33 +257,32 @@ final class LibraryWatch: Sendable {
 
 // MARK: - Observable lists
 
-/// The documents of a library, in order, for a list on the screen: it follows what changes, and Swift's Observation
-/// follows it.
+/// The sorted documents of a library, for a list on the screen. It follows changes of the library, and is observable.
 ///
 /// ```swift
 /// let list = DocumentList(DocumentLibrary(folder: folder), sortedBy: .modified)
 /// withObservationTracking { show(list.documents) } onChange: { … }
 /// ```
 ///
-/// It follows the library until it is freed.
+/// It follows the library until it is deallocated.
 @MainActor
 @Observable
 public final class DocumentList {
     /// The sort order of documents.
     public enum Order: Sendable, Hashable, CaseIterable {
-        /// By title, as people sort; equal ones by path.
+        /// By title, ignoring case; equal titles by path.
         case title
-        /// The last saved first.
+        /// Most recently saved first.
         case modified
-        /// The last made first.
+        /// Most recently created first.
         case created
-        /// The largest first.
+        /// Largest first.
         case size
     }
 
     /// The documents, in order.
     public private(set) var documents: [DocumentLibrary.Entry] = []
-    /// Whether they have been listed once.
+    /// Whether the documents have been listed.
     public private(set) var isLoaded = false
     /// Their sort order.
     public var order: Order {

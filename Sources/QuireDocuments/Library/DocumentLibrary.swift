@@ -1,8 +1,8 @@
 public import Foundation
 public import Quire
 
-/// The documents in a folder: listed without opening them, followed as they change, made, renamed, duplicated, moved and
-/// put into the trash.
+/// The documents in a folder: lists them without opening them, observes changes, and creates, renames, duplicates, moves and
+/// trashes documents.
 ///
 /// ```swift
 /// let library = DocumentLibrary(folder: "/home/ada/Documents")
@@ -15,20 +15,20 @@ public import Quire
 /// Guarantees
 /// ==========
 ///
-/// - A document is a folder with `StoreContent/persistentStore` in it, or one whose name ends in one of ``extensions``.
-///   What cannot be opened is listed with its error. Names that begin with a full stop are passed over.
-/// - Nothing is opened to be listed, and nothing waits on the caller's queue: disks are asked on queues of their own.
-/// - Nothing is ever replaced: a name that is taken is an error, or, for a new document, gets a number: “Books 2”.
-/// - A document that another process has open for writing is not renamed, moved or put into the trash. One that is open in
-///   this process is renamed and moved by coordination: it is saved, and goes on under its new name.
+/// - A document is a folder that contains `StoreContent/persistentStore`, or whose name ends in one of ``extensions``.
+///   A document that cannot be opened is listed with its error. Names that begin with a full stop are skipped.
+/// - Listing opens no document and does not block the caller's queue: disks are read on separate queues.
+/// - Nothing is ever replaced: if a name is taken, an error is thrown, or a new document gets a number: “Books 2”.
+/// - A document that another process has open for writing is not renamed, moved or trashed. One that is open in this process is
+///   renamed and moved with file coordination: it is saved, and stays open under its new name.
 ///
-/// It is a value that knows a folder; any number may be made of the same one.
+/// It is a value that refers to a folder; any number of libraries may refer to the same one.
 public struct DocumentLibrary: Sendable, Hashable {
     /// The folder.
     public let folder: String
-    /// Whether documents in folders below it are the library's as well.
+    /// Whether documents in subfolders belong to the library too.
     public let isRecursive: Bool
-    /// The extensions of documents' names, without the full stop. The first one is that of new documents.
+    /// The extensions of documents' names, without the full stop. New documents get the first one.
     public let extensions: [String]
 
     /// The library of a folder, which should exist.
@@ -38,7 +38,7 @@ public struct DocumentLibrary: Sendable, Hashable {
         self.extensions = extensions.isEmpty ? ["quire"] : extensions
     }
 
-    /// The library of a folder's URL. Listing it throws if the URL is not that of a file.
+    /// The library of the folder at a URL. Listing it throws if the URL is not a file URL.
     public init(folder: URL, isRecursive: Bool = false, extensions: [String] = ["quire"]) {
         self.init(
             folder: folder.isFileURL ? folder.path : folder.absoluteString,
@@ -47,9 +47,9 @@ public struct DocumentLibrary: Sendable, Hashable {
 
     /// The documents, sorted by their paths' bytes.
     ///
-    /// - Complexity: O(*n*) in the documents' files; a few calls of the system for each document.
-    /// - Throws: ``QuireError`` with code `notFound` if there is no such folder, or what reading it throws. What is wrong
-    ///   with single documents is in their entries.
+    /// - Complexity: O(*n*) in the documents' files; a few system calls for each document.
+    /// - Throws: ``QuireError`` with code `notFound` if the folder does not exist, or errors of reading it. Errors of single
+    ///   documents are in their entries.
     public func entries() async throws -> [Entry] {
         try await FileQueue.copies.run {
             try packages().paths.map { Entry(lookingAt: $0) }
@@ -58,7 +58,7 @@ public struct DocumentLibrary: Sendable, Hashable {
 
     /// One document.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is nothing at the path.
+    /// - Throws: ``QuireError`` with code `notFound` if the path does not exist.
     public func entry(at path: String) async throws -> Entry {
         try await FileQueue.copies.run {
             let path = FileSystem.absolute(path)
@@ -69,12 +69,12 @@ public struct DocumentLibrary: Sendable, Hashable {
         }
     }
 
-    /// The name that a package's path shows.
+    /// The display name of a package at a path.
     static func name(of path: String) -> String {
         (FileSystem.name(of: path) as NSString).deletingPathExtension
     }
 
-    /// The packages, and all folders that were looked into.
+    /// The packages, and all folders that were searched.
     func packages() throws -> (paths: [String], folders: [String]) {
         var paths: [String] = []
         var folders: [String] = []
@@ -87,7 +87,7 @@ public struct DocumentLibrary: Sendable, Hashable {
                 if isPackage(path) {
                     paths.append(path)
                 } else if isRecursive {
-                    // One that may not be read, or went meanwhile, does not hide the others.
+                    // A folder that cannot be read, or was removed meanwhile, does not hide the others.
                     try? visit(path)
                 }
             }
@@ -101,7 +101,7 @@ public struct DocumentLibrary: Sendable, Hashable {
             || DocumentPackageLayout(path: path).isPackage
     }
 
-    /// A path for a name that is free at the moment: the name itself, or with a number.
+    /// A path for a name that does not exist yet: with the name itself, or with a number added.
     func freePath(named name: String, in folder: String, extension suffix: String?) throws -> String
     {
         try Self.checkName(name)
@@ -116,7 +116,7 @@ public struct DocumentLibrary: Sendable, Hashable {
 
     static func checkName(_ name: String) throws {
         if let problem = PortableNames.problem(with: name)
-            ?? (name.contains("/") ? "has a slash" : nil)
+            ?? (name.contains("/") ? "contains a slash" : nil)
             ?? (name.hasPrefix(".") ? "begins with a full stop" : nil)
         {
             throw QuireError(
@@ -131,10 +131,10 @@ public struct DocumentLibrary: Sendable, Hashable {
 extension DocumentLibrary {
     // MARK: New documents
 
-    /// Makes a document from a template.
+    /// Creates a document from a template.
     ///
     /// - Parameters:
-    ///   - name: Its name; a number is added if it is taken.
+    ///   - name: Its name; a number is added if the name is taken.
     ///   - template: The template of its content.
     ///   - type: The class of the document, whose hooks are called.
     /// - Returns: The path.
@@ -147,7 +147,7 @@ extension DocumentLibrary {
         try await create(named: name, as: type) { try await $0.create(from: template) }
     }
 
-    /// Makes a document of a model.
+    /// Creates a document with a model.
     ///
     /// - Returns: The path.
     @MainActor
@@ -171,7 +171,7 @@ extension DocumentLibrary {
             do {
                 try await body(document)
             } catch let error as QuireError where error.code == .alreadyExists {
-                // Another process was faster. An existing item of another kind is an error of the template.
+                // Another process has created it meanwhile. If the path does not exist, the template is at fault.
                 if FileSystem.exists(path) { continue }
                 throw error
             }
@@ -181,12 +181,12 @@ extension DocumentLibrary {
         }
     }
 
-    /// Makes a copy of a document beside it, named like it with a number. What another process, or a document in this one,
-    /// has not saved is saved before.
+    /// Copies a document to the same folder, under its name with a number. Unsaved changes, also of another process, are saved
+    /// before.
     ///
     /// - Parameters:
     ///   - path: The document's path.
-    ///   - name: The copy's name, if it is to be another.
+    ///   - name: The copy's name; `nil` for the document's.
     /// - Returns: The path of the copy.
     public func duplicate(_ path: String, named name: String? = nil) async throws -> String {
         try await FileCoordinator().coordinate(readingItemAt: path) { path in
@@ -209,7 +209,7 @@ extension DocumentLibrary {
         }
     }
 
-    /// Gives a copy what a library shows of its original. It was made now.
+    /// Gives a copy the library metadata of its original, with the current time as its creation date.
     private static func bringMetadata(
         from old: DocumentPackageLayout, to new: DocumentPackageLayout
     ) throws {
@@ -224,7 +224,7 @@ extension DocumentLibrary {
 
     // MARK: Names and places
 
-    /// Gives a document another name in its folder.
+    /// Renames a document in its folder.
     ///
     /// - Parameters:
     ///   - path: The document.
@@ -232,7 +232,7 @@ extension DocumentLibrary {
     ///   - waiting: How to wait if another process has it open; `nil` to fail at once.
     /// - Returns: The new path.
     /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, `locked` if another process has the
-    ///   document open, `invalidValue` if the name cannot be used, or what saving throws if it is open here.
+    ///   document open, `invalidValue` if the name cannot be used, or errors of saving if it is open in this process.
     @discardableResult
     public func rename(
         _ path: String, to name: String, waiting: LockWait? = nil
@@ -246,7 +246,7 @@ extension DocumentLibrary {
         return new
     }
 
-    /// Moves a document to another folder of the same file system, under its name.
+    /// Moves a document to another folder on the same file system, keeping its name.
     ///
     /// - Returns: The new path.
     /// - Throws: As ``rename(_:to:waiting:)``; `unsupported` if the folder is on another file system.
@@ -272,7 +272,7 @@ extension DocumentLibrary {
                         try FileSystem.synchronizeFolder(containing: newPath)
                         try FileSystem.synchronizeFolder(containing: path)
                     } catch {
-                        // It may not survive a power loss, so it keeps its name.
+                        // The move might not survive a power loss, so it is undone.
                         try FileSystem.renameWithoutReplacing(newPath, to: path)
                         throw error
                     }
@@ -298,10 +298,10 @@ extension DocumentLibrary {
         }
         guard information.kind == .folder else {
             throw QuireError(
-                .invalidFormat, "“\(layout.path)” is no document.",
+                .invalidFormat, "“\(layout.path)” is not a document.",
                 subject: .init(file: layout.path))
         }
-        // Its own lock a process would wait for in vain.
+        // A process would wait for its own lock forever.
         let isOpenHere = try mayBeOpenHere && DocumentLock.owner(of: layout)?.isThisProcess == true
         let lock = isOpenHere ? nil : try DocumentLock.acquire(for: layout, waiting: waiting)
         defer { lock?.release() }

@@ -2,34 +2,34 @@ public import Foundation
 public import Quire
 
 extension DocumentLibrary {
-    /// A document of a library, as it was when it was looked at.
+    /// A document of a library, as of when it was examined.
     public struct Entry: Sendable, Identifiable {
         /// The package folder.
         public var path: String
         /// The name: that of the package without its extension.
         public var name: String
-        /// The store's UUID, which is the document's; `nil` if the package does not say.
+        /// The store's UUID, which identifies the document; `nil` if the package's metadata has none.
         public var uuid: String?
-        /// The document's metadata. The thumbnail is not in them; see ``thumbnailPath``.
+        /// The document's metadata, without the thumbnail; see ``thumbnailPath``.
         public var metadata: LibraryMetadata
-        /// When the store was written to last.
+        /// When the store was last written to.
         public var modified: Date?
-        /// The size of the package's files in bytes; a file with several names in it, as versions share them, counts once.
+        /// The size of the package's files in bytes; a file that versions share counts once.
         public var size: Int64
-        /// The picture's file, if there is one.
+        /// The thumbnail's file, if any.
         public var thumbnailPath: String?
         /// The owner that has it open for writing, if any.
         public var owner: DocumentOwner?
-        /// The class of its protection, as its keybag says it. No key has vouched for that.
+        /// The protection class stated in its keybag, which is not verified with a key.
         public var fileProtection = FileProtection.none
-        /// The reason why it cannot be opened, as far as that is visible from outside.
+        /// The reason why it cannot be opened, as far as that is visible without opening it.
         public var error: QuireError?
 
         /// The path.
         public var id: String { path }
         /// The title to show.
         public var title: String { metadata.title ?? name }
-        /// When it was made.
+        /// When it was created.
         public var created: Date? { metadata.created }
         /// The number of objects.
         public var objectCount: Int { metadata.objectCounts.values.reduce(0, +) }
@@ -37,7 +37,7 @@ extension DocumentLibrary {
 }
 
 extension DocumentLibrary.Entry: Hashable {
-    /// Whether both say the same.
+    /// Whether all values are equal.
     public static func == (left: Self, right: Self) -> Bool {
         left.path == right.path && left.uuid == right.uuid && left.metadata == right.metadata
             && left.modified == right.modified && left.size == right.size
@@ -51,8 +51,8 @@ extension DocumentLibrary.Entry: Hashable {
 }
 
 extension DocumentLibrary.Entry {
-    /// Looks at a package from outside. Neither its store nor anything of SQLite's is opened: closing such a file would
-    /// drop the locks of other users of it in this process.
+    /// Examines a package without opening the store or other SQLite files: closing them would release the POSIX locks that this
+    /// process holds on them.
     init(lookingAt path: String) {
         let layout = DocumentPackageLayout(path: path)
         self.init(
@@ -70,7 +70,7 @@ extension DocumentLibrary.Entry {
             let files = try FileSystem.contentsOfTree(layout.path)
             size = FileInformation.totalSize(of: files.map(\.information))
             let store = "StoreContent/persistentStore"
-            // Opening makes the log, and saving writes to it.
+            // Opening creates the write-ahead log, and saving writes to it.
             let written = files.filter {
                 $0.path == store || $0.path == store + "-wal" && $0.information.size > 0
             }
@@ -81,7 +81,7 @@ extension DocumentLibrary.Entry {
             {
                 throw QuireError(
                     .invalidFormat,
-                    "The store of “\(layout.path)” is empty; restore it from a copy.",
+                    "The store of “\(layout.path)” is empty; restore it from a backup.",
                     subject: .init(file: layout.store))
             }
         } catch {
@@ -92,13 +92,13 @@ extension DocumentLibrary.Entry {
 
 // MARK: - Status of a package
 
-/// The status of a document, as seen from outside.
+/// The status of a document.
 public struct PackageStatus: Sendable {
     /// The package folder.
     public var path: String
-    /// The owner that has it open for writing, if any. Readers leave no trace.
+    /// The owner that has it open for writing, if any. Readers are not known.
     public var owner: DocumentOwner?
-    /// Whether the owner has unsaved changes; `nil` if it is not open, or its owner cannot be asked.
+    /// Whether the owner has unsaved changes; `nil` if there is no owner, or it cannot be asked.
     public var ownerHasUnsavedChanges: Bool?
     /// The class of protection.
     public var fileProtection: FileProtection
@@ -106,24 +106,24 @@ public struct PackageStatus: Sendable {
     public var isLocked: Bool
     /// Whether objects that could not be saved are kept as a draft in the store; `nil` if it is locked.
     public var hasDraft: Bool?
-    /// When it was saved last.
+    /// When it was last saved.
     public var lastSaved: Date?
-    /// The generation of additional content, if there is any; `nil` also if it is locked.
+    /// The generation of additional content; `nil` if there is none or the document is locked.
     public var generation: Int?
     /// The number of versions.
     public var versionCount: Int
-    /// Leftovers of interrupted saves, as paths; while it is open for writing also files that its owner is about to use or
+    /// The paths of leftovers of interrupted saves; while it is open for writing, also files that its owner is about to use or
     /// remove. `nil` if it is locked.
     public var leftovers: [String]?
 }
 
 extension DocumentPackage {
-    /// Determines the status of a document. It is opened for reading only, beside any owner. Of one that is locked is said
-    /// what is known without a key.
+    /// Determines the status of a document, which is opened for reading only. If it is locked, only the values that are available
+    /// without a key are set.
     ///
-    /// Not to be called on the main queue.
+    /// Do not call it on the main queue.
     ///
-    /// - Throws: As ``open(at:model:readOnly:options:migrating:waiting:)-(String,_,_,_,_,_)``, but for `protectedDataUnavailable`.
+    /// - Throws: As ``open(at:model:readOnly:options:migrating:waiting:)-(String,_,_,_,_,_)``, except `protectedDataUnavailable`.
     public static func status(at path: String) throws -> PackageStatus {
         let layout = DocumentPackageLayout(path: path)
         let owner = try owner(at: path)

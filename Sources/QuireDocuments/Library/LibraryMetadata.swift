@@ -2,26 +2,26 @@ public import Foundation
 import Logging
 import Quire
 
-/// The data that a library shows of a document without opening it: kept in the package's metadata file, derived from the
-/// document.
+/// The data that a library shows of a document without opening it, derived from the document and stored in the package's metadata
+/// file.
 ///
-/// A document writes it when it is closed after having been saved, and now and then while it is open. After a crash it may
-/// be older than the document; opening and closing the document brings it up to date.
+/// A document writes it when it is closed after a save, and from time to time while it is open. After a crash it may be out of
+/// date; opening, saving and closing the document updates it.
 public struct LibraryMetadata: Sendable, Hashable {
-    /// The title, if it is another than the package's name.
+    /// The title, if it differs from the package's name.
     public var title: String?
-    /// When the document was made.
+    /// When the document was created.
     public var created: Date?
-    /// When the document was saved last, as of the writing of this.
+    /// When the document was last saved before this was written.
     public var modified: Date?
-    /// By the entity's name: how many objects of exactly that entity there are.
+    /// The number of objects by entity name, without subentities.
     public var objectCounts: [String: Int]
-    /// Whatever an application wants to show: short texts by keys of its own.
+    /// Short texts that an application shows, by its own keys.
     public var values: [String: String]
-    /// A picture of the document, as PNG. It is in a file of its own, which ``DocumentLibrary/Entry/thumbnailPath`` names.
+    /// A picture of the document, as PNG. It is stored in a separate file at ``DocumentLibrary/Entry/thumbnailPath``.
     public var thumbnail: Data?
 
-    /// Makes metadata of a document that provides none.
+    /// Creates metadata.
     public init(
         title: String? = nil, created: Date? = nil, modified: Date? = nil,
         objectCounts: [String: Int] = [:], values: [String: String] = [:], thumbnail: Data? = nil
@@ -36,7 +36,7 @@ public struct LibraryMetadata: Sendable, Hashable {
 }
 
 extension LibraryMetadata {
-    /// The name of the file of the thumbnail in a package.
+    /// The name of the thumbnail file in a package.
     static let thumbnailName = "Thumbnail.png"
     /// The maximum size of that file.
     static let maximumThumbnailSize = 64 << 20
@@ -50,7 +50,7 @@ extension LibraryMetadata {
         static let values = "Values"
     }
 
-    /// Reads the metadata of a package, without the thumbnail. Missing and invalid values are left out.
+    /// Reads the metadata of a package, without the thumbnail. Missing and invalid values are omitted.
     init(readingFrom layout: DocumentPackageLayout) {
         self.init()
         let all = DocumentMetadata.dictionary(of: layout)
@@ -62,7 +62,7 @@ extension LibraryMetadata {
         values = dictionary[Key.values] as? [String: String] ?? [:]
     }
 
-    /// Writes it to a package, whose lock the caller has, or which is not published yet.
+    /// Writes the metadata to a package whose lock the caller holds, or that is not published yet.
     func write(to layout: DocumentPackageLayout) throws {
         var all = DocumentMetadata.dictionary(of: layout)
         var dictionary: [String: Any] = [Key.counts: objectCounts, Key.values: values]
@@ -94,8 +94,8 @@ extension ManagedDocument {
     /// The interval at which a document that stays open writes its metadata.
     private static let libraryMetadataInterval: TimeInterval = 60
 
-    /// The document has been saved: writes what a library shows of it, unless that was done a moment ago. It is done again
-    /// when the document is closed.
+    /// Called after a save: writes the library metadata, unless it was written less than the interval ago. It is written again when
+    /// the document is closed.
     func didSaveForLibrary() {
         needsLibraryMetadata = true
         guard
@@ -106,13 +106,13 @@ extension ManagedDocument {
             return
         }
         Task { [weak self] in
-            await self?.whileOpen("Its library metadata were not written") { open in
+            await self?.whileOpen("could not write the library metadata") { open in
                 await self?.writeLibraryMetadata(of: open)
             }
         }
     }
 
-    /// Writes what a library shows of the document, if it was saved since. Failures are harmless and only logged.
+    /// Writes the library metadata if the document was saved since it was last written. Failures are harmless and only logged.
     func writeLibraryMetadata(of open: OpenDocument) async {
         guard needsLibraryMetadata, !open.package.isReadOnly else { return }
         needsLibraryMetadata = false
@@ -126,14 +126,14 @@ extension ManagedDocument {
                 try package.writeLibraryMetadata(given, modified: modified)
             }
         } catch {
-            logger.warning("What a library shows of “\(path)” was not written: \(error)")
+            logger.warning("Could not write the library metadata of “\(path)”: \(error)")
         }
     }
 }
 
 extension DocumentPackage {
-    /// Writes what a library shows of the package: what is given, with what the store and earlier metadata know. Of one
-    /// that is protected only the dates, because it is written in clear.
+    /// Writes the library metadata of the package: the given values, completed from the store and the existing metadata. For a
+    /// protected package only the dates are written, because the metadata is not encrypted.
     func writeLibraryMetadata(_ given: LibraryMetadata, modified: Date?) throws {
         var metadata = store.protection == nil ? given : LibraryMetadata()
         let old = LibraryMetadata(readingFrom: layout)
@@ -145,7 +145,7 @@ extension DocumentPackage {
         try metadata.write(to: layout)
     }
 
-    /// By the entity's name: how many objects of exactly that entity are saved. Entities without any are left out.
+    /// The number of saved objects by entity name, without subentities. Entities without objects are omitted.
     func objectCounts() throws -> [String: Int] {
         var counts: [String: Int] = [:]
         for entity in store.layout.entities where !entity.isAbstract {

@@ -1,24 +1,24 @@
 public import Foundation
 import Quire
 
-/// The user's trash, as the freedesktop.org trash specification (version 1.0) lays it out.
+/// The user's trash, as defined by the freedesktop.org trash specification (version 1.0).
 ///
-/// Items on the file system of the user's data go to `$XDG_DATA_HOME/Trash`; others to `.Trash/UID` or
-/// `.Trash-UID` at the top of its file system. So nothing is copied, and other programs list the items and put them back.
+/// Items on the file system of the user's data are moved to `$XDG_DATA_HOME/Trash`; others to `.Trash/UID` or `.Trash-UID` at the
+/// top of their file system. Nothing is copied, and file managers can list and restore the items.
 public struct Trash: Sendable {
-    /// Something that is in the trash.
+    /// An item in the trash.
     public struct Item: Sendable, Hashable {
         /// The path in the trash.
         public var path: String
-        /// The path before.
+        /// The original path.
         public var originalPath: String
-        /// When it was put into the trash.
+        /// When it was moved to the trash.
         public var deleted: Date?
-        /// The file that says so.
+        /// The `.trashinfo` file of the item.
         var informationPath: String
     }
 
-    /// The trash of the user's own file system.
+    /// The trash on the file system of the user's data.
     let home: String
 
     /// The user's trash.
@@ -26,20 +26,20 @@ public struct Trash: Sendable {
         home = FileSystem.path(FileSystem.userDataFolder(), "Trash")
     }
 
-    /// For tests: a trash in another place.
+    /// For tests: a trash in another folder.
     init(home: String) { self.home = home }
 
-    // MARK: Putting things into it
+    // MARK: Trashing
 
-    /// Puts a file or folder into the trash. It is renamed, never copied.
+    /// Moves a file or folder to the trash. It is renamed, never copied.
     ///
     /// - Returns: The item in the trash.
-    /// - Throws: ``QuireError`` with code `notFound`, or `unsupported` if there is no place for a trash on the file system.
+    /// - Throws: ``QuireError`` with code `notFound`, or `unsupported` if its file system has no trash and none can be created.
     @discardableResult
     func put(_ path: String) throws -> Item {
         let path = FileSystem.absolute(path)
         guard let information = try FileSystem.informationWithoutFollowing(at: path) else {
-            throw FileSystem.failure("put into the trash", path, errno: ENOENT)
+            throw FileSystem.failure("move to the trash", path, errno: ENOENT)
         }
         let (trash, top) = try trash(for: path, on: information.device)
         let files = FileSystem.path(trash, "files")
@@ -52,7 +52,7 @@ public struct Trash: Sendable {
             let note = FileSystem.path(informationFolder, name + ".trashinfo")
             if FileSystem.exists(target) { continue }
             do {
-                // Who makes this file has the name.
+                // Creating this file reserves the name.
                 let file = try OpenFile.open(note, for: .creating)
                 try file.write(Data(Self.text(path: shown, date: date).utf8))
                 try file.synchronize()
@@ -65,12 +65,12 @@ public struct Trash: Sendable {
                 _ = try? FileSystem.removeFileIfPresent(note)
                 throw error
             }
-            // Where that fails, a power loss may bring it back to its path; nothing is lost.
+            // If that fails, the move may not survive a power loss; nothing is lost.
             try? FileSystem.synchronizeFolder(files)
             try? FileSystem.synchronizeFolder(containing: path)
             return Item(path: target, originalPath: path, deleted: date, informationPath: note)
         }
-        throw FileSystem.failure("put into the trash", path, errno: EEXIST)
+        throw FileSystem.failure("move to the trash", path, errno: EEXIST)
     }
 
     private static func numbered(_ name: String, _ number: Int) -> String {
@@ -80,9 +80,9 @@ public struct Trash: Sendable {
         return suffix.isEmpty ? "\(stem) \(number)" : "\(stem) \(number).\(suffix)"
     }
 
-    // MARK: Looking and taking back
+    // MARK: Listing and restoring
 
-    /// The items in the trash, the latest first: of the user's own file system, and of the one that a path is on.
+    /// The items in the trash, most recently deleted first: on the file system of the user's data, and on that of a path.
     public func items(besides path: String? = nil) -> [Item] {
         var trashes: [(String, String?)] = [(home, nil)]
         if let path, let top = try? Self.top(of: FileSystem.absolute(path)) {
@@ -107,7 +107,7 @@ public struct Trash: Sendable {
             guard let path = values["Path"]?.removingPercentEncoding, !path.isEmpty else {
                 return nil
             }
-            // On another file system paths are relative to its top; none may lead out of it.
+            // On other file systems, paths are relative to the top directory, and must stay within it.
             if !path.hasPrefix("/"), top == nil || path.split(separator: "/").contains("..") {
                 return nil
             }
@@ -118,13 +118,13 @@ public struct Trash: Sendable {
         }
     }
 
-    /// Puts something back where it was.
+    /// Restores an item to its original path.
     ///
     /// - Parameters:
-    ///   - item: What to put back.
-    ///   - path: Where to put it instead.
-    /// - Returns: Where it is.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something by now, or `notFound` if the folder is gone.
+    ///   - item: The item.
+    ///   - path: Another path to restore it to.
+    /// - Returns: The path of the restored item.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path exists, or `notFound` if its folder does not.
     @discardableResult
     public func restore(_ item: Item, to path: String? = nil) throws -> String {
         let target = path.map(FileSystem.absolute) ?? item.originalPath
@@ -132,7 +132,7 @@ public struct Trash: Sendable {
             throw FileSystem.failure("open", FileSystem.folder(of: target), errno: ENOENT)
         }
         try FileSystem.renameWithoutReplacing(item.path, to: target)
-        // Where that fails, a power loss may bring it back to the trash; an entry without its item is not listed.
+        // If that fails, a power loss may undo the move; an information file without its item is not listed.
         try? FileSystem.synchronizeFolder(containing: target)
         _ = try? FileSystem.removeFileIfPresent(item.informationPath)
         return target
@@ -140,7 +140,7 @@ public struct Trash: Sendable {
 
     // MARK: Places
 
-    /// The trash for something on a device, and the top that paths in it are relative to, if they are.
+    /// The trash for an item on a device, and the top directory that its paths are relative to, if any.
     private func trash(for path: String, on device: UInt64) throws -> (String, String?) {
         if let made = try? Self.make(home), made.device == device { return (home, nil) }
         let top = try Self.top(of: path)
@@ -149,7 +149,7 @@ public struct Trash: Sendable {
         }
         throw QuireError(
             .unsupported,
-            "“\(path)” cannot be put into the trash: there is none on its file system, and “\(top)” cannot be written to.",
+            "“\(path)” cannot be moved to the trash: its file system has no trash folder, and none can be created in “\(top)”.",
             subject: .init(file: path))
     }
 
@@ -158,7 +158,7 @@ public struct Trash: Sendable {
         let user = geteuid()
         var places: [String] = []
         let shared = FileSystem.path(top, ".Trash")
-        // An administrator's folder for all: only if it is a folder in which users cannot remove each other's files.
+        // An administrator's folder for all users; it must have the sticky bit, so that users cannot remove each other's files.
         if let found = (try? FileSystem.informationWithoutFollowing(at: shared)) ?? nil,
             found.kind == .folder, found.permissions & 0o1000 != 0
         {
@@ -181,7 +181,7 @@ public struct Trash: Sendable {
         return top
     }
 
-    /// Makes the folders of a trash if they are missing, for the user alone.
+    /// Creates missing folders of a trash, accessible by the user only.
     private static func make(_ trash: String) throws -> FileInformation {
         if !FileSystem.exists(trash) {
             try FileSystem.makeFolder(trash, withIntermediates: true)
@@ -197,7 +197,7 @@ public struct Trash: Sendable {
         return made
     }
 
-    // MARK: The file that says what something was
+    // MARK: Information files
 
     static func text(path: String, date: Date) -> String {
         let allowed = CharacterSet(
@@ -220,7 +220,7 @@ public struct Trash: Sendable {
 
     private static func date(_ text: String) -> Date? { formatter.date(from: text) }
 
-    /// Local time, as the specification has it.
+    /// Local time, as the specification demands.
     private static var formatter: DateFormatter {
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
@@ -230,15 +230,15 @@ public struct Trash: Sendable {
 }
 
 extension DocumentLibrary {
-    /// Puts a document into the trash.
+    /// Moves a document to the trash.
     ///
     /// - Parameters:
     ///   - path: The document.
     ///   - trash: The trash.
     ///   - waiting: How to wait if another process has it open for writing; `nil` to fail at once.
     /// - Returns: The item in the trash, for ``Trash/restore(_:to:)``.
-    /// - Throws: ``QuireError`` with code `locked` if it is open for writing, this process included, or as
-    ///   ``Trash``: `unsupported` if there is no place for a trash on its file system.
+    /// - Throws: ``QuireError`` with code `locked` if it is open for writing, also in this process, or `unsupported` if its file
+    ///   system has no trash and none can be created.
     @discardableResult
     public func trash(
         _ path: String, in trash: Trash = Trash(), waiting: LockWait? = nil
@@ -250,7 +250,7 @@ extension DocumentLibrary {
                 lock?.move(to: .init(path: trashed.path))
                 item = trashed
             }
-            guard let item else { preconditionFailure("Something was trashed and is not known.") }
+            guard let item else { preconditionFailure("The body was not run.") }
             return item
         }
     }

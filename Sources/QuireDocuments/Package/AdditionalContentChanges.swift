@@ -24,7 +24,7 @@ enum AdditionalContentChange: Sendable {
         }
     }
 
-    /// Makes the file, which must not be there yet, durably but for its name.
+    /// Creates the file, which must not exist, durably except for its name.
     ///
     /// - Parameters:
     ///   - root: The package.
@@ -45,20 +45,20 @@ enum AdditionalContentChange: Sendable {
     }
 }
 
-/// Files that a save shall add, replace or remove. A value: a copy is a snapshot.
+/// Files to add, replace or remove in a save. It is a value, so that a copy is a snapshot.
 struct AdditionalContentChanges: Sendable {
     /// The changes of files, by their paths.
     var files: [FileName: AdditionalContentChange] = [:]
-    /// Writes all files anew, in a subclass's own way, to a folder that is empty, before ``files`` are added and removed. It
-    /// is given the folder of the last save too.
+    /// Writes all files to an empty folder, as a subclass does it, before ``files`` are added and removed. It also gets the folder of the
+    /// last save.
     var rewriting: Rewriting?
 
     typealias Rewriting = @Sendable (_ folder: String, _ original: String?) throws -> Void
 
     var isEmpty: Bool { files.isEmpty && rewriting == nil }
 
-    /// The changes with all bytes, as a draft has them, the files that are too large for one, both by ``FileName/key``, and
-    /// the paths of those that cannot be read.
+    /// The changes with all bytes, for a draft, and the files that are too large for one, both by ``FileName/key``, and the paths of
+    /// unreadable files.
     func forDraft() -> (
         files: [String: Data?], large: [String: SpooledFile], omitted: [String]
     ) {
@@ -81,7 +81,7 @@ struct AdditionalContentChanges: Sendable {
     /// A draft is in the store, and in memory while it is written.
     private static let maximumSizeInDraft: Int64 = 64 << 20
 
-    /// These changes, applied after others.
+    /// These changes, applied after other ones.
     func following(_ earlier: AdditionalContentChanges) -> AdditionalContentChanges {
         AdditionalContentChanges(files: earlier.files.merging(files) { _, new in new })
     }
@@ -89,14 +89,14 @@ struct AdditionalContentChanges: Sendable {
 
 // MARK: - Names
 
-/// The paths of a package's additional content, to find collisions without looking at all of them.
+/// The paths of a package's additional content, indexed to find collisions.
 ///
-/// Files that others have put there may have any names; only new ones have to be portable. Names whose accents are composed
-/// differently are different files.
+/// Existing files may have any names; only new ones have to be portable. Names that differ in Unicode normalization are different
+/// files.
 struct AdditionalContentNames {
     /// Files by their folded path.
     private var files: [String: Set<FileName>] = [:]
-    /// Folders by their folded path, with how many files are below them.
+    /// Folders by their folded path, with the number of files below them.
     private var folders: [String: (path: String, count: Int)] = [:]
 
     init(_ paths: some Sequence<FileName>) {
@@ -110,11 +110,11 @@ struct AdditionalContentNames {
         files[PortableNames.folded(path.text)]?.contains(path) ?? false
     }
 
-    /// The file that a path given by a program means: that of these bytes, or else that of the composed form, or else one that
-    /// is canonically equivalent, if there is one. A new file gets the composed form.
+    /// The file for a path given by a program: the one with these bytes, or else with the composed form, or else a canonically
+    /// equivalent one. A new file gets the composed form.
     func name(for path: String) -> FileName {
         let name = FileName(path)
-        // Who escapes bytes means just these.
+        // Escaped bytes are matched exactly.
         if contains(name) || FileName.hasEscapes(path) { return name }
         let composed = name.composed
         if contains(composed) { return composed }
@@ -126,11 +126,11 @@ struct AdditionalContentNames {
     func problem(with path: FileName) -> String? {
         if let problem = PortableNames.problem(with: path.text) { return problem }
         let folded = PortableNames.folded(path.text)
-        // Equal strings differ in the form of accents at most.
+        // Equal strings differ in Unicode normalization at most.
         if let file = files[folded]?.sorted().first(where: { $0.text != path.text }) {
             return "differs from “\(file)” only in case"
         }
-        if let folder = folders[folded] { return "is the folder “\(folder.path)” already" }
+        if let folder = folders[folded] { return "is already the folder “\(folder.path)”" }
         for parent in Self.parents(of: path) {
             let folded = PortableNames.folded(parent)
             if let file = files[folded]?.min() { return "is below the file “\(file)”" }
@@ -198,7 +198,7 @@ enum AdditionalContentFiles {
         return Array(zip(sources, paths(for: names)))
     }
 
-    /// The paths of new files: composed ones; but files, and folders, whose names differ only in the form of accents keep them.
+    /// The paths of new files, in composed form, except that names which differ only in Unicode normalization are kept.
     static func paths(for names: [FileName]) -> [String] {
         var forms: [FileName: Set<FileName>] = [:]
         for name in names {
@@ -211,7 +211,7 @@ enum AdditionalContentFiles {
                 isUnique = false
                 return name
             }.joined(separator: "/")
-            // Escaped, a name means no other form.
+            // An escaped name matches no other form.
             return isUnique ? path : FileName(path).escaped
         }
     }
@@ -228,14 +228,14 @@ enum AdditionalContentFiles {
 }
 
 extension OpenFile {
-    /// A file that has no name and holds some bytes, at its start.
+    /// A file without a name that contains the bytes, at its start.
     static func temporary(holding data: Data) throws -> OpenFile {
         let file = try OpenFile.inMemory(named: "data")
         try file.write(data)
         return try file.reopened()
     }
 
-    /// A handle of its own for the file, closed when it is released.
+    /// A separate handle for the file, closed when it is deallocated.
     func fileHandle() throws -> FileHandle {
         let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
         if copy < 0 { throw FileSystem.failure("open", path) }

@@ -5,19 +5,19 @@ import Quire
 ///
 /// A generation is a folder that never changes. A save that changes additional content writes a new one, in which
 /// unchanged files are hard links to those of the one before, and makes it durable **before** the store's transaction
-/// records its number. So the store always names a generation that is there, and rows and files are of the same save.
-/// Generations that the store does not name are leftovers of interrupted or finished saves.
+/// records its number. So the store always refers to an existing generation, and rows and files belong to the same save.
+/// Other generations are leftovers of interrupted or finished saves.
 struct AdditionalContentStore: Sendable {
-    /// The key among the store's records under which the number of the live generation is.
+    /// The key of the store's record with the number of the current generation.
     static let recordKey = "additionalContentGeneration"
-    /// The key of the record that a subclass has written the files to a folder by itself, and reads them from one.
+    /// The key of the record that a subclass writes and reads the files itself, in a folder.
     static let folderRecordKey = "additionalContentFolder"
 
     let layout: DocumentPackageLayout
     /// The class key of the files; `nil` for unsealed files.
     let classKey: ClassKey?
 
-    /// The generation that a store's records name, or `nil` if there is no additional content.
+    /// The generation in a store's records, or `nil` if there is no additional content.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if the record is not a number.
     func generation(in records: [String: String]) throws -> Int? {
@@ -25,7 +25,7 @@ struct AdditionalContentStore: Sendable {
         guard let generation = DocumentPackageLayout.generation(ofFolder: text) else {
             throw QuireError(
                 .invalidFormat,
-                "The store of “\(layout.path)” names “\(text)” as its additional content, which is no number.",
+                "The store of “\(layout.path)” refers to the additional content “\(text)”, which is not a number.",
                 subject: .init(file: layout.store))
         }
         return generation
@@ -51,7 +51,7 @@ struct AdditionalContentStore: Sendable {
         }
     }
 
-    /// The file of a generation that a path given by a program means; see ``AdditionalContentNames/name(for:)``.
+    /// The file of a generation for a path given by a program; see ``AdditionalContentNames/name(for:)``.
     func name(for path: String, in generation: Int?) throws -> FileName {
         let name = FileName(path)
         guard let generation, !path.utf8.allSatisfy({ $0 < 0x80 }) else { return name }
@@ -85,7 +85,7 @@ struct AdditionalContentStore: Sendable {
         }
     }
 
-    /// The records of a save that makes a generation the live one.
+    /// The records of a save that makes a generation the current one.
     static func records(
         ofGeneration generation: Int?, after changes: AdditionalContentChanges
     ) -> [String: String?] {
@@ -129,7 +129,7 @@ struct AdditionalContentStore: Sendable {
         return number
     }
 
-    /// Fills a new folder with files, durably but for its own name.
+    /// Fills a new folder with files, durably except for its own name.
     private func fill(
         _ folder: String, with added: [FileName: AdditionalContentChange],
         and unchanged: Set<FileName>, of live: Int?
@@ -157,7 +157,7 @@ struct AdditionalContentStore: Sendable {
         try FileSystem.synchronizeFolders(ofTree: folder, beneath: layout.path)
     }
 
-    /// Makes a folder of the package a new generation. When it returns the generation is durable, but not recorded.
+    /// Turns a folder of the package into a new generation. When it returns the generation is durable, but not recorded.
     ///
     /// - Returns: Its number.
     func adopt(_ path: String, after live: Int? = nil) throws -> Int {
@@ -169,35 +169,35 @@ struct AdditionalContentStore: Sendable {
         return number
     }
 
-    /// A number that no generation has. The folder of the generations is there afterwards.
+    /// An unused number for a generation. Creates the folder of the generations if it is missing.
     private func nextGeneration(after live: Int?) throws -> Int {
         try FileSystem.makeFolder(
             layout.additionalContent, beneath: layout.path, withIntermediates: true)
-        // Also if it was there: the process that made it may have been killed before it was durable.
+        // Also if it existed: the process that created it may have been killed before it was durable.
         if live == nil { try FileSystem.synchronizeFolder(layout.path) }
         let (next, overflow) = try (generations() + [live ?? 0]).reduce(0, max)
             .addingReportingOverflow(1)
         guard !overflow else {
             throw QuireError(
                 .invalidFormat,
-                "“\(layout.additionalContent)” has no number left for another generation; remove what is in it and is not the "
-                    + "document's.", subject: .init(file: layout.additionalContent))
+                "“\(layout.additionalContent)” already contains the generation with the highest number; remove folders that are "
+                    + "not part of the document.", subject: .init(file: layout.additionalContent))
         }
         return next
     }
 
-    /// Removes a generation that no save has recorded. Where it cannot be removed, the next opening does it.
+    /// Removes a generation that no save has recorded. If it cannot be removed, the next opening removes it.
     func discard(_ generation: Int) {
         try? FileSystem.removeTree(
             layout.additionalContent(generation: generation), beneath: layout.path)
     }
 
-    /// Removes everything but a generation. Only for the owner of the package's lock.
+    /// Removes all generations except one. Requires the package's lock.
     ///
-    /// Files that cannot be removed stay until the next time.
+    /// Files that cannot be removed are kept until the next call.
     func collectGarbage(except live: Int?) {
         for path in leftovers(except: live) {
-            // Under another name first, so that a concurrent listing finds all of it, or no folder.
+            // Renamed first, so that a concurrent listing finds all of it, or no folder.
             let removed = FileSystem.temporarySibling(of: path, for: "removed")
             let isMoved: Void? = try? FileSystem.renameWithoutReplacing(
                 path, to: removed, beneath: layout.path)
@@ -216,7 +216,7 @@ struct AdditionalContentStore: Sendable {
         }
     }
 
-    /// The generations that are not live, finished or not.
+    /// The generations that are not the current one, finished or not.
     func leftovers(except live: Int?) -> [String] {
         let names =
             (try? FileSystem.names(in: layout.additionalContent, beneath: layout.path)) ?? []
@@ -239,11 +239,11 @@ struct AdditionalContentStore: Sendable {
             FileSystem.folder(of: path), beneath: layout.path, withIntermediates: true)
     }
 
-    /// The error of a class of document that writes files by itself, and has not read those that are there.
+    /// The error of a document class that writes the files itself, and has not read the existing ones.
     private func unreadable() -> QuireError {
         QuireError(
             .protectionUnavailable,
-            "The additional content of “\(layout.path)”, which is protected, was not written by this class of document, so the class has not read it and must not replace it; remove the protection, save the document, and protect it again.",
+            "The additional content of the protected document “\(layout.path)” was not written by this document class, so it was not read and cannot be replaced; remove the protection, save the document, and protect it again.",
             subject: .init(file: layout.path))
     }
 
@@ -251,7 +251,7 @@ struct AdditionalContentStore: Sendable {
         QuireError(
             .notFound,
             "The additional content of “\(layout.path)”, generation \(generation), is missing; "
-                + "restore it from a copy.",
+                + "restore it from a backup.",
             subject: .init(file: layout.additionalContent(generation: generation)),
             underlying: error)
     }
@@ -262,7 +262,7 @@ struct AdditionalContentStore: Sendable {
 extension AdditionalContentStore {
     /// Writes a new generation that a subclass of ``ManagedDocument`` fills in its own way.
     ///
-    /// - Parameter files: What is added to that or removed from it.
+    /// - Parameter files: The files to add and remove.
     /// - Returns: Its number, or `nil` if no file is left.
     func write(
         _ rewriting: AdditionalContentChanges.Rewriting,
@@ -291,7 +291,7 @@ extension AdditionalContentStore {
         }
         for (path, change) in files.sorted(by: { $0.key < $1.key }) {
             let target = FileSystem.path(temporary, path.text)
-            // Not changed in its place: it may be a link to a file of the last save.
+            // Not changed in place: it may be a hard link to a file of the last save.
             _ = try FileSystem.removeFileIfPresent(target, beneath: layout.path)
             if change.isRemoval { continue }
             try makeFolder(of: target)
@@ -304,7 +304,7 @@ extension AdditionalContentStore {
         return try adopt(temporary, after: live)
     }
 
-    /// Fills a folder with the sealed form of what a subclass writes, which is nowhere on disk in clear.
+    /// Fills a folder with the files that a subclass writes, sealed; unsealed bytes are never written to disk.
     ///
     /// - Complexity: O(*n*) in the bytes of the last generation and of those that are new.
     private func seal(
@@ -316,7 +316,7 @@ extension AdditionalContentStore {
         let written = FileSystem.path(memory.path, "new")
         try FileSystem.makeFolder(written)
         var original: String?
-        // Files that are as they were are linked to these.
+        // Unchanged files are hard links to these.
         var unchanged: [UInt64: FileName] = [:]
         if let live {
             let folder = FileSystem.path(memory.path, "original")
@@ -347,7 +347,7 @@ extension AdditionalContentStore {
         }
     }
 
-    /// Writes the files of a generation in clear to a new folder, which must be in memory.
+    /// Writes the files of a generation unsealed to a new folder, which must be in memory.
     func unseal(_ generation: Int, to folder: String) throws {
         try FileSystem.makeFolder(folder)
         for (path, _) in try files(in: generation) {
@@ -368,7 +368,7 @@ extension AdditionalContentStore {
     private func neitherFileNorFolder(_ path: String) -> QuireError {
         QuireError(
             .invalidValue,
-            "“\(path)” cannot be additional content of “\(layout.path)”: it is neither file nor folder.",
+            "“\(path)” cannot be additional content of “\(layout.path)”: it is neither a file nor a folder.",
             subject: .init(file: path))
     }
 

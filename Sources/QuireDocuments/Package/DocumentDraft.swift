@@ -4,20 +4,19 @@ public import Quire
 
 /// The changes that a document could not save: those of its objects, valid or not, and of its additional content.
 ///
-/// It lies in the package's store, beside what was saved, until a save has written its changes.
+/// It is kept in the package's store, separate from the saved state, until a save has written its changes.
 public struct DocumentDraft: Sendable, Hashable {
     /// When it was made.
     public var date: Date
     /// The changes of objects.
     public var objects: ObjectDraft
-    /// The changes of additional content by path: the new bytes, or `nil` if the file goes. Bytes of paths that are not
-    /// composed UTF-8 are escaped. Files of more than 64 MiB are
-    /// not among them: they lie in a folder of the package.
+    /// The changes of additional content by path: the new bytes, or `nil` if the file is removed. Bytes of paths that are not
+    /// composed UTF-8 are escaped. Files of more than 64 MiB are stored in a folder of the package instead.
     public var content: [String: Data?]
-    /// The names of large files in the package's folder for them, by the paths that they get.
+    /// The names of large files in that folder, by their paths in the additional content.
     var largeFiles: [String: String] = [:]
 
-    /// The version of the form of the bytes. Drafts without large files are of the first.
+    /// The version of the format. Drafts without large files have the first version.
     private static let format = 2
 
     private enum Key {
@@ -59,7 +58,7 @@ public struct DocumentDraft: Sendable, Hashable {
     /// Reads a draft.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if the bytes are not valid, `unsupported` if a newer version has
-    ///   made them.
+    ///   created them.
     init(decoding bytes: Data) throws {
         let list: [String: PropertyListValue]?
         do {
@@ -86,19 +85,19 @@ public struct DocumentDraft: Sendable, Hashable {
             content.updateValue(nil, forKey: path)
         }
         largeFiles = (list[Key.largeFiles]?.dictionary ?? [:]).compactMapValues(\.string)
-        // They are names that we have made, not ways out of the folder.
+        // Only generated names are accepted, none that leads out of the folder.
         guard largeFiles.values.allSatisfy({ UUID(uuidString: $0) != nil }) else {
             throw Self.damaged(nil)
         }
     }
 
     private static func damaged(_ error: (any Error)?) -> QuireError {
-        QuireError(.invalidFormat, "The draft cannot be read: it is none.", underlying: error)
+        QuireError(.invalidFormat, "The draft is damaged and cannot be read.", underlying: error)
     }
 }
 
 extension StoreMigrationOptions {
-    /// These options, by which the draft of a document is migrated with its objects.
+    /// These options, extended to migrate the draft of a document with its objects.
     var migratingDraft: StoreMigrationOptions {
         var options = self
         options.draftMigration = { bytes, mapping in
@@ -116,19 +115,19 @@ extension StoreMigrationOptions {
 }
 
 extension DocumentPackage {
-    /// Keeps a draft in the store, in the place of the one that there is. What is saved does not change. When it returns,
-    /// the draft survives power loss.
+    /// Keeps a draft in the store, replacing the present one. The saved state does not change. When this returns, the draft
+    /// survives power loss.
     ///
-    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`; then the draft is the one that
-    ///   there was.
+    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`; then the present draft is
+    ///   kept.
     public func writeDraft(_ draft: DocumentDraft) throws {
         try store.writeDraft(draft.encoded())
     }
 
     /// The draft, or `nil` if there is none.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, `unsupported` if a newer version has made it, or
-    ///   what reading throws.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, `unsupported` if a newer version has created it, or
+    ///   errors of reading.
     public func draft() throws -> DocumentDraft? {
         do {
             return try store.draft().map(DocumentDraft.init(decoding:))
@@ -138,10 +137,10 @@ extension DocumentPackage {
         }
     }
 
-    /// Whether there is a draft, readable or not.
+    /// Whether a draft exists, readable or not.
     public func hasDraft() throws -> Bool { try store.hasDraft() }
 
-    /// Removes the draft, if there is one; its changes are lost.
+    /// Removes the draft, if any; its changes are lost.
     ///
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func removeDraft() throws {
@@ -152,7 +151,7 @@ extension DocumentPackage {
 
 // MARK: - Large files
 
-/// A draft that is to be written, with the files that are too large to be in the store.
+/// A draft to be written, with the files that are too large for the store.
 struct UnsavedDraft: Sendable {
     var draft: DocumentDraft
     /// By the paths that they get.
@@ -168,7 +167,7 @@ extension DocumentPackage {
             for file in unsaved.largeFiles.values {
                 let target = FileSystem.path(layout.draftFiles, file.id)
                 if FileSystem.exists(target, beneath: root) { continue }
-                // A name says that the whole file is there.
+                // The final name shows that the file is complete.
                 let temporary = FileSystem.temporarySibling(of: target, for: "new")
                 if try file.linkOrCopy(to: temporary, within: root) {
                     try OpenFile.open(temporary, beneath: root, for: .reading).synchronize()
@@ -183,8 +182,8 @@ extension DocumentPackage {
         return unsaved.draft
     }
 
-    /// A draft's large files, by their paths, under names of their own: the draft may go while they are needed. Those that
-    /// are missing are left out.
+    /// A draft's large files by path, with additional names, because the draft may be removed while they are needed. Missing files are
+    /// omitted.
     func draftFiles(of draft: DocumentDraft) throws -> [String: SpooledFile] {
         var files: [String: SpooledFile] = [:]
         for (path, id) in draft.largeFiles {
@@ -196,7 +195,7 @@ extension DocumentPackage {
         return files
     }
 
-    /// Removes large files that no draft needs any more. Files that cannot be removed go when the package is opened.
+    /// Removes large files that no draft needs. Files that cannot be removed are removed when the package is opened.
     func removeDraftFiles(except kept: Set<String> = []) {
         for path in draftFiles(except: kept) {
             try? FileSystem.removeTree(path, beneath: layout.path)
@@ -226,41 +225,41 @@ extension DocumentPackage {
 
 /// The status of the draft that a package had when its document was opened.
 public enum DocumentDraftStatus: Sendable {
-    /// There was none.
+    /// There was no draft.
     case none
-    /// Its changes are the document's unsaved changes now. Sentences say what could not be put back.
+    /// Its changes are now the document's unsaved changes. `omissions` describes changes that could not be restored.
     case restored(from: Date, omissions: [String])
-    /// It stays where it is, because the document was opened for reading only.
+    /// It was left alone, because the document was opened for reading only.
     case ignored
-    /// It could not be read or put back; the error says why. It stays until another one takes its place.
+    /// It could not be read or restored, with the reason. It is kept until another draft replaces it.
     case unreadable(QuireError)
 }
 
 extension ManagedDocument {
-    /// The status of the draft that the package had when it was opened: of changes that could not be saved, because
-    /// objects were invalid or in conflict, before the process ended. None while the document is closed.
+    /// The status of the draft that the package had when it was opened: changes that could not be saved before the process ended,
+    /// because objects were invalid or in conflict. `none` while the document is closed.
     public var draftStatus: DocumentDraftStatus {
         openDocument?.draftStatus ?? DocumentDraftStatus.none
     }
 
-    /// The reason why changes that the last save could not save are in no draft either, so that they are lost if the process
-    /// ends; `nil` if they are in one, or if that save succeeded.
+    /// The reason why the changes of a failed save could not be kept as a draft either, so that they are lost if the process
+    /// ends; `nil` if they are in a draft, or if the last save succeeded.
     ///
-    /// The error of that save says so too. The document stays open with its changes.
+    /// The error of that save contains it too. The document stays open with its changes.
     public var draftError: QuireError? { openDocument?.draftError }
 }
 
 /// The draft of an open document.
 ///
-/// When a save fails for what the objects are, its changes, those of earlier saves that failed, and what was changed since
-/// go to a draft in the store. The next save that succeeds removes it in its transaction. If there is none before the
-/// process ends, opening the document again makes the draft's changes its unsaved changes.
+/// If a save fails because of the state of the objects, its changes, those of earlier failed saves, and later changes are
+/// written to a draft in the store. The next successful save removes it in its transaction. If the process ends before that,
+/// opening the document again restores the draft as unsaved changes.
 extension OpenDocument {
     private nonisolated static let logger = Logger(label: "quire.document")
 
     /// Keeps unsaved changes in a draft after a save has failed, unless writing the draft would fail too.
     ///
-    /// - Returns: The error to report: that of the save, which says also if there is no draft.
+    /// - Returns: The error to report: that of the save, with a second sentence if the draft could not be written.
     func saveDraft(after error: any Error) async -> QuireError {
         var error = QuireError(wrapping: error, path: package.layout.path)
         let hopeless: Set<QuireError.Code> = [
@@ -277,12 +276,12 @@ extension OpenDocument {
             let failure = QuireError(wrapping: failure, path: package.layout.path)
             draftError = failure
             error.message +=
-                " What is unsaved could not be kept in a draft either, and is only in memory: \(failure.message)"
+                " The unsaved changes could not be kept as a draft either, and are only in memory: \(failure.message)"
         }
         return error
     }
 
-    /// Collects unsaved changes, of which any queue may make a draft.
+    /// Collects unsaved changes, from which a draft can be created on any queue.
     func collectDraft() -> @Sendable () throws -> UnsavedDraft {
         let own = context.unsavedChanges()
         let pushed = parent.performAndWait { $0.unsavedChanges() }
@@ -291,7 +290,7 @@ extension OpenDocument {
         return {
             let (files, large, omitted) = content.forDraft()
             for file in omitted {
-                Self.logger.error("“\(file)” cannot be read for the draft of “\(path)”.")
+                Self.logger.error("Could not read “\(file)” for the draft of “\(path)”.")
             }
             var draft = DocumentDraft(objects: ObjectDraft([pushed, own]), content: files)
             draft.largeFiles = large.mapValues(\.id)
@@ -302,8 +301,8 @@ extension OpenDocument {
     /// Keeps unsaved changes in a draft. When it returns, the draft survives power loss.
     ///
     /// The changes are collected before this first suspends; on the main queue that is O(*n*) in changed
-    /// objects, and no value is copied or encoded there. No save may run: nothing moves from one context to the other
-    /// meanwhile.
+    /// objects, and no value is copied or encoded there. No save may run meanwhile, because it would move changes from one
+    /// context to the other.
     func saveDraft() async throws {
         let collected = collectDraft()
         let (package, known) = (package, draftInStore)
@@ -325,7 +324,7 @@ extension OpenDocument {
                 var omissions = try context.apply(draft.objects).map(\.message)
                 omissions += restoreContent(draft.content, largeFiles)
                 omissions += draft.largeFiles.keys.filter { largeFiles[$0] == nil }.sorted().map {
-                    "The new bytes of “\($0)” are missing."
+                    "The unsaved content of “\($0)” is missing."
                 }
                 context.undoManager?.setActionName("Restore Unsaved Changes")
                 draftInStore = draft
@@ -335,7 +334,8 @@ extension OpenDocument {
             }
         }
         if case .unreadable(let error) = draftStatus {
-            Self.logger.error("The draft of “\(package.layout.path)” stays: \(error.message)")
+            Self.logger.error(
+                "Could not restore the draft of “\(package.layout.path)”: \(error.message)")
         }
     }
 
@@ -353,7 +353,7 @@ extension OpenDocument {
                 continue
             }
             if let problem = contentNames.problem(with: path) {
-                omissions.append("“\(path)” cannot be additional content any more: it \(problem).")
+                omissions.append("“\(path)” can no longer be additional content: it \(problem).")
             } else {
                 changeContent(change, at: path)
             }
@@ -361,7 +361,7 @@ extension OpenDocument {
         return omissions
     }
 
-    /// Removes the draft, whose changes are given up. A failure is only logged.
+    /// Removes the draft and its changes. A failure is only logged.
     func removeDraft() async {
         guard draftInStore != nil else { return }
         draftInStore = nil
@@ -369,7 +369,7 @@ extension OpenDocument {
         do {
             try await FileQueue.shared.run { try package.removeDraft() }
         } catch {
-            Self.logger.error("The draft of “\(package.layout.path)” was not removed: \(error)")
+            Self.logger.error("Could not remove the draft of “\(package.layout.path)”: \(error)")
         }
     }
 }

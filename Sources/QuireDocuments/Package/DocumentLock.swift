@@ -4,8 +4,8 @@ import Quire
 
 /// The write lock of a package, held by one owner in one process.
 ///
-/// It is a lock on the open file `.lock`, which the kernel drops when the process ends, however it ends: there are
-/// no stale locks. What the file says is for people only. The file is removed with the lock.
+/// It is a kernel lock on the open file `.lock`, which is released whenever the process ends, so there are no stale locks. The
+/// text of the file is for people only. The file is removed with the lock.
 final class DocumentLock: Sendable {
     private let file: OpenFile
     private let layout: Lock<DocumentPackageLayout>
@@ -19,8 +19,8 @@ final class DocumentLock: Sendable {
 
     /// Takes the lock.
     ///
-    /// - Throws: ``QuireError`` with code `locked`, and a message that names the owner; `invalidFormat` if the file has
-    ///   other names, and is hence a file of the user.
+    /// - Throws: ``QuireError`` with code `locked`, and a message that names the owner; `invalidFormat` if the file has other hard
+    ///   links, and therefore belongs to the user.
     static func acquire(for layout: DocumentPackageLayout) throws -> DocumentLock {
         // A former owner may have removed the file between our opening and locking it; then it is not the lock.
         for _ in 0..<100 {
@@ -32,23 +32,23 @@ final class DocumentLock: Sendable {
             else { continue }
             if try file.information().linkCount > 1 { throw hasOtherNames(layout) }
             let lock = DocumentLock(file: file, layout: layout)
-            // A full disk is no reason not to open a document.
+            // A full disk must not prevent opening a document.
             try? file.setSize(0)
             try? file.write(Data(DocumentOwner.current(since: Date()).text.utf8))
             return lock
         }
         throw QuireError(
             .locked,
-            "“\(layout.path)” is being opened and closed by others all the time; try again.",
+            "“\(layout.path)” could not be locked, because other processes keep opening and closing it; try again.",
             subject: .init(file: layout.path))
     }
 
-    /// Takes the lock, and waits if another owner has it. The time runs from when that was found out.
+    /// Takes the lock, and waits if another owner has it. The timeout starts when that is detected.
     ///
-    /// The kernel reports when the file is closed, also when its owner is killed. Whether it is locked is asked by an
-    /// opening for reading: to try to take the lock, which closes the file again if it fails, would wake all who wait.
+    /// The kernel reports when the file is closed, also when its owner is killed. The lock is then tested on a file opened for
+    /// reading: a failed attempt to take it would close a writable file, and wake all waiting processes.
     ///
-    /// - Throws: ``QuireError`` with code `locked` when the time is over.
+    /// - Throws: ``QuireError`` with code `locked` after the timeout.
     static func acquire(
         for layout: DocumentPackageLayout, waiting: LockWait?
     ) throws -> DocumentLock {
@@ -62,7 +62,7 @@ final class DocumentLock: Sendable {
                 failure = error
             }
             while let file = try openedForReading(layout) {
-                // Before it is asked whether it is locked, so that no event is missed.
+                // Watched before the lock is tested, so that no event is missed.
                 let changed = DispatchSemaphore(value: 0)
                 let subscription = try? FileEvents.shared.watch(file, for: [.written, .itself]) {
                     _ in changed.signal()
@@ -102,10 +102,10 @@ final class DocumentLock: Sendable {
 
     // MARK: Packages that are moved
 
-    /// The package has another path now, which its lock moves to with it.
+    /// Called when the package, and the lock in it, has another path.
     func move(to layout: DocumentPackageLayout) { self.layout.withLock { $0 = layout } }
 
-    /// Whether the package is where it was: its lock is found under its path.
+    /// Whether the package is still at its path: the lock is found there.
     var isInPlace: Bool {
         let layout = layout.withLock { $0 }
         guard
@@ -116,12 +116,12 @@ final class DocumentLock: Sendable {
         return found.isSameFile(as: own)
     }
 
-    /// Writing to it would change a file outside the package.
+    /// The error of a lock file with other hard links: writing to it would change a file outside the package.
     private static func hasOtherNames(_ layout: DocumentPackageLayout) -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(layout.lock)” is a file that has another name too, and would be overwritten under that as well; remove "
-                + "“\(FileSystem.name(of: layout.lock))” from the document, which leaves the other name alone, and try again.",
+            "“\(layout.lock)” has another hard link, which would be overwritten too; remove "
+                + "“\(FileSystem.name(of: layout.lock))” from the document, and try again.",
             subject: .init(file: layout.lock))
     }
 
@@ -157,7 +157,7 @@ final class DocumentLock: Sendable {
 
 // MARK: - Waiting
 
-/// The wait of opening a package for writing while another owner has it open.
+/// How to wait for opening a package for writing while another owner has it open.
 ///
 /// ```swift
 /// let wait = LockWait(timeout: .seconds(5)) { owner in print("Waiting for \(owner.processName ?? "another process")…") }
@@ -169,7 +169,7 @@ public struct LockWait: Sendable {
     /// Called once if there is an owner to wait for, with that owner, on the waiting thread.
     public var willWait: (@Sendable (DocumentOwner) -> Void)?
 
-    /// Waits for a time at most.
+    /// Waits at most for a timeout.
     public init(timeout: Duration, willWait: (@Sendable (DocumentOwner) -> Void)? = nil) {
         self.timeout = timeout
         self.willWait = willWait
@@ -180,24 +180,24 @@ public struct LockWait: Sendable {
 
 /// The owner that has a package open for writing, as recorded in its lock file.
 ///
-/// The lock itself is the kernel's and is never stale. What the file says beside it is for people: a program that is not
-/// Quire may have written anything, so nothing depends on it, and whatever it does not say is `nil`.
+/// The lock itself is the kernel's, and is never stale. The text of the file is for people: another program may have written
+/// anything, so nothing depends on it, and missing values are `nil`.
 public struct DocumentOwner: Sendable, Hashable {
-    /// The process's number on its machine.
+    /// The process identifier on its machine.
     public var processIdentifier: Int32?
     /// The process's name.
     public var processName: String?
     /// The machine's name.
     public var hostName: String?
-    /// Since when it has the package open.
+    /// When it opened the package.
     public var since: Date?
     /// The boot identifier of the machine.
     public var bootIdentifier: String?
-    /// When the process was started, in clock ticks since the machine was; with ``bootIdentifier`` and
-    /// ``processIdentifier`` it identifies a process uniquely.
+    /// When the process was started, in clock ticks since boot; with ``bootIdentifier`` and ``processIdentifier`` it identifies a
+    /// process uniquely.
     public var processStart: UInt64?
 
-    /// Whether the owner is this very process.
+    /// Whether the owner is this process.
     public var isThisProcess: Bool {
         self == DocumentOwner.current(since: since) && processIdentifier != nil
     }
@@ -256,7 +256,7 @@ extension DocumentOwner {
         }
     }
 
-    /// A text that can be printed in a line.
+    /// The text on a single printable line.
     private static func line(_ text: some StringProtocol) -> String {
         String(
             text.unicodeScalars.filter { $0.properties.generalCategory != .control }.prefix(80)
@@ -266,7 +266,7 @@ extension DocumentOwner {
     private static let thisBoot = (try? FileSystem.contents(of: "/proc/sys/kernel/random/boot_id"))
         .map { line(String(decoding: $0, as: UTF8.self)) }
 
-    /// Field 22 of `/proc/self/stat`. The process's name, field 2, is in parentheses and may hold any.
+    /// Field 22 of `/proc/self/stat`. The process's name, field 2, is in parentheses and may contain parentheses.
     private static let thisStart = start(ofProcess: "self")
 
     /// When a running process was started.
@@ -280,8 +280,8 @@ extension DocumentOwner {
             }
     }
 
-    /// Whether it was a process of this machine that has ended since, or of the machine before it was started anew. Of
-    /// others nothing is known.
+    /// Whether it was a process of this machine that has ended, or that ran before the last boot. Processes of other machines are
+    /// unknown.
     var isKnownToBeGone: Bool {
         guard let bootIdentifier, let thisBoot = Self.thisBoot else { return false }
         if bootIdentifier != thisBoot { return hostName == ProcessInfo.processInfo.hostName }
@@ -297,9 +297,9 @@ extension DocumentOwner {
 extension DocumentPackage {
     /// The owner that has a package open for writing, if any. Takes no lock and leaves no trace.
     ///
-    /// Readers are not known: they leave no trace either.
+    /// Readers are not known, because they leave no trace either.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if there is no package.
+    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if it is not a package.
     public static func owner(at path: String) throws -> DocumentOwner? {
         let layout = DocumentPackageLayout(path: path)
         try checkIsPackage(layout)
@@ -311,25 +311,25 @@ extension DocumentPackage {
 
 /// The result of asking another process to save a package.
 public enum OwnerReply: Sendable, Hashable {
-    /// It is not open for writing, or only in this process: the package on disk is complete.
+    /// It is not open for writing, or only in this process, so no other process has unsaved changes.
     case nobody
     /// It has been saved.
     case saved
-    /// Its owner cannot be asked: on another machine, of another user, or a program that does not listen.
-    /// The package on disk is the last save.
+    /// Its owner cannot be asked, because it is on another machine, belongs to another user, or does not listen. The package on
+    /// disk is the last save.
     case unreachable
 }
 
 extension DocumentPackage {
     /// Asks the process that has a package open for writing to save it, and waits until it has.
     ///
-    /// ``FileCoordinator`` does this before a document is read. Not to be called on the main queue.
+    /// ``FileCoordinator`` does this before a document is read. Do not call it on the main queue.
     ///
     /// - Parameters:
     ///   - path: The package's path.
-    ///   - timeout: The longest time to wait for the answer.
-    /// - Throws: ``QuireError`` with code `timedOut` if the process does not answer, with the code of the error that saving
-    ///   failed with there, or `inputOutput`.
+    ///   - timeout: The maximum time to wait for the answer.
+    /// - Throws: ``QuireError`` with code `timedOut` if the process does not answer, with the code of the owner's
+    ///   error if saving failed, or `inputOutput`.
     @discardableResult
     public static func askOwnerToSave(
         at path: String, timeout: Duration = .seconds(10)
@@ -345,13 +345,13 @@ extension DocumentPackage {
             throw QuireError(
                 .init(rawValue: parts.count > 1 ? parts[1] : "inputOutput"),
                 "“\(layout.path)” could not be saved\(owner.phrase), which has it open: "
-                    + (parts.count > 2 ? parts[2] : "it does not say why."),
+                    + (parts.count > 2 ? parts[2] : "unknown reason."),
                 subject: .init(file: layout.path))
         case .timeout:
             throw QuireError(
                 .timedOut,
-                "“\(layout.path)” is open for writing\(owner.phrase), which was asked to save it and did not "
-                    + "answer within \(timeout).",
+                "“\(layout.path)” is open for writing\(owner.phrase), which did not answer a request to save it "
+                    + "within \(timeout).",
                 subject: .init(file: layout.path))
         case .line, .nothing, nil: return .unreachable
         }

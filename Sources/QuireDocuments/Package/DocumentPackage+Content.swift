@@ -17,13 +17,13 @@ public enum AdditionalContentSource: Sendable {
 extension DocumentPackage {
     /// Changes files of additional content of a package that is not open as a document, in one save: all or nothing.
     ///
-    /// Nothing is held in memory but what is given as data.
+    /// Only bytes passed as data are held in memory.
     ///
     /// - Parameters:
-    ///   - added: New files, and new bytes for files that there are, by their paths.
+    ///   - added: New files, and new bytes for existing files, by their paths.
     ///   - removed: The paths of files to remove.
     /// - Throws: ``QuireError`` with code `readOnly`, `notFound` if a file to remove or to copy does not exist,
-    ///   `invalidValue` if a path cannot be used, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
+    ///   `invalidValue` if a path cannot be used, `outOfSpace`, or errors of reading and writing. Then nothing has changed.
     public func changeAdditionalContent(
         adding added: [String: AdditionalContentSource] = [:], removing removed: [String] = []
     ) throws {
@@ -57,7 +57,7 @@ extension DocumentPackage {
         do {
             try store.save(save)
         } catch {
-            // If it is unknown whether it was saved, the next owner of the package finds out.
+            // If it is unknown whether it was saved, the next owner of the package determines it.
             if let generation, !error.leavesCommitOpen { content.discard(generation) }
             throw error
         }
@@ -82,8 +82,8 @@ extension DocumentPackage {
         }
     }
 
-    /// A file of additional content to read from, at its start, as of the last save; `nil` if there is no such file. What
-    /// it reads does not change, whatever is saved meanwhile.
+    /// A file of additional content to read from, at its start, as of the last save; `nil` if there is no such file. Its
+    /// bytes do not change, whatever is saved meanwhile.
     public func additionalContentHandle(at path: String) throws -> FileHandle? {
         try additionalContentFile(at: path)?.openedInClear().fileHandle()
     }
@@ -95,12 +95,12 @@ extension DocumentPackage {
         }
     }
 
-    /// Paths and sources for all files in a folder on disk, to be added. Paths that would be equal as strings, though they
-    /// are of several files, are spelt otherwise, in a way that ``changeAdditionalContent(adding:removing:)`` understands.
+    /// Paths and sources for all files in a folder on disk, to be added. Paths of different files that would be equal as strings are
+    /// escaped in a way that ``changeAdditionalContent(adding:removing:)`` understands.
     ///
     /// - Parameters:
     ///   - folder: The folder on disk.
-    ///   - path: The folder of additional content that they get into; empty for none.
+    ///   - path: The destination folder in the additional content; empty for none.
     public static func additionalContent(
         ofFolder folder: String, at path: String
     ) throws -> [String: AdditionalContentSource] {
@@ -117,35 +117,35 @@ extension DocumentPackage {
 // MARK: - Replacing all content
 
 extension DocumentPackage {
-    /// Makes the content of this package that of another one as of its last save: rows, external data and additional
+    /// Replaces the content of this package with that of another one as of its last save: rows, external data and additional
     /// content, all or nothing.
     ///
-    /// The document stays itself: it keeps its place, its UUID, its versions and the right to write, which is not given up
-    /// for a moment. Readers see the old or the new content, never a mix. The commit of one transaction
-    /// replaces the content; whatever stops the machine before leaves the old, after it the new.
+    /// The document keeps its path, its UUID, its versions and its lock, which is not released meanwhile. Readers see the old or the
+    /// new content, never a mix. The commit of one transaction replaces the content; a power loss before it leaves the old content,
+    /// and after it the new one.
     ///
     /// ```swift
     /// let replaced = try package.replaceContent(with: other)
-    /// // Make contexts over replaced.store, then:
+    /// // Create contexts with replaced.store, then:
     /// try package.close()          // Keeps the lock, which replaced has taken over.
     /// replaced.removeReplacedContent()
     /// ```
     ///
-    /// The store object of this package may know what is there no more: cached rows, statements, identifiers. So it does not
-    /// save any more, and a new package, with a store that was opened since, comes in the place of this one. This one still
-    /// reads, and finds the files that rows read before refer to, until the new one's ``removeReplacedContent()``.
+    /// The store object of this package may have outdated rows, statements and identifiers in its caches. So it no longer saves, and
+    /// is replaced with a new package with a newly opened store. This one can still read, and finds the files that its rows refer to,
+    /// until the new one's ``removeReplacedContent()`` is called.
     ///
-    /// No save may run meanwhile. Not to be called on the main queue.
+    /// No save may run meanwhile. Do not call it on the main queue.
     ///
     /// - Parameters:
-    ///   - other: The package with the content. Others may go on reading and saving it.
-    ///   - migration: How the content is migrated if it is of another version of the model; `nil` if it is not to be. The
-    ///     other package is left alone.
+    ///   - other: The package with the content. It can be read and saved meanwhile.
+    ///   - migration: How to migrate content with another version of the model; `nil` not to migrate it. The other package is not
+    ///     changed.
     ///   - progress: Cancelling it leaves everything as it was.
     /// - Returns: The package to use from now on. It owns the lock.
     /// - Complexity: O(*n*) in the size of the content.
     /// - Throws: ``QuireError`` with code `readOnly`, `incompatibleModel`, `outOfSpace`, `locked`, `cancelled`, `notFound`,
-    ///   or what reading and writing throw; then the content is as it was. With code `storeUnavailable`, if the disk failed,
+    ///   or errors of reading and writing; then the content is unchanged. With code `storeUnavailable`, if the disk failed,
     ///   or the store could not be opened after its content had been replaced, or with `outOfSpace`, if the last pages could
     ///   not be synchronized: close the package; the next opening finds the old or the new content.
     public func replaceContent(
@@ -162,16 +162,16 @@ extension DocumentPackage {
         }
     }
 
-    /// Replaces the content of this package by the files that a body puts into a new folder.
+    /// Replaces the content of this package with the files that a body puts into a new folder.
     ///
     /// - Parameter fill: Fills a folder that has the layout of a package, with files that may be moved away from there, and
-    ///   counts that in a progress of its own.
+    ///   counts them in a separate progress.
     func replaceContent(
         migrating migration: StoreMigrationOptions?, progress: Progress?,
         by fill: (DocumentPackageLayout, Progress?) throws -> Void
     ) throws -> DocumentPackage {
         try checkMayWrite()
-        // What is filled in, and then the pages of the database.
+        // The files, and then the pages of the database.
         progress?.totalUnitCount = 2
         progress?.completedUnitCount = 0
         func part() -> Progress? {
@@ -192,7 +192,7 @@ extension DocumentPackage {
                 try store.replaceContent(withDatabaseAt: staging.store, progress: part())
             }
         } catch {
-            // If it is unknown which content is there, the next owner of the package finds out.
+            // If it is unknown which content is current, the next owner of the package determines it.
             if !error.leavesCommitOpen { staged.moveOut() }
             throw error
         }
@@ -201,20 +201,21 @@ extension DocumentPackage {
         } catch {
             throw QuireError(
                 .storeUnavailable,
-                "The content of “\(layout.path)” has been replaced, but it cannot be opened: \(error); close the document and "
-                    + "open it again.", subject: .init(file: layout.path), underlying: error)
+                "The content of “\(layout.path)” has been replaced, but the new content cannot be opened: \(error); close "
+                    + "the document and open it again.", subject: .init(file: layout.path),
+                underlying: error)
         }
     }
 
-    /// Removes files that only the replaced content needs. Call it when nothing of that is read any more; until then, or if
-    /// it never is, it costs space and nothing else.
+    /// Removes files that only the replaced content needs. Call it when the replaced content is no longer read; until then it only
+    /// takes space.
     public func removeReplacedContent() {
         do {
             tidy(generation: try liveGeneration())
         } catch {
-            // Without the live generation's number all of them would be removed.
+            // Without the number of the current generation, all of them would be removed.
             Self.logger.warning(
-                "The replaced content of “\(layout.path)” was not removed: \(error)")
+                "Could not remove the replaced content of “\(layout.path)”: \(error)")
         }
     }
 
@@ -222,7 +223,7 @@ extension DocumentPackage {
         do {
             return try store.openAgain()
         } catch let error as QuireError where error.code == .locked {
-            // Where there is no shared memory, one connection has the file to itself.
+            // Without shared memory, one connection has exclusive access to the file.
             try store.close()
             return try store.openAgain()
         }
@@ -234,19 +235,19 @@ extension DocumentPackage {
 
     private func checkCancelled(_ progress: Progress?) throws {
         try progress?.checkCancelled(
-            "Replacing the content of “\(layout.path)” was cancelled; it is as it was.",
+            "Replacing the content of “\(layout.path)” was cancelled; nothing was changed.",
             file: layout.path)
     }
 }
 
-/// Content on its way into a package: in a folder of its own first, then beside what is live, where nothing names it
-/// until the store's transaction. Until then nothing that is live is replaced or removed.
+/// Content that is being moved into a package: first in a separate folder, then beside the current content, where nothing refers to
+/// it until the store's transaction. Until then no current content is replaced or removed.
 private final class StagedContent {
     private let staging: DocumentPackageLayout
     private let package: DocumentPackage
     /// The generation that its additional content has in the package.
     private(set) var generation: Int?
-    /// Files of external data that were not there before.
+    /// External data files that did not exist before.
     private var added: [String] = []
 
     init(staging: DocumentPackageLayout, package: DocumentPackage) {
@@ -254,7 +255,7 @@ private final class StagedContent {
         self.package = package
     }
 
-    /// Makes the store ready, and everything it refers to durable in its place.
+    /// Prepares the store, and makes everything it refers to durable at its final path.
     func moveIn(migrating migration: StoreMigrationOptions?) throws {
         let root = package.layout.path
         if FileSystem.exists(staging.additionalContent, beneath: root),
@@ -281,7 +282,7 @@ private final class StagedContent {
         for name in files {
             let file = FileSystem.path(staging.externalData, name)
             let target = FileSystem.path(folder, name)
-            // One that is there has the same bytes: else the store would have given ours another name.
+            // An existing file has the same bytes: otherwise the store would have chosen another name.
             if try FileSystem.information(at: target, beneath: root) != nil { continue }
             try OpenFile.open(file, beneath: root, for: .reading).synchronize()
             try FileSystem.renameWithoutReplacing(file, to: target, beneath: root)
@@ -305,22 +306,22 @@ private final class StagedContent {
 
 /// The location of an open package, and whether the files there are those that are open.
 enum PackageLocation: Sendable, Equatable {
-    /// It is at its path.
+    /// The package is at its path.
     case here
     /// It has another path.
     case moved(to: String)
     /// It was removed.
     case removed
-    /// Another package is at its path, and it has no other path, or the other one is a state of the same document.
+    /// Another package is at its path, and either it has no other path, or the other one is a state of the same document.
     case replaced
     /// Another file is at the path of its store.
     case storeReplaced
-    /// The store's files are not all there any more, and there is no other store.
+    /// Files of the store are missing, and there is no other store.
     case storeLost
 }
 
 extension DocumentPackage {
-    /// Determines the location of the package, and changes of its files by others.
+    /// Determines the location of the package, and changes of its files by other programs.
     func location() -> PackageLocation {
         if isInPlace {
             switch store.fileReplacement {
@@ -332,15 +333,15 @@ extension DocumentPackage {
         guard let present = presentPath else {
             return FileSystem.exists(layout.path) ? .replaced : .removed
         }
-        // A program that brings documents from elsewhere may keep what it replaces under another name.
+        // A program that synchronizes folders may keep the replaced package under another name.
         let isSameDocument = DocumentMetadata.storeUUID(of: layout) == store.identity.uuid
         return isSameDocument ? .replaced : .moved(to: present)
     }
 
-    /// Opens the store that another program has put into the place of this package's. The right to write is handed over.
+    /// Opens the store with which another program has replaced this package's. The lock is handed over.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if it is the store of another document, or what opening throws. Then
-    ///   nothing has changed.
+    /// - Throws: ``QuireError`` with code `notFound` if it is the store of another document, or errors of opening. Then nothing has
+    ///   changed.
     func succeedingByStoreInPlace(
         model: ManagedObjectModel?, migrating migration: StoreMigrationOptions?
     ) throws -> DocumentPackage {
@@ -359,7 +360,7 @@ extension DocumentPackage {
     /// The error of another document at the path.
     var otherDocument: QuireError {
         QuireError(
-            .notFound, "“\(layout.path)” is another document now.",
+            .notFound, "“\(layout.path)” was replaced with another document.",
             subject: .init(file: layout.path))
     }
 
@@ -367,15 +368,15 @@ extension DocumentPackage {
     var deleted: QuireError {
         QuireError(
             .notFound,
-            "“\(layout.path)” was deleted by somebody else while it was open; save it as another document.",
+            "“\(layout.path)” was deleted by another program while it was open; save it as another document.",
             subject: .init(file: layout.path))
     }
 
-    /// Puts a copy of the open store, whose files others have removed or replaced, back to its path. This object is not to be
-    /// used any more.
+    /// Writes a copy of the open store, whose files another program has removed or replaced, to its path. This object must not be used
+    /// afterwards.
     ///
-    /// - Returns: The package to use further. When this returns, it survives power loss.
-    /// - Throws: ``QuireError`` with code `outOfSpace`, or what reading and writing throw.
+    /// - Returns: The package to use from now on. When this returns, it survives power loss.
+    /// - Throws: ``QuireError`` with code `outOfSpace`, or errors of reading and writing.
     func restoringStore() throws -> DocumentPackage {
         try checkMayWrite()
         let root = layout.path
@@ -386,7 +387,7 @@ extension DocumentPackage {
             let file = try OpenFile.open(temporary, beneath: root, for: .updating)
             try file.synchronize()
             file.close()
-            // A log that is there would be taken for the copy's.
+            // An existing log would be mistaken for the copy's.
             for suffix in ["-wal", "-shm", "-journal"] {
                 _ = try FileSystem.removeFileIfPresent(layout.store + suffix, beneath: root)
             }

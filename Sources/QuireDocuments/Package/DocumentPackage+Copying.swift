@@ -3,27 +3,27 @@ import Quire
 import QuireRescue
 internal import QuireSQLite
 
-// Copies of a package, all of the state that one save left.
+// Copies of a package, all as of one save.
 
 extension DocumentPackage {
-    /// Writes a copy of the package as of the last save. Others may go on reading and saving meanwhile.
+    /// Writes a copy of the package as of the last save. The package can be read and saved meanwhile.
     ///
-    /// The copy has the same store UUID, and the permissions of the original. It is there whole, or not at all. What is
-    /// copied is checked: the database, and the digests of external data.
+    /// The copy has the same store UUID, and the permissions of the original. It is created whole, or not at all. The database and
+    /// the digests of external data are checked.
     ///
-    /// If others have deleted the open package, the copy has what is in its store, which is open; the error that is thrown
-    /// then names the files of external data and of additional content that it lacks.
+    /// If another program has deleted the open package, the copy has the content of the store, which is still open; the thrown error
+    /// then lists the missing files of external data and additional content.
     ///
     /// - Parameters:
-    ///   - path: The package to make.
-    ///   - replacing: Whether to replace a package that is there.
-    ///   - keepingDamage: Whether a damaged package is copied too, with its damage.
+    ///   - path: The package to create.
+    ///   - replacing: Whether to replace an existing package.
+    ///   - keepingDamage: Whether to copy a damaged package as it is.
     ///   - waiting: How to wait while the package to replace is open for writing, which blocks the thread; `nil` to
-    ///     fail at once.
-    ///   - progress: Gets the bytes to copy as its total; cancelling it stops the copy and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, `cancelled`, or what
-    ///   reading and writing throw. Then there is no copy. With code `notFound` and the path of the copy as its subject if
-    ///   the copy is there, but lacks files that went with the package.
+    ///     fail immediately.
+    ///   - progress: Counts the bytes to copy; cancelling it stops the copy and leaves nothing.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, `cancelled`, or errors of
+    ///   reading and writing. Then there is no copy. With code `notFound` and the path of the copy as its subject if
+    ///   the copy was created, but lacks files that were deleted with the package.
     public func writeCopy(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
         waiting: LockWait? = nil, progress: Progress? = nil
@@ -40,16 +40,16 @@ extension DocumentPackage {
         if !lost.isEmpty { throw incomplete(path, without: lost) }
     }
 
-    /// The file information of the package folder, wherever it is.
+    /// The file information of the package folder, at whatever path.
     func folderInformation() throws -> FileInformation? {
         try folder?.information() ?? FileSystem.information(at: layout.path)
     }
 
-    /// Writes a copy of the package as of the last save beside it, under a name that nothing has: “Name 2”, or 3, 4 ….
+    /// Writes a copy of the package as of the last save beside it, under an unused name: “Name 2”, or 3, 4 ….
     ///
     /// - Parameters:
-    ///   - keepingDamage: Whether a damaged package is copied too, with its damage.
-    ///   - progress: As ``writeCopy(to:replacing:keepingDamage:waiting:progress:)`` has it.
+    ///   - keepingDamage: Whether to copy a damaged package as it is.
+    ///   - progress: As in ``writeCopy(to:replacing:keepingDamage:waiting:progress:)``.
     /// - Returns: The path of the copy.
     /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:progress:)``.
     public func duplicate(
@@ -61,7 +61,7 @@ extension DocumentPackage {
                 try writeCopy(to: path, keepingDamage: keepingDamage, progress: progress)
                 return path
             } catch let error as QuireError where error.code == .alreadyExists {
-                // Another process was faster.
+                // Another process has created it meanwhile.
                 continue
             }
         }
@@ -72,7 +72,7 @@ extension DocumentPackage {
         try Self.checkOutside(path, of: layout, folderInformation())
     }
 
-    /// Throws if a path is inside a document package, which holds only its own files.
+    /// Throws if a path is inside a document package, which must contain only its own files.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue`, which names the package.
     public static func checkOutside(_ path: String) throws {
@@ -92,10 +92,10 @@ extension DocumentPackage {
             if isOwn || DocumentPackageLayout(path: above).isPackage {
                 throw QuireError(
                     .invalidValue,
-                    "“\(path)” is in the document “\(isOwn ? own?.path ?? above : above)”; choose a place outside of it.",
+                    "“\(path)” is inside the document “\(isOwn ? own?.path ?? above : above)”; choose a path outside of it.",
                     subject: .init(file: path))
             }
-            // Through a symbolic link “above” is elsewhere than its path says.
+            // A symbolic link on the path may lead elsewhere.
             guard let real = realpath(above, nil) else { return }
             let resolved = String(cString: real)
             free(real)
@@ -104,28 +104,29 @@ extension DocumentPackage {
         }
     }
 
-    /// Throws if something else than another document would be replaced.
+    /// Throws if anything but another document would be replaced.
     func checkReplaceable(_ path: String) throws {
         guard FileSystem.exists(path) else { return }
         let other = DocumentPackageLayout(path: path)
         guard other.isPackage else {
             throw QuireError(
-                .alreadyExists, "“\(path)” is there and is no document; it is not replaced.",
+                .alreadyExists,
+                "“\(path)” was not replaced, because it is not a document; choose another name.",
                 subject: .init(file: path))
         }
         let folders = try [layout.path, other.path].map(FileSystem.information(at:))
         if let own = folders[0], let others = folders[1], own.isSameFile(as: others) {
             throw QuireError(
                 .alreadyExists,
-                "“\(path)” is the document itself; save it, instead of writing a copy over it.",
+                "“\(path)” is the document itself, which a copy cannot replace; save it instead.",
                 subject: .init(file: path))
         }
     }
 
-    /// Fills a new folder with this package's content, and checks what it has not copied but linked as far as that needs
-    /// no reading.
+    /// Fills a new folder with this package's content, and checks linked files as far as that is possible without reading
+    /// them.
     ///
-    /// - Returns: The digests, in hexadecimal digits, that files which were linked must have, by their paths.
+    /// - Returns: The expected digests of linked files, in hexadecimal digits, by their paths.
     /// - Throws: ``QuireError`` with code `invalidFormat` if the package is damaged, unless damage is to be kept.
     @discardableResult
     func fill(
@@ -139,7 +140,7 @@ extension DocumentPackage {
             }
         }
         if let progress {
-            // What cannot be examined is reported when it is copied.
+            // Items that cannot be examined are reported when they are copied.
             let folder = (try? liveGeneration()).flatMap(\.self).map(
                 layout.additionalContent(generation:))
             let files = folder.flatMap {
@@ -149,7 +150,7 @@ extension DocumentPackage {
                 $0 + ($1.information.kind == .regular ? $1.information.size : 0)
             }
         }
-        // A writer may remove what the copied store refers to before we have copied it; then the copy is made anew.
+        // A writer may remove files that the copied store refers to before they are copied; then everything is repeated.
         var attempts = 3
         while true {
             do {
@@ -177,14 +178,14 @@ extension DocumentPackage {
         try store.writeCopy(
             to: target.store, linking: method == .linking, withoutDraft: true,
             keepingDamage: keepingDamage, progress: progress)
-        // The generation of the copy, which may be of an earlier save than the present one of the store.
+        // The generation of the copy, which may be of an earlier save than the store's current one.
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let copy = try SQLiteStore.open(
             at: target.store, model: store.layout.model, options: options)
         defer { try? copy.close() }
         var generation = try content.generation(in: copy.records())
-        // The generations of another document are numbered alike.
+        // Generations of another document may have the same numbers.
         let isOtherDocument =
             !isInPlace && DocumentMetadata.storeUUID(of: layout) != store.identity.uuid
         if isOtherDocument { generation = nil }
@@ -192,7 +193,7 @@ extension DocumentPackage {
             !FileSystem.exists(layout.additionalContent(generation: named)),
             ((try? liveGeneration()) ?? named) == named
         {
-            generation = nil  // It went with what others have removed, and not with a later save.
+            generation = nil  // It was removed with the package, not by a later save.
         }
         if let generation {
             try FileSystem.makeFolder(target.additionalContent)
@@ -204,7 +205,7 @@ extension DocumentPackage {
             try FileSystem.copyPermissions(
                 of: layout.additionalContent, beneath: layout.path, to: target.additionalContent)
         }
-        // With what others, or the document itself for a library, have put there. What cannot be read is made anew.
+        // Including the values of other programs and of libraries. Unreadable metadata is written again.
         if !isOtherDocument,
             let metadata = try? FileSystem.contents(
                 of: layout.metadata, beneath: layout.path, limit: DocumentMetadata.maximumSize)
@@ -232,10 +233,9 @@ extension DocumentPackage {
 // MARK: - Damage
 
 extension DocumentPackage {
-    /// Checks the files of external data of a copy against their digests; those that were linked and are not sealed, by their
-    /// sizes.
+    /// Checks the external data files of a copy by their digests, or by their sizes if they are linked and not sealed.
     ///
-    /// - Returns: What is damaged, and the digests of those that were linked, by their paths.
+    /// - Returns: The damage, and the digests of linked files by path.
     func externalDataDamage(
         of copy: SQLiteStore, by method: FileSystem.CopyMethod
     ) throws -> (problems: [String], digests: [String: String]) {
@@ -243,7 +243,7 @@ extension DocumentPackage {
         var (problems, digests): ([String], [String: String]) = ([], [:])
         for file in try copy.externalFiles() {
             guard let information = try FileSystem.information(at: file.path) else {
-                // It was removed by others together with the package.
+                // It was removed together with the package.
                 if !isLost { problems.append(externalDataMessage(file.path, "is missing")) }
                 continue
             }
@@ -285,19 +285,19 @@ extension DocumentPackage {
 
     func databaseMessage(_ problem: String) -> String { "the database: \(problem)" }
 
-    /// A problem of a file of external data, with its path in this package.
+    /// A problem of an external data file, with its path in this package.
     func externalDataMessage(_ path: String, _ problem: String) -> String {
         let own = FileSystem.path(layout.externalData, FileSystem.name(of: path))
         return "the external data “\(own)” \(problem)"
     }
 
-    /// The error of a copy that is not made because the package is damaged.
+    /// The error of a copy that is not written because the package is damaged.
     func damaged(_ problems: [String]) -> QuireError {
         let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
         return QuireError(
             .invalidFormat,
-            "“\(layout.path)” is damaged, and was not copied: \(problems.first ?? "")\(more). “quire recover” brings back "
-                + "what can be read; with --keep-damage it is copied as it is.",
+            "“\(layout.path)” is damaged and was not copied: \(problems.first ?? "")\(more). “quire recover” recovers what "
+                + "can be read; --keep-damage copies the document as it is.",
             subject: .init(file: layout.path))
     }
 }

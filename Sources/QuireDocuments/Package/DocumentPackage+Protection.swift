@@ -8,15 +8,15 @@ internal import QuireSQLite
 // does not guarantee that its blocks are overwritten.
 
 extension DocumentPackage {
-    /// The class of protection of a document on disk. No key is needed, so that it is not authenticated: opening the
-    /// document does.
+    /// The protection class of a document on disk. It is read without a key, so it is not authenticated; opening the document
+    /// authenticates it.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if its keybag cannot be read.
     public static func fileProtection(at path: String) throws -> FileProtection {
         try SQLiteStore.fileProtection(at: DocumentPackageLayout(path: path).store)
     }
 
-    /// Checks that a document without a keybag has not lost one. Not to be called while this process has the document open,
+    /// Checks that a document without a keybag has not lost one. Do not call it while this process has the document open,
     /// because the store's file is opened and closed.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat`, or errors of reading.
@@ -27,7 +27,7 @@ extension DocumentPackage {
         }
     }
 
-    /// The domain of a document that is protected; `nil` if it is not. To be unlocked, and held until the document is open.
+    /// The domain of a protected document; `nil` if it is not protected. Unlock it, and retain it until the document is open.
     ///
     /// ```swift
     /// let domain = try DocumentPackage.protectionDomain(at: path)
@@ -40,21 +40,21 @@ extension DocumentPackage {
         try StoreProtection.domain(ofStoreAt: DocumentPackageLayout(path: path).store)
     }
 
-    /// Changes the class of protection of a document that is not open. All of it is sealed with new keys.
+    /// Changes the protection class of a document that is not open. All of it is encrypted with new keys.
     ///
-    /// The document is as it was, or has the new class, whatever interrupts it. **What was on the disk before is not
-    /// overwritten**: after protecting a document for the first time, the blocks of its files may be read by who has the disk
-    /// until they are used again. Files in the package that are no part of the document stay there as they are.
+    /// An interruption leaves the old document or the new one. **Old data on the disk is not overwritten**: after protecting a
+    /// document for the first time, the old blocks of its files remain readable on the disk until they are reused. Files in the
+    /// package that are not part of the document are kept unchanged.
     ///
     /// - Parameters:
     ///   - path: The document. It must be unlocked if it is protected.
-    ///   - fileProtection: The class that it gets. Slots of its keybag stay, unless it is `none`.
-    ///   - domain: The domain that unlocks it if it was not protected; `nil` for the process's.
+    ///   - fileProtection: The new class. Slots of its keybag are kept, unless it is `none`.
+    ///   - domain: The domain that unlocks it if it was not protected; `nil` for the default one of the process.
     ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Complexity: O(*n*) in the size of the document.
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain, `protectedDataUnavailable` if a domain
     ///   is locked, `locked` if another owner has it open for writing or changes it meanwhile, `invalidFormat` if one of its
-    ///   versions is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
+    ///   versions is damaged, `outOfSpace`, or errors of reading and writing. Then nothing has changed.
     public static func setFileProtection(
         _ fileProtection: FileProtection, ofDocumentAt path: String,
         domain: ProtectionDomain? = nil, waiting: LockWait? = nil
@@ -63,7 +63,7 @@ extension DocumentPackage {
             fileProtection, ofDocumentAt: path, domain: domain, slots: [], waiting: waiting)
     }
 
-    /// As ``setFileProtection(_:ofDocumentAt:domain:waiting:)``, with slots of its own for one that was not protected.
+    /// As ``setFileProtection(_:ofDocumentAt:domain:waiting:)``, with additional slots for a document that was not protected.
     package static func setFileProtection(
         _ fileProtection: FileProtection, ofDocumentAt path: String, domain: ProtectionDomain?,
         slots: [NewSlot], waiting: LockWait?
@@ -81,12 +81,12 @@ extension DocumentPackage {
         }
     }
 
-    /// Gives a protected document that is not open new keys: a new master key and class keys, and a new key for each file.
-    /// All of it is sealed anew.
+    /// Replaces the keys of a protected document that is not open: the master key, the class keys, and the key of each file. All
+    /// of it is encrypted again.
     ///
-    /// Keys to the document before do not open the new one, unless it is a domain that it belongs to. Passphrases,
-    /// key files and recovery keys of its own are removed; add them again. What was on the disk before is not overwritten, and
-    /// copies keep their keys. The document has its old or its new keys, whatever interrupts it.
+    /// Old credentials do not open the new document, except for domains that it belongs to. Its passphrases, key files and
+    /// recovery keys are removed; add them again. Old data on the disk is not overwritten, and copies keep their keys. An
+    /// interruption leaves the document with its old or its new keys.
     ///
     /// - Parameters:
     ///   - path: The document. It and the domains that it belongs to must be unlocked.
@@ -98,7 +98,7 @@ extension DocumentPackage {
         ofDocumentAt path: String, waiting: LockWait? = nil
     ) throws { try rotateKeys(ofDocumentAt: path, slots: [], waiting: waiting) }
 
-    /// As ``rotateKeys(ofDocumentAt:waiting:)``, with slots of its own.
+    /// As ``rotateKeys(ofDocumentAt:waiting:)``, with additional slots.
     package static func rotateKeys(
         ofDocumentAt path: String, slots: [NewSlot], waiting: LockWait?
     ) throws {
@@ -122,7 +122,7 @@ extension DocumentPackage {
                 if try store.fileState() == state, try versionStore.ids() == versions { return }
                 throw QuireError(
                     .locked,
-                    "“\(layout.path)” was changed while it was being sealed anew; try again.",
+                    "“\(layout.path)” was changed while it was being encrypted again; try again.",
                     subject: .init(file: layout.path))
             }
         ) { target in
@@ -136,7 +136,7 @@ extension DocumentPackage {
             var files = try fill(target, protectedBy: new)
             try versionStore.copy(to: VersionStore(layout: target, protection: new), &files)
         }
-        // It protects nothing any more, and the exchange has succeeded whether or not its key can be removed.
+        // It no longer protects anything, and the exchange has succeeded even if its key cannot be removed.
         do {
             try store.protection?.domain.removeFromUserKeyring()
         } catch {
@@ -146,12 +146,12 @@ extension DocumentPackage {
 
     /// Destroys the keys of a protected document that is not open, and removes it. No key is needed.
     ///
-    /// The keybag is overwritten first, so that the rest, wherever its blocks remain readable, cannot be decrypted. File systems
-    /// that copy on write and flash memory may keep the old blocks of the keybag as well: destroy its key files, too. Copies of
-    /// the document keep their keys. After an interruption the document may be there without keys; call it again.
+    /// The keybag is overwritten first, so that data whose blocks remain readable cannot be decrypted. Copy-on-write file systems
+    /// and flash memory may keep the old blocks of the keybag: destroy its key files too. Copies of the document keep their keys.
+    /// An interruption may leave the document without keys; call it again.
     ///
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if it is not protected, `locked` if another owner has it
-    ///   open for writing, or what writing throws.
+    ///   open for writing, or errors of writing.
     public static func erase(documentAt path: String, waiting: LockWait? = nil) throws {
         let layout = DocumentPackageLayout(path: FileSystem.resolvingLink(path))
         try checkIsPackage(layout)
@@ -176,7 +176,7 @@ extension DocumentPackage {
     private static func notProtectedError(_ path: String) -> QuireError {
         QuireError(
             .protectionUnavailable,
-            "“\(path)” is not protected, so it has no keys; set its class of protection first.",
+            "“\(path)” is not protected, so it has no keys; set its protection class first.",
             subject: .init(file: path))
     }
 }
@@ -190,8 +190,8 @@ extension DocumentPackage {
     ///
     /// - Parameters:
     ///   - target: The package, which has its keybag.
-    ///   - new: Its keys; `nil` if it is not to be protected.
-    ///   - withoutDraft: Whether it is to have what was saved only.
+    ///   - new: Its keys; `nil` for an unprotected package.
+    ///   - withoutDraft: Whether to omit the draft.
     /// - Returns: The files that were copied.
     @discardableResult
     func fill(
@@ -229,8 +229,8 @@ extension DocumentPackage {
             storeUUID: store.identity.uuid, storeType: store.type.rawValue,
             additionalContentGeneration: liveGeneration()
         ).write(to: target)
-        // Library metadata are stored in clear: of a protected package there are dates only. What its class gives besides the
-        // objects' number is written again by the next save.
+        // Library metadata is not encrypted: a protected package has only dates. The values that its class provides are written
+        // again by the next save.
         var metadata = LibraryMetadata()
         let present = LibraryMetadata(readingFrom: layout)
         (metadata.created, metadata.modified) = (present.created, present.modified)
@@ -241,13 +241,13 @@ extension DocumentPackage {
 }
 
 extension VersionStore {
-    /// Writes all versions to a new package, sealed with its keys or unsealed. They keep their names. If they were in clear or
-    /// become so, their pages have another size and are written anew, so that they have fewer in common.
+    /// Writes all versions to a new package, sealed with its keys or unsealed. They keep their names. If protection
+    /// is added or removed, the size of pages changes, so that they are written again and share fewer blocks.
     ///
     /// - Parameters:
-    ///   - target: The versions of the new package, of which there are none yet.
+    ///   - target: The versions of the new package, which has none yet.
     ///   - files: The files that were copied to it.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if one is damaged, or what reading and writing throw.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if one is damaged, or errors of reading and writing.
     func copy(to target: VersionStore, _ files: inout ResealedFiles) throws {
         let ids = try ids()
         if !ids.isEmpty { try target.makeFolders() }
@@ -259,7 +259,7 @@ extension VersionStore {
             } catch let error as QuireError where error.code == .invalidFormat {
                 throw QuireError(
                     .invalidFormat,
-                    "The version “\(id)” of “\(layout.path)” is damaged, so that it cannot be sealed anew; delete it, and try again.",
+                    "The version “\(id)” of “\(layout.path)” is damaged and cannot be encrypted again; delete it and try again.",
                     subject: .init(file: layout.path, value: id), underlying: error)
             }
         }
@@ -303,8 +303,8 @@ extension VersionStore {
     }
 }
 
-/// Copies of files with other keys. Files that are one file, as those of a version and of the document, are copied once, and
-/// are one file there, too.
+/// Copies of files with other keys. Hard links to one file, as in a version and the document, are copied once, and are hard
+/// links again.
 struct ResealedFiles {
     private let source: StoreProtection?
     private let target: StoreProtection?
@@ -312,7 +312,7 @@ struct ResealedFiles {
 
     /// - Parameters:
     ///   - source: The keys of the originals; `nil` if they are not sealed.
-    ///   - target: The keys of the copies; `nil` if they are not to be sealed.
+    ///   - target: The keys of the copies; `nil` for unsealed copies.
     init(from source: StoreProtection?, to target: StoreProtection?) {
         self.source = source
         self.target = target
@@ -328,8 +328,8 @@ struct ResealedFiles {
     /// Copies a file, which must not exist yet. If the keys are the same it is copied as it is. Not synchronized.
     ///
     /// - Returns: Whether it was copied, and hence has bytes to synchronize; otherwise it was linked.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not what was sealed, `protectedDataUnavailable`, or what
-    ///   reading and writing throw.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, `protectedDataUnavailable`, or errors of
+    ///   reading and writing.
     @discardableResult
     mutating func copy(
         _ path: String, beneath root: String, to copy: String, within copyRoot: String? = nil,

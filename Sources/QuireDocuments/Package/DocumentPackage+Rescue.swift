@@ -5,17 +5,17 @@ internal import QuireSQLite
 internal import QuireStore
 
 extension DocumentPackage {
-    /// Mends the store of a package; see ``StoreRepair``.
+    /// Repairs the store of a package; see ``StoreRepair``.
     ///
-    /// The package as it was stays beside it, with `before-repair` in its name.
+    /// The unrepaired package is kept beside it, with `before-repair` in its name.
     ///
     /// - Parameters:
     ///   - path: The package.
-    ///   - model: The model; `nil` for the one that the store carries.
+    ///   - model: The model; `nil` for the one stored in the store.
     ///   - options: How to repair.
     ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
-    /// - Throws: ``QuireError`` with code `locked` if the package is open for writing, or what
-    ///   ``StoreRepair/repair(_:model:options:)`` throws. Then the package is as it was.
+    /// - Throws: ``QuireError`` with code `locked` if the package is open for writing, or
+    ///   errors of ``StoreRepair/repair(_:model:options:)``. Then the package is unchanged.
     public static func repair(
         at path: String, model: ManagedObjectModel? = nil,
         options: StoreRepair.Options = StoreRepair.Options(), waiting: LockWait? = nil
@@ -44,7 +44,7 @@ extension DocumentPackage {
         }
     }
 
-    /// Adds what is wrong with the package beside its store, which a repair leaves alone.
+    /// Adds the problems of the package outside of its store, which a repair does not change.
     private static func withPackageProblems(
         _ report: StoreRepairReport, of layout: DocumentPackageLayout, model: ManagedObjectModel?
     ) throws -> StoreRepairReport {
@@ -57,7 +57,7 @@ extension DocumentPackage {
         return report
     }
 
-    /// Copies a package that its lock's owner has to themselves, to a name beside it.
+    /// Copies a package, whose lock the caller has, to a name beside it.
     private static func writeBackup(of layout: DocumentPackageLayout) throws -> String {
         let backup = SiblingName.unused(beside: layout.path) { stem, number in
             number == 1 ? "\(stem).before-repair" : "\(stem).before-repair-\(number)"
@@ -74,17 +74,17 @@ extension DocumentPackage {
         return backup
     }
 
-    /// Brings objects back from a damaged package, or a damaged store, into a new package; see ``StoreRecovery``.
+    /// Recovers objects from a damaged package or store into a new package; see ``StoreRecovery``.
     ///
-    /// Additional content comes along as the store names it; if the store does not any more, the newest there is. What is made
-    /// of a protected package is sealed with the same keys.
+    /// The generation of additional content to which the store refers is copied, or the newest one if the store refers to none. The
+    /// new package of a protected one is sealed with the same keys.
     ///
     /// - Parameters:
-    ///   - damaged: The package or store. Nothing about it is changed.
-    ///   - path: The package to make; there must be nothing yet.
-    ///   - model: The model; `nil` for the one that the store carries, or, if that is lost, one made of its tables.
+    ///   - damaged: The package or store, which is not changed.
+    ///   - path: The package to create, which must not exist.
+    ///   - model: The model; `nil` for the one stored in the store, or, if that is lost, one inferred from its tables.
     ///   - options: How to recover.
-    /// - Throws: What ``StoreRecovery/recover(_:to:model:options:)`` throws. Then there is no new package.
+    /// - Throws: Errors of ``StoreRecovery/recover(_:to:model:options:)``. Then there is no new package.
     public static func recover(
         _ damaged: String, to path: String, model: ManagedObjectModel? = nil,
         options: StoreRecovery.Options = StoreRecovery.Options()
@@ -111,7 +111,7 @@ extension DocumentPackage {
             if isPackage, let named, named != generation {
                 report.missingParts.append(
                     "The additional content, generation \(named), is missing"
-                        + (generation.map { "; generation \($0) came instead." } ?? "."))
+                        + (generation.map { "; generation \($0) was recovered instead." } ?? "."))
             }
             try DocumentMetadata(
                 storeUUID: store.identity.uuid, storeType: store.type.rawValue,
@@ -121,7 +121,7 @@ extension DocumentPackage {
             if protection == nil {
                 metadata.objectCounts = report.objects.filter { $0.value > 0 }
             } else {
-                // Library metadata are stored in clear.
+                // Library metadata is not encrypted.
                 metadata = LibraryMetadata(created: metadata.created)
             }
             metadata.created = metadata.created ?? Date()
@@ -140,13 +140,13 @@ extension DocumentPackage {
 
     /// Copies the additional content that belongs to a recovered store.
     ///
-    /// - Returns: The generation that the damaged store names, and the one that came, which the new store names then.
+    /// - Returns: The generation to which the damaged store refers, and the one that was copied, to which the new store refers.
     private static func bringContent(
         from old: DocumentPackageLayout?, to layout: DocumentPackageLayout, _ store: SQLiteStore
     ) throws -> (named: Int?, brought: Int?) {
         let content = AdditionalContentStore(
             layout: layout, classKey: store.protection?.classKey)
-        // The records of a recovered store may be damaged; then the newest generation is taken.
+        // The records of a recovered store may be damaged; then the newest generation is used.
         let named = (try? content.generation(in: store.records())) ?? nil
         var generation: Int?
         if let old, FileSystem.exists(old.additionalContent, beneath: old.path) {
@@ -171,30 +171,30 @@ extension DocumentPackage {
 
 // MARK: - Checking
 
-/// Something about a package that is not as it should be.
+/// A problem of a package.
 public struct DocumentProblem: Sendable, Hashable {
     /// The severity.
     public enum Severity: String, Sendable {
-        /// Something of the document is lost or cannot be trusted.
+        /// Part of the document is lost or unreliable.
         case error
-        /// Nothing is lost; the next save, or opening it for writing, may put it right.
+        /// Nothing is lost; the next save, or opening it for writing, may fix it.
         case warning
     }
 
     /// The severity.
     public var severity: Severity
-    /// The file or folder it is about.
+    /// The file or folder with the problem.
     public var path: String
-    /// One sentence that says what is wrong.
+    /// One sentence that describes the problem.
     public var message: String
 }
 
 extension DocumentPackage {
-    /// Looks at everything in the package: the store, as ``StoreCheck`` does, the additional content, the versions, the
-    /// metadata, and what should not be there. Changes nothing. What interrupted saves have left is no problem; see
+    /// Checks everything in the package: the store, as ``StoreCheck`` does, the additional content, the versions, the metadata,
+    /// and files that are not part of a document. Changes nothing. Leftovers of interrupted saves are not problems; see
     /// ``leftovers()``.
     ///
-    /// - Returns: The problems, errors first; empty if all is well.
+    /// - Returns: The problems, errors first; empty if there are none.
     /// - Throws: As ``StoreCheck/run(_:)``.
     /// - Complexity: O(*n*) in the size of the package; all of it is read.
     public func check() throws -> [DocumentProblem] {
@@ -222,14 +222,14 @@ extension DocumentPackage {
 }
 
 extension DocumentPackage {
-    /// The problems of the package beside its store: the additional content, the metadata, and what should not be
-    /// there.
+    /// The problems of the package outside of its store: the additional content, the metadata, and files that are not part of a
+    /// document.
     package func packageProblems() throws -> [DocumentProblem] {
         let foreign = layout.foreignEntries().map {
             DocumentProblem(
                 severity: .error, path: $0.subject.file ?? layout.path, message: $0.message)
         }
-        // Nothing more can be said of what is behind such an entry.
+        // The content of such an entry cannot be checked.
         if !foreign.isEmpty { return foreign }
         return try additionalContentProblems() + versionStore.problems() + strayFileProblems()
     }
@@ -294,21 +294,21 @@ extension DocumentPackage {
             problems.append(
                 .init(
                     severity: .warning, path: layout.metadata,
-                    message: "The metadata file does not say what the store says."))
+                    message: "The metadata file does not match the store."))
         }
         return problems
     }
 
     private func strayFileProblems() throws -> [DocumentProblem] {
         try layout.foreignFiles().map {
-            .init(severity: .warning, path: $0, message: "“\($0)” is no part of the document.")
+            .init(severity: .warning, path: $0, message: "“\($0)” is not part of the document.")
         }
     }
 }
 
 extension DocumentPackageLayout {
-    /// The files and folders that do not belong in a package, perhaps the user's own. What
-    /// ``DocumentPackage/leftovers()`` finds is not among them.
+    /// The files and folders that are not part of a package, and may be the user's. Those of ``DocumentPackage/leftovers()`` are not
+    /// included.
     func foreignFiles() throws -> [String] {
         var paths: [String] = []
         func search(_ folder: String, except isOwn: (String) -> Bool) throws {
@@ -338,10 +338,10 @@ extension DocumentPackageLayout {
 // MARK: - Leftovers
 
 extension DocumentPackage {
-    /// Leftovers of interrupted saves: temporary files, generations of additional content that the store does not name,
-    /// external data that no object refers to. They are harmless, and are removed when the package is opened for writing.
+    /// Leftovers of interrupted saves: temporary files, generations of additional content and external data that are not
+    /// referenced. They are harmless, and are removed when the package is opened for writing.
     ///
-    /// While the package is open for writing, what a running save makes and what earlier saves no longer need are among it.
+    /// While the package is open for writing, they include files that a running save has written, or that are no longer needed.
     ///
     /// - Returns: The paths.
     public func leftovers() throws -> [String] {
@@ -357,8 +357,8 @@ extension DocumentPackage {
         return paths
     }
 
-    /// Removes what interrupted saves have left. Only for the owner of the lock, before anything has been read or saved.
-    /// Files that cannot be removed stay until the next time.
+    /// Removes the leftovers of interrupted saves. Requires the lock; call it before anything has been read or saved. Files that cannot be
+    /// removed are kept until the next call.
     func removeLeftovers() {
         for path in (try? leftovers()) ?? [] {
             try? FileSystem.removeTree(path, beneath: layout.path)

@@ -7,7 +7,7 @@ internal import QuireStore
 struct UnsavedChanges: Sendable {
     var objects = ChangeSet()
     var content = AdditionalContentChanges()
-    /// The names of all files of additional content, these changes included, as far as they are known.
+    /// The known names of all files of additional content, including these changes.
     var contentNames = AdditionalContentNames([])
 
     var isEmpty: Bool { objects.isEmpty && content.isEmpty }
@@ -16,9 +16,9 @@ struct UnsavedChanges: Sendable {
 /// The destination of saving as another package.
 struct SaveDestination: Sendable {
     var path: String
-    /// Whether a document that is there is replaced.
+    /// Whether an existing document is replaced.
     var replaces: Bool
-    /// Whether a damaged document is copied with its damage.
+    /// Whether a damaged document is copied as it is.
     var keepsDamage = false
     var progress: Progress?
 }
@@ -32,22 +32,22 @@ extension DocumentPackage {
         let files = ["", "-wal"].compactMap {
             (try? FileSystem.information(at: layout.store + $0)) ?? nil
         }
-        // Opening makes the log, and saving writes to it.
+        // Opening creates the write-ahead log, and saving writes to it.
         return files.filter { $0.size > 0 }.map(\.modificationTime).max()
             .map { Date(timeIntervalSince1970: TimeInterval($0)) }
     }
 }
 
-// Saving elsewhere than to the package itself: a copy of the last save is made beside the destination, unsaved changes are
-// added to it in one transaction, and then it gets its name. The package itself is only read.
+// Saving as another package: a copy of the last save is written beside the destination, unsaved changes are added to it in one
+// transaction, and then it gets its final name. The package itself is only read.
 //
-// If others have deleted the package, or put another one in its place, the copy is made all the same, of the open store and
-// of the unsaved changes. Its files are gone: those that the copy lacks are reported when it is there.
+// If another program has deleted or replaced the package, the copy is written from the open store and the unsaved changes. Files
+// that were deleted with the package are reported after the copy has been created.
 
 extension DocumentPackage {
     /// Writes a copy that includes unsaved changes.
     ///
-    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:progress:)``; also with code `notFound` after the copy was made.
+    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:progress:)``; also with code `notFound` after the copy was created.
     func writeCopy(to destination: SaveDestination, with unsaved: UnsavedChanges) throws {
         try checkOutside(destination.path)
         if destination.replaces { try checkReplaceable(destination.path) }
@@ -59,11 +59,10 @@ extension DocumentPackage {
         if !lost.isEmpty { throw incomplete(destination.path, without: lost) }
     }
 
-    /// Writes such a copy and opens it, to be used instead of this package. No one else can have opened it
-    /// before.
+    /// Writes such a copy and opens it, to replace this package. No other process can have opened it before.
     ///
-    /// - Returns: The package, whose store continues this one's, the objects whose derived values are new, and the error
-    ///   that names files which could not be copied.
+    /// - Returns: The package, whose store continues this one's, the objects whose derived values have changed, and the error that
+    ///   lists files which could not be copied.
     func saveAs(
         _ destination: SaveDestination, with unsaved: UnsavedChanges
     ) throws -> (package: DocumentPackage, derived: [ManagedObjectID], incomplete: QuireError?) {
@@ -88,20 +87,20 @@ extension DocumentPackage {
         }
     }
 
-    /// Removes a new package that cannot be used. Its name is free even if no file can be opened any more.
+    /// Removes a new package that cannot be used. Its name is freed even if no more files can be opened.
     static func removeUnused(_ path: String) {
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
         guard (try? FileSystem.renameWithoutReplacing(path, to: temporary)) != nil else { return }
         try? FileSystem.removeTree(temporary)
     }
 
-    /// Whether the package is found under its path, and not moved, deleted, or another in its place.
+    /// Whether the package is still at its path: not moved, deleted or replaced.
     var isInPlace: Bool { folder.map { Self.isFound($0, at: layout.path) } ?? true }
 
     /// The present path of the package; `nil` if it was deleted.
     var presentPath: String? {
         guard let folder else { return layout.path }
-        // Linux knows the path of a folder that is open.
+        // Linux reports the current path of an open folder.
         guard let path = folder.presentPath, Self.isFound(folder, at: path) else { return nil }
         return path
     }
@@ -113,12 +112,12 @@ extension DocumentPackage {
         return found.isSameFile(as: own)
     }
 
-    /// Goes on with the package where it is now, after its folder was moved. This object is then to be closed; if it
-    /// fails, it is as it was.
+    /// Opens the package at its current path, after its folder was moved. Close this object then; if opening fails, it is
+    /// unchanged.
     func moved(to path: String) throws -> DocumentPackage {
         let layout = DocumentPackageLayout(path: path)
         let unreferenced = store.supersede()
-        // Where it could not be opened twice; what is deleted just then cannot be read any more.
+        // For file systems on which it cannot be opened twice; a package deleted at this moment can no longer be read.
         if store.hasExclusiveAccess { try store.close() }
         let new = try SQLiteStore.open(
             at: layout.store, continuing: store, options: store.storeOptions)
@@ -146,7 +145,7 @@ extension DocumentPackage {
 
     /// Adds unsaved changes to a copy of the last save.
     ///
-    /// - Parameter isLost: Whether the copy may lack files that others have removed with this package.
+    /// - Parameter isLost: Whether the copy may lack files that were removed with this package.
     private func add(
         _ unsaved: UnsavedChanges, to target: DocumentPackageLayout, isLost: Bool
     ) throws -> (derived: [ManagedObjectID], lost: [MissingFile]) {
@@ -160,7 +159,7 @@ extension DocumentPackage {
                 FileSystem.exists(target.additionalContent(generation: $0)) ? $0 : nil
             }
             var (changes, new) = (unsaved.objects, old)
-            // Its changes are written now.
+            // The draft's changes are written now.
             changes.records[SQLiteStore.draftRecordKey] = .some(nil)
             if !unsaved.content.isEmpty {
                 new = try content.write(unsaved.content, after: old, copy.records())
@@ -182,7 +181,7 @@ extension DocumentPackage {
                     let present = Set(try content.files(in: new).map(\.path))
                     let missing = unsaved.contentNames.sorted.filter { !present.contains($0) }
                     lost += missing.map { .additionalContent($0.text) }
-                    // Files whose names are unknown, because they were not read.
+                    // Files with unknown names, because they were not read.
                     if named != nil && old == nil && unsaved.content.isEmpty && missing.isEmpty {
                         lost.append(.additionalContent(nil))
                     }
@@ -199,24 +198,24 @@ extension DocumentPackage {
 
 // MARK: - Deleted packages
 
-/// A file that a copy lacks because others have removed it together with the package.
+/// A file missing from a copy, because it was removed together with the package.
 enum MissingFile: Sendable, Equatable {
     /// A file of external data, by its name.
     case externalData(String)
-    /// A file of additional content, by its path; `nil` for all that there were.
+    /// A file of additional content, by its path; `nil` for all of them.
     case additionalContent(String?)
 }
 
 extension DocumentPackage {
-    /// Finishes a copy of the last save that was made while others may have removed the package.
+    /// Finishes a copy of the last save during which the package may have been removed.
     ///
-    /// - Returns: The files that it lacks.
+    /// - Returns: The missing files.
     func finishIfLost(_ target: DocumentPackageLayout) throws -> [MissingFile] {
         if location() == .here { return [] }
         return try add(UnsavedChanges(), to: target, isLost: true).lost
     }
 
-    /// The error of a copy that was made, but lacks files.
+    /// The error of a copy that was created without some files.
     func incomplete(_ path: String, without lost: [MissingFile]) -> QuireError {
         let failures = lost.map { file in
             let (name, path) =
@@ -235,8 +234,8 @@ extension DocumentPackage {
         let more = failures.count > most ? " and \(failures.count - most) more" : ""
         return QuireError(
             .notFound,
-            "“\(layout.path)” was moved, deleted or replaced by somebody else while it was open. “\(path)” has every object and "
-                + "value that is in its store or in memory, but not these files, which went with it: \(named)\(more); restore "
-                + "them from a backup.", subject: .init(file: path), failures: failures)
+            "“\(layout.path)” was moved, deleted or replaced by another program while it was open. “\(path)” contains all "
+                + "objects and values, but not these files, which were lost with it: \(named)\(more); restore them from a "
+                + "backup.", subject: .init(file: path), failures: failures)
     }
 }

@@ -6,18 +6,17 @@ import Synchronization
 
 /// An open document package: the folder, its lock, its store and its additional content.
 ///
-/// This is the document without a user: no contexts, no undo, no autosave; ``ManagedDocument`` adds those. It may be
-/// used from any thread.
+/// It has no contexts, undo or autosave; ``ManagedDocument`` adds those. It may be used from any thread.
 ///
 /// Invariants
 /// ==========
 ///
-/// - A package that exists is whole: it was built beside its place, synchronized and renamed.
-/// - One owner of ``DocumentPackageLayout/lock`` writes. Readers take no lock and leave no trace.
-/// - The commit of the store's transaction is the only moment at which a document changes. Files that it refers to are
-///   on disk before; files that nothing refers to any more go after. So whatever is interrupted, the package is that of
-///   the last commit, with rubbish beside it that the next owner of the lock removes.
-/// - The metadata file follows the store. Nothing depends on it.
+/// - An existing package is whole: it was built beside its path, synchronized and renamed.
+/// - Only the owner of ``DocumentPackageLayout/lock`` writes. Readers take no lock and leave no trace.
+/// - A document changes only with the commit of the store's transaction. Files that it refers to are on disk before; files that are
+///   no longer referenced are removed afterwards. So after any interruption the package has the state of the last commit, and
+///   leftovers that the next owner of the lock removes.
+/// - The metadata file is derived from the store. Nothing depends on it.
 public final class DocumentPackage: Sendable {
     /// The paths of the package.
     public let layout: DocumentPackageLayout
@@ -27,14 +26,14 @@ public final class DocumentPackage: Sendable {
     public var isReadOnly: Bool { lock == nil }
 
     let content: AdditionalContentStore
-    /// The versions that were kept.
+    /// The versions of the document.
     let versionStore: VersionStore
     /// The package folder, wherever it is moved to; `nil` if it could not be opened, which then nothing can follow.
     let folder: OpenFile?
     /// The store's file as it was when it was opened.
     let storeFile: FileInformation?
     let lock: DocumentLock?
-    /// Whether another object owns the lock now.
+    /// Whether the lock was handed over to another object.
     private let hasSuccessor = Atomic(false)
     static let logger = Logger(label: "quire.document")
 
@@ -49,39 +48,39 @@ public final class DocumentPackage: Sendable {
             versionStore ?? VersionStore(layout: layout, protection: store.protection)
         content = AdditionalContentStore(
             layout: layout, classKey: store.protection?.classKey)
-        // Without the folder the package counts as being at its path.
+        // Without the folder the package is assumed to be at its path.
         self.folder = folder ?? (try? OpenFile.open(layout.path, for: .folder))
         storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
     }
 
     // MARK: Opening
 
-    /// Makes a new package with an empty store, and opens it for writing.
+    /// Creates a package with an empty store, and opens it for writing.
     ///
-    /// The package is there whole, or not at all.
+    /// The package is created whole, or not at all.
     ///
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path exists.
     public static func create(
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
     ) throws -> DocumentPackage {
         try create(at: path, model: model, options: options, template: nil)
     }
 
-    /// Makes a new package at a URL; see ``create(at:model:options:)-(String,_,_)``.
+    /// Creates a package at a URL; see ``create(at:model:options:)-(String,_,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or the errors of that method.
     public static func create(
         at url: URL, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
     ) throws -> DocumentPackage {
         try create(at: FileSystem.path(of: url), model: model, options: options)
     }
 
-    /// Makes a new package like ``create(at:model:options:)-(String,_,_)``, with the objects and additional content of a template.
+    /// Creates a package like ``create(at:model:options:)-(String,_,_)``, with the objects and additional content of a template.
     static func create(
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions,
         template: DocumentTemplate?
     ) throws -> DocumentPackage {
-        // Held, so that what is unlocked now is unlocked when the store is opened.
+        // Retained, so that an unlocked domain is still unlocked when the store is opened.
         var protection: StoreProtection?
         defer { withExtendedLifetime(protection) {} }
         let lock = try build(at: path, locking: true) { layout in
@@ -96,7 +95,7 @@ public final class DocumentPackage: Sendable {
         options.isReadOnly = false
         options.isOnlyWriter = true
         do {
-            // Given again, because the classes that are bound to it are not in the file.
+            // Passed again, because the file does not contain the classes bound to it.
             return try open(layout, model, options, nil, lock)
         } catch {
             removeUnused(layout.path)
@@ -106,7 +105,7 @@ public final class DocumentPackage: Sendable {
 
     /// Opens the package at a URL; see ``open(at:model:readOnly:options:migrating:waiting:)-(String,_,_,_,_,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or the errors of that method.
     public static func open(
         at url: URL, model: ManagedObjectModel? = nil, readOnly: Bool = false,
         options: SQLiteStoreOptions = .init(), migrating migration: StoreMigrationOptions? = nil,
@@ -121,15 +120,15 @@ public final class DocumentPackage: Sendable {
     ///
     /// - Parameters:
     ///   - path: The package folder.
-    ///   - model: The model, if it shall not be the one that the store carries.
-    ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside a writer.
-    ///   - options: How the store uses its file.
-    ///   - migration: How the store is migrated if it was made with another version of the model; `nil` if it is not to
-    ///     be. The package stays whole: additional content and external data are those that there were, and a draft is
-    ///     migrated with the objects. What it was before is kept as a version, unless ``StoreMigrationOptions/keepsVersion`` says otherwise.
+    ///   - model: The model; `nil` for the one stored in the store.
+    ///   - readOnly: Whether to open it for reading only, which leaves no trace and is possible while another process writes it.
+    ///   - options: The options of the store.
+    ///   - migration: How to migrate a store with another version of the model; `nil` not to migrate it. Additional content and external
+    ///     data are kept, and a draft is migrated with the objects. The state before is kept as a version, unless
+    ///     ``StoreMigrationOptions/keepsVersion`` is false.
     ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is no package, `unsupported` if it was made by
-    ///   a newer version, `locked` if another owner has it open for writing, or what the store throws.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a package, `unsupported` if it was created by
+    ///   a newer version, `locked` if another owner has it open for writing, or errors of the store.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil, readOnly: Bool = false,
         options: SQLiteStoreOptions = .init(), migrating migration: StoreMigrationOptions? = nil,
@@ -141,7 +140,7 @@ public final class DocumentPackage: Sendable {
         try DocumentMetadata.checkFormat(of: layout)
         var options = options
         options.isReadOnly = readOnly
-        // Of one that is only read nothing is recorded either: what is edited goes to a copy.
+        // A document opened for reading only records no history either: edits are saved to a copy.
         options.isOnlyWriter = true
         if readOnly {
             let store = try openStore(layout, model, options, migration)
@@ -183,7 +182,7 @@ public final class DocumentPackage: Sendable {
             at: layout.store, model: model, options: options, migrating: migration.migratingDraft)
     }
 
-    /// Keeps a version of a package that is about to be migrated, whose lock the caller has. It is of the old model.
+    /// Keeps a version, with the old model, of a package that is about to be migrated, whose lock the caller has.
     private static func keepVersion(
         of layout: DocumentPackageLayout, beforeMigratingTo model: ManagedObjectModel,
         _ options: SQLiteStoreOptions, _ migration: StoreMigrationOptions
@@ -191,7 +190,7 @@ public final class DocumentPackage: Sendable {
         guard migration.keepsVersion else { return }
         let steps = try SQLiteStore.steps(at: layout.store, to: model, migration)
         guard let old = steps.first?.source else { return }
-        // A migration that is refused leaves no version.
+        // If the migration is not possible, no version is kept.
         try SQLiteStore.checkRemovals(at: layout.store, by: steps, migration, options)
         var options = options
         options.isReadOnly = true
@@ -202,14 +201,14 @@ public final class DocumentPackage: Sendable {
             package, .init(reason: .beforeMigrating), by: .linking, onlyIfNew: true, progress: nil)
     }
 
-    /// Ends all use of the package, when versions that are being kept or removed are done. Closing twice does nothing.
+    /// Ends all use of the package, after versions that are being kept or removed are finished. Closing twice does nothing.
     public func close() throws {
         defer {
             if let lock, !hasSuccessor.load(ordering: .acquiring) {
                 versionStore.writing.withLock { lock.release() }
             }
         }
-        // If another package has taken the place of this one, its files are not ours to tidy up.
+        // If another package has replaced this one, its files must not be removed.
         if !isInPlace { store.supersede() }
         try store.close()
     }
@@ -231,8 +230,8 @@ public final class DocumentPackage: Sendable {
         try? successor.close()
     }
 
-    /// Hands the lock over to a package at another path, where this one has been moved to. Its folder is this one's: there
-    /// may be another, or none, at the path by now.
+    /// Hands the lock over to a package at another path, to which this one was moved. It uses this package's open folder, because the
+    /// path may have changed again.
     func succeeding(at layout: DocumentPackageLayout, by store: SQLiteStore) -> DocumentPackage {
         lock?.move(to: layout)
         hasSuccessor.store(true, ordering: .releasing)
@@ -247,30 +246,30 @@ public final class DocumentPackage: Sendable {
         guard information.kind == .folder, layout.isPackage else {
             throw QuireError(
                 .invalidFormat,
-                "“\(layout.path)” is no document: it is not a folder with StoreContent/persistentStore in it.",
+                "“\(layout.path)” is not a document: it is not a folder that contains StoreContent/persistentStore.",
                 subject: .init(file: layout.path))
         }
     }
 
-    /// Puts a package back that was being replaced when the process or the machine stopped.
+    /// Restores a package that was being replaced when the process or the machine stopped.
     private static func finishInterruptedExchange(at path: String) throws {
         let path = FileSystem.resolvingLink(path)
-        // An unreadable folder will be reported when the package is looked for.
+        // An unreadable folder is reported when the package is opened.
         guard let aside = (try? FileSystem.interruptedExchange(of: path)) ?? nil else { return }
         try FileSystem.renameWithoutReplacing(aside, to: path)
         try FileSystem.synchronizeFolder(containing: path)
     }
 
-    /// Builds a package beside its place and puts it there.
+    /// Builds a package beside its path, and moves it there.
     ///
     /// - Parameters:
-    ///   - replacing: Whether to replace an existing package, which must not be open for writing. Files in it that are no part
-    ///     of the document stay.
+    ///   - replacing: Whether to replace an existing package, which must not be open for writing. Files in it that are not
+    ///     part of the document are kept.
     ///   - waiting: How to wait while it is open for writing.
-    ///   - locking: Whether it is locked from the first moment, for a caller that uses it further.
+    ///   - locking: Whether it is locked from the start, for a caller that opens it.
     ///   - original: The folder whose permissions it gets; `nil` for those of any new folder.
-    ///   - whenLocked: Called when the package that is there is locked, before it is replaced.
-    /// - Returns: The lock, if there is to be one.
+    ///   - whenLocked: Called when the existing package is locked, before it is replaced.
+    /// - Returns: The lock, with `locking`.
     @discardableResult
     static func build(
         at path: String, replacing: Bool = false, waiting: LockWait? = nil, locking: Bool = false,
@@ -310,7 +309,7 @@ public final class DocumentPackage: Sendable {
             if try keepForeignFiles(of: place, in: layout) {
                 try FileSystem.synchronizeTree(temporary)
             }
-            // It has the temporary name for a while, where others must not take it for abandoned.
+            // It has the temporary name for a while, during which other processes must not consider it abandoned.
             let claim = try OpenFile.open(path, for: .folder)
             defer { claim.close() }
             _ = try claim.claim()
@@ -333,12 +332,11 @@ public final class DocumentPackage: Sendable {
         return lock
     }
 
-    /// Adds the files of a package that are no part of the document to the package that replaces it: they are not the
-    /// document's to remove.
+    /// Copies the files of a package that are not part of the document to its replacement, because they may be the user's.
     ///
     /// - Returns: Whether there are any.
-    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if there is anything but files and folders, or what
-    ///   reading and writing throw.
+    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if there is anything but files and folders, or errors of
+    ///   reading and writing.
     private static func keepForeignFiles(
         of old: DocumentPackageLayout, in new: DocumentPackageLayout
     ) throws -> Bool {
@@ -360,8 +358,7 @@ public final class DocumentPackage: Sendable {
     /// The generation of additional content of the last save, or `nil` if there is no additional content.
     func liveGeneration() throws -> Int? { try content.generation(in: store.records()) }
 
-    /// Brings what follows the store up to date after a save, and removes what it does not need any more. Failures are
-    /// harmless and only logged.
+    /// Updates the metadata after a save, and removes files that are no longer needed. Failures are harmless and only logged.
     func tidy(generation: Int?) {
         guard lock != nil, !hasSuccessor.load(ordering: .acquiring) else { return }
         bringMetadataUpToDate(generation: generation)
@@ -372,7 +369,7 @@ public final class DocumentPackage: Sendable {
         do {
             try writeMetadata(generation: generation)
         } catch {
-            Self.logger.warning("The metadata of “\(layout.path)” were not written: \(error)")
+            Self.logger.warning("Could not write the metadata of “\(layout.path)”: \(error)")
         }
     }
 
@@ -398,7 +395,7 @@ public final class DocumentPackage: Sendable {
         try additionalContentFile(at: path)?.readAll()
     }
 
-    /// Runs a body with the live generation, again if a writer replaced it meanwhile.
+    /// Runs a body with the current generation, and again if a writer replaced it meanwhile.
     func withLiveGeneration<Result>(_ body: (Int?) throws -> Result) throws -> Result {
         var generation = try liveGeneration()
         while true {
@@ -431,13 +428,13 @@ extension DocumentPackage {
 }
 
 extension DocumentPackage {
-    /// Ends all use of the package after everything has been saved. Failures are logged; the next owner of the package tidies
-    /// up, and the log holds what has been saved.
+    /// Ends all use of the package after everything has been saved. Failures are logged; the next owner of the package removes
+    /// leftovers, and the write-ahead log has everything that was saved.
     package func closeSaved() { reportingFailure(of: close, layout.path) }
 }
 
 extension PersistentStore {
-    /// Closes the store after everything has been saved. Failures are logged: what was saved is on disk.
+    /// Closes the store after everything has been saved. Failures are logged: the saved changes are on disk.
     func closeSaved() { reportingFailure(of: close, path) }
 }
 
@@ -449,6 +446,6 @@ extension PersistentStoreCoordinator {
 private func reportingFailure(of close: () throws -> Void, _ path: String?) {
     do { try close() } catch {
         Logger(label: "quire.document").warning(
-            "“\(path ?? "")” was closed, but its files could not be tidied up: \(error)")
+            "“\(path ?? "")” was closed, but its store was not closed cleanly: \(error)")
     }
 }

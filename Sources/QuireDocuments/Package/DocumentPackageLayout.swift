@@ -3,20 +3,20 @@ import Quire
 
 /// The paths of a document package.
 ///
-/// A package is input: whatever is opened, made or removed in it is so beneath the package folder, by regular files and
-/// folders only, symbolic links not followed (see `FileLocation`). The package folder itself may be a symbolic link.
+/// A package is untrusted input: only regular files and folders beneath the package folder are opened, created and removed, and
+/// symbolic links are not followed (see `FileLocation`). The package folder itself may be a symbolic link.
 ///
 ///     Document.quire/
-///       DocumentMetadata.plist                            derived from the store; made again if it is missing
-///       Protection.keybag                                 if it is protected: all below is sealed then, but for names
-///       Thumbnail.png                                     a picture for libraries, if the document gives one
+///       DocumentMetadata.plist                            derived from the store; written again if missing
+///       Protection.keybag                                 if the document is protected: all files below are sealed
+///       Thumbnail.png                                     a picture for libraries, if the document provides one
 ///       .lock                                             only while it is open for writing
 ///       StoreContent/persistentStore                      the SQLite store
 ///       StoreContent/.persistentStore_SUPPORT/_EXTERNAL_DATA/UUID     large binary values
-///       AdditionalContent/7/…                             the files of generation 7, which the store names
+///       AdditionalContent/7/…                             the files of generation 7, to which the store refers
 ///       DraftFiles/UUID                                   unsaved files that are too large for the draft in the store
 ///       Versions/ID/…                                     a version: its manifest, and links to files that it shares
-///       Versions/Blocks/00000001.blocks                   what versions' databases are made of, each block once
+///       Versions/Blocks/00000001.blocks                   the blocks of versions' databases, each stored once
 public struct DocumentPackageLayout: Sendable, Hashable {
     /// The package folder.
     public let path: String
@@ -57,12 +57,12 @@ public struct DocumentPackageLayout: Sendable, Hashable {
     /// The folder of a version.
     func version(_ id: String) -> String { FileSystem.path(versions, id) }
 
-    /// Whether there is what looks like a document package: a folder with a store in it.
+    /// Whether the path looks like a document package: a folder that contains a store.
     public var isPackage: Bool {
         (try? FileSystem.information(at: store, beneath: path))??.kind == .regular
     }
 
-    /// The entries that a package may have, with what they must be.
+    /// The entries that a package may have, with their kinds.
     private static let entries: [(path: String, kind: FileInformation.Kind)] = [
         ("DocumentMetadata.plist", .regular), (StoreProtection.keybagName, .regular),
         ("Thumbnail.png", .regular), (".lock", .regular),
@@ -76,7 +76,7 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         ("Versions/Blocks", .folder),
     ]
 
-    /// The errors for entries that are symbolic links, FIFOs, devices, or otherwise not what they must be.
+    /// The errors for entries of a wrong kind, such as symbolic links, FIFOs and devices.
     func foreignEntries() -> [QuireError] {
         var errors: [QuireError] = []
         for entry in Self.entries {
@@ -87,33 +87,33 @@ public struct DocumentPackageLayout: Sendable, Hashable {
                 }
                 try found.require(entry.kind, at: place)
             } catch let error as QuireError {
-                // One for all that is below a symbolic link.
+                // A symbolic link causes one error, not one for each entry below it.
                 if !errors.contains(where: { $0.message == error.message }) { errors.append(error) }
             } catch {}
         }
         return errors
     }
 
-    /// The reason to refuse a path of an archive, to continue “… cannot be used: it …”.
+    /// The reason to reject a path of an archive, which continues “… cannot be used: it …”.
     static func objection(toArchived path: String, isFolder: Bool) -> String? {
         let parts = path.split(separator: "/").map(String.init)
         switch parts.first {
         case "DocumentMetadata.plist", StoreProtection.keybagName:
-            return parts.count == 1 && !isFolder ? nil : "is no part of a document"
+            return parts.count == 1 && !isFolder ? nil : "is not part of a document"
         case "AdditionalContent":
-            if parts.count == 1 { return isFolder ? nil : "is no part of a document" }
+            if parts.count == 1 { return isFolder ? nil : "is not part of a document" }
             guard generation(ofFolder: parts[1]) != nil, isFolder || parts.count > 2 else {
-                return "is no generation of additional content"
+                return "is not a generation of additional content"
             }
             return nil
         case "StoreContent":
-            // Above all no -wal or -journal: SQLite would play it into the store.
+            // Above all no -wal or -journal: SQLite would apply it to the store.
             let allowed = ["StoreContent", ".persistentStore_SUPPORT", "_EXTERNAL_DATA"]
             if isFolder, parts == Array(allowed.prefix(parts.count)) { return nil }
             if !isFolder, parts == ["StoreContent", "persistentStore"] { return nil }
             if !isFolder, parts.count == 4, Array(parts.prefix(3)) == allowed { return nil }
-            return "is no part of a document's store"
-        default: return "is no part of a document"
+            return "is not part of a document's store"
+        default: return "is not part of a document"
         }
     }
 
@@ -128,18 +128,18 @@ public struct DocumentPackageLayout: Sendable, Hashable {
 
 /// The content of `DocumentMetadata.plist`: a copy of store metadata that can be read without opening the store.
 ///
-/// The store is right where they differ. Keys that are not ours are kept.
+/// If they differ, the store is right. Unknown keys are preserved.
 struct DocumentMetadata: Equatable {
     /// The version of the package's layout.
     static let currentFormat = 1
-    /// The greatest size of the file; what is larger is not read.
+    /// The maximum size of the file; a larger one is not read.
     static let maximumSize = 16 << 20
 
     /// The store's UUID.
     var storeUUID: String
     /// The kind of store.
     var storeType: String
-    /// The generation of additional content, if there is any.
+    /// The generation of additional content, if any.
     var additionalContentGeneration: Int?
 
     private enum Key {
@@ -149,8 +149,7 @@ struct DocumentMetadata: Equatable {
         static let generation = "QuireAdditionalContentGeneration"
     }
 
-    /// Throws if a package's metadata say that it has a format that is newer than ours. Missing or unreadable
-    /// metadata are no obstacle.
+    /// Throws if a package's metadata states a newer format. Missing or unreadable metadata is ignored.
     static func checkFormat(of layout: DocumentPackageLayout) throws {
         guard let format = dictionary(of: layout)[Key.format] as? Int else { return }
         if format > currentFormat {
@@ -159,7 +158,7 @@ struct DocumentMetadata: Equatable {
         }
     }
 
-    /// Whether a package's metadata say the same.
+    /// Whether a package's metadata is equal.
     func isWritten(in layout: DocumentPackageLayout) -> Bool {
         let dictionary = Self.dictionary(of: layout)
         return dictionary[Key.format] as? Int == Self.currentFormat
@@ -168,7 +167,7 @@ struct DocumentMetadata: Equatable {
             && dictionary[Key.generation] as? Int == additionalContentGeneration
     }
 
-    /// Writes the metadata, unless they are written already.
+    /// Writes the metadata, unless it is up to date.
     func write(to layout: DocumentPackageLayout) throws {
         if isWritten(in: layout) { return }
         var dictionary = Self.dictionary(of: layout)
@@ -181,12 +180,12 @@ struct DocumentMetadata: Equatable {
         try AtomicFileReplace.replace(layout.metadata, beneath: layout.path, with: data)
     }
 
-    /// The UUID of a package's store, as its metadata say.
+    /// The UUID of a package's store, from its metadata.
     static func storeUUID(of layout: DocumentPackageLayout) -> String? {
         dictionary(of: layout)[Key.storeUUID] as? String
     }
 
-    /// All that a metadata file says; nothing if it is missing or unreadable.
+    /// All values of a metadata file; empty if it is missing or unreadable.
     static func dictionary(of layout: DocumentPackageLayout) -> [String: Any] {
         guard
             let data = try? FileSystem.contents(
@@ -201,14 +200,14 @@ struct DocumentMetadata: Equatable {
 
 /// Names for files beside others.
 enum SiblingName {
-    /// A path beside another that nothing has: “Name 2.ext”, “Name 3.ext” ….
+    /// An unused path beside another: “Name 2.ext”, “Name 3.ext” ….
     static func unused(beside path: String) -> String {
         unused(beside: path) { stem, number in "\(stem) \(number + 1)" }
     }
 
-    /// A path beside another that nothing has.
+    /// An unused path beside another.
     ///
-    /// - Parameter name: Makes a name without extension of the other's, for 1, 2, 3 ….
+    /// - Parameter name: Returns a name from the other's without extension, for 1, 2, 3 ….
     static func unused(
         beside path: String, named name: (_ stem: Substring, _ number: Int) -> String
     ) -> String {

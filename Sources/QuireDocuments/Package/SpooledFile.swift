@@ -2,14 +2,14 @@ import Foundation
 import Quire
 import Synchronization
 
-/// New bytes for a file of additional content that are on disk already, in the package, under a temporary name. They go
-/// when they are released: a save gives them a second name.
+/// New bytes for a file of additional content, already on disk in the package, under a temporary name. The name is removed when the
+/// object is deallocated; a save gives the file a second name.
 ///
-/// Files are held open, unless there are very many, so that their bytes survive if others remove the package.
+/// Files are kept open, unless there are very many, so that their bytes survive if another program removes the package.
 final class SpooledFile: Sendable {
-    /// A name that no other file has, also in the package's drafts.
+    /// A name that is unique, also in the package's drafts.
     let id: String
-    /// The file, for when it has no name any more; `nil` if too many are open.
+    /// The open file, in case its name is removed; `nil` if too many are open.
     private let file: OpenFile?
     private static let heldCount = Atomic(0)
     private static let maximumHeldCount = 128
@@ -37,7 +37,7 @@ final class SpooledFile: Sendable {
         if let place { _ = try? FileSystem.removeFileIfPresent(place.path, beneath: place.root) }
     }
 
-    /// The path of its name, wherever the package was moved to; `nil` if it was removed, or belongs to another file by now.
+    /// The path of its name, wherever the package was moved to; `nil` if it was removed or replaced.
     private var place: (path: String, root: String)? {
         let roots = [firstRoot, folder?.descriptorPath].compactMap(\.self)
         for root in roots {
@@ -57,9 +57,9 @@ final class SpooledFile: Sendable {
             ?? FileSystem.path(firstRoot, name)
     }
 
-    /// Opens it, also if it has no name any more.
+    /// Opens it, even if its name was removed.
     ///
-    /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat` if something else is in its place.
+    /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat` if it was replaced.
     func open() throws -> ContentFile { try ContentFile(openAsIs(), unsealing: classKey) }
 
     /// Opens it as it is on disk.
@@ -70,7 +70,7 @@ final class SpooledFile: Sendable {
             FileSystem.path(firstRoot, name), beneath: firstRoot, for: purpose)
     }
 
-    /// Gives it a second name, or copies it where it has no first one any more, or the file system has no hard links.
+    /// Gives it a second name, or copies it if its name was removed, or the file system has no hard links.
     ///
     /// - Returns: Whether it was copied, and hence has bytes to synchronize.
     func linkOrCopy(to target: String, within root: String) throws -> Bool {
@@ -83,18 +83,18 @@ final class SpooledFile: Sendable {
         return try FileSystem.linkOrCopy(file.descriptorPath, to: target, within: root)
     }
 
-    /// The number of bytes; 0 if the file is gone.
+    /// The number of bytes; 0 if the file does not exist.
     var size: Int64 {
         guard let information = try? (file ?? openAsIs()).information() else { return 0 }
         return ContentFile.count(of: information, sealed: classKey != nil)
     }
 
-    /// A free name for new bytes. Not among the generations, where saves remove what has a temporary name.
+    /// An unused name for new bytes; not in the folder of the generations, where saves remove temporary files.
     private static func temporaryName(in package: DocumentPackage) -> String {
         FileSystem.temporarySibling(of: package.layout.additionalContent, for: "spool")
     }
 
-    /// Makes a file of a temporary name. Nothing is left if that fails, and errors do not name it.
+    /// Creates a file with a temporary name. Nothing is left if that fails, and errors do not contain the name.
     private static func make(
         _ temporary: String, in package: DocumentPackage, _ body: (_ root: String) throws -> Void
     ) throws {
@@ -109,10 +109,10 @@ final class SpooledFile: Sendable {
         }
     }
 
-    /// Copies a file, durably, sharing its blocks if the file system can. Whether it may be executed is kept.
+    /// Copies a file durably, sharing its blocks if the file system can. The execute permission is kept.
     ///
-    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is no file, `outOfSpace`, or what reading and
-    ///   writing throw. Then nothing is left.
+    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is not a file, `outOfSpace`, or errors of reading and
+    ///   writing. Then nothing is left.
     convenience init(copying path: String, to package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
         try Self.make(temporary, in: package) { root in
@@ -129,7 +129,7 @@ final class SpooledFile: Sendable {
         self.init(temporary, in: package)
     }
 
-    /// Seals the bytes of a file on disk. Whether it may be executed is kept.
+    /// Seals the bytes of a file on disk. The execute permission is kept.
     static func seal(
         _ path: String, to temporary: String, within root: String, _ classKey: ClassKey
     ) throws {
@@ -144,7 +144,7 @@ final class SpooledFile: Sendable {
         try writer.finish()
     }
 
-    /// Gives a file that is in the package already a second name.
+    /// Gives an existing file of the package a second name.
     convenience init(linking path: String, id: String, in package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
         try Self.make(temporary, in: package) { root in
@@ -153,7 +153,7 @@ final class SpooledFile: Sendable {
         self.init(temporary, id: id, in: package)
     }
 
-    /// Makes an empty file to be filled.
+    /// Creates an empty file to be filled.
     fileprivate convenience init(beginningIn package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
         try Self.make(temporary, in: package) { root in
@@ -162,9 +162,9 @@ final class SpooledFile: Sendable {
         self.init(temporary, in: package)
     }
 
-    /// Writes what a body gives, durably.
+    /// Writes the bytes that a body provides, durably.
     ///
-    /// - Throws: What the body throws, or writing. Then nothing is left.
+    /// - Throws: Errors of the body or of writing. Then nothing is left.
     convenience init(
         in package: DocumentPackage, writing body: (ContentFileWriter) throws -> Void
     ) throws {
@@ -180,12 +180,12 @@ final class SpooledFile: Sendable {
     }
 }
 
-/// Takes bytes that come bit by bit.
+/// Collects bytes piece by piece.
 final class SpoolWriter: Sendable {
     private let writer: ContentFileWriter
     private let spooled: SpooledFile
 
-    /// Begins an empty file, which goes if it is not finished.
+    /// Begins an empty file, which is removed unless it is finished.
     init(in package: DocumentPackage) throws {
         spooled = try SpooledFile(beginningIn: package)
         writer = try ContentFileWriter(
@@ -194,7 +194,7 @@ final class SpoolWriter: Sendable {
 
     func write(_ data: Data) throws { try data.withUnsafeBytes { try writer.write($0) } }
 
-    /// Makes what was written durable.
+    /// Makes the written bytes durable.
     func finish() throws -> SpooledFile {
         try writer.finish()
         return spooled

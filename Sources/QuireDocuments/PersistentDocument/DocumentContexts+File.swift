@@ -4,7 +4,7 @@ internal import QuireStore
 // Saving the contexts of a ``PersistentDocument``, whose coordinator has one store.
 
 extension DocumentContexts {
-    /// Pushes the changes and runs a closure that writes those of the parent. What is changed meanwhile stays unsaved.
+    /// Pushes the changes and runs a closure that writes those of the parent. Changes made meanwhile stay unsaved.
     private func saving(_ write: (QueueConfinedContext) async throws -> Void) async throws {
         try pushChanges()
         let token = takeChangeToken()

@@ -5,19 +5,19 @@ internal import QuireAtomicStores
 internal import QuireSQLite
 internal import QuireStore
 
-/// The file of a ``PersistentDocument``: its place and its format. Opens, makes and copies it.
+/// The file of a ``PersistentDocument``, with its path and format. Opens, creates and copies it.
 ///
-/// Everything here blocks; it is not for the main queue.
+/// All methods block; do not call them on the main queue.
 struct DocumentFile: Sendable {
-    /// Inserts the objects of a file into a context, in a program's own format.
+    /// Inserts the objects of a file into a context, in a custom format.
     typealias Reader = @Sendable (URL, ManagedObjectContext) throws -> Void
-    /// Writes the objects of a context to a new file, in a program's own format.
+    /// Writes the objects of a context to a new file, in a custom format.
     typealias Writer = @Sendable (ManagedObjectContext, URL) throws -> Void
 
     var path: String
-    /// The type of the store in the file; `nil` for a format of the program's own.
+    /// The type of the store in the file; `nil` for a custom format.
     var storeType: StoreType?
-    /// The model; `nil` for the one that the file carries.
+    /// The model; `nil` for the one stored in the file.
     var model: ManagedObjectModel?
     /// The options of a SQLite store; those of protection for other types too.
     var options = SQLiteStoreOptions()
@@ -53,7 +53,7 @@ struct DocumentFile: Sendable {
         case .sqlite?:
             var options = options
             options.isReadOnly = isReadOnly
-            // Of one that is only read nothing is recorded: what is edited goes to a copy.
+            // A document opened for reading only records no history: edits are saved to a copy.
             options.isOnlyWriter = isReadOnly
             if let model, let migration {
                 try SQLiteStore.migrate(at: path, to: model, migration, options)
@@ -87,16 +87,16 @@ struct DocumentFile: Sendable {
         return atomic
     }
 
-    /// Checks that no protection is asked for, which a file in a format of the program's own cannot have.
+    /// Checks that no protection is requested, which a file in a custom format cannot have.
     private func requireNoProtection() throws {
         guard let asked = options.fileProtection, asked != .none else { return }
         throw QuireError(
             .protectionUnavailable,
-            "“\(path)” cannot be protected as “\(asked.rawValue)”, because it is in a format of the program's own; use a SQLite, XML or binary file.",
+            "“\(path)” cannot be protected (\(asked.rawValue)), because it has a custom format; use a SQLite, XML or binary file.",
             subject: .init(file: path))
     }
 
-    /// Makes the file, which must not exist, without objects, and a coordinator for its store.
+    /// Creates the file, which must not exist, without objects, and a coordinator for its store.
     func create() throws -> PersistentStoreCoordinator {
         let store = try createStore()
         do { return try coordinator(of: store) } catch {
@@ -122,18 +122,18 @@ struct DocumentFile: Sendable {
         if let model { return model }
         throw QuireError(
             .invalidModel,
-            "“\(path)” needs a model, which it does not carry; give one, or override managedObjectModel.",
+            "“\(path)” does not contain its model; pass a model, or override managedObjectModel.",
             subject: .init(file: path))
     }
 
     private func unsupported(_ type: StoreType) -> QuireError {
         QuireError(
             .unsupported,
-            "“\(path)” cannot be a document: there are no files with stores of type “\(type.rawValue)”; choose SQLite, "
-                + "XML or Binary in persistentStoreType(forFileType:).", subject: .init(file: path))
+            "“\(path)” cannot be a document: a store of type “\(type.rawValue)” has no file; return SQLite, XML or Binary "
+                + "from persistentStoreType(forFileType:).", subject: .init(file: path))
     }
 
-    /// Removes a file that was made here and is not used.
+    /// Removes a file that was created here and is not used.
     func removeUnused() {
         do {
             if storeType == nil {
@@ -142,13 +142,13 @@ struct DocumentFile: Sendable {
                 try StoreFile(at: path).destroy()
             }
         } catch {
-            Logger(label: "quire.document").warning("“\(path)” could not be removed: \(error)")
+            Logger(label: "quire.document").warning("Could not remove “\(path)”: \(error)")
         }
     }
 
     // MARK: - Copying
 
-    /// Whether a store can go on in this file, with the identifiers of its objects.
+    /// Whether a store can be continued in this file, keeping the identifiers of its objects.
     func continues(_ store: any PersistentStore) -> Bool {
         storeType == nil ? store is FormatStore : store.type == storeType
     }
@@ -231,7 +231,7 @@ struct DocumentFile: Sendable {
         }
     }
 
-    /// Writes a copy of a SQLite store to a folder beside the file, saves unsaved changes to it, and gives it its name when all
+    /// Writes a copy of a SQLite store to a folder beside the file, saves unsaved changes to it, and gives it its final name when all
     /// of it is on disk.
     private func write(
         copyOf store: SQLiteStore, applying changes: ChangeSet
@@ -266,8 +266,8 @@ struct DocumentFile: Sendable {
 }
 
 extension PersistentStore {
-    /// Whether the file at the store's path is the one that it has open, as it was read or written here last. Saves of others to
-    /// a SQLite database count as its own.
+    /// Whether the file at the store's path is the one that it has open, unchanged since it was last read or written here. Saves of other
+    /// processes to a SQLite database do not count as changes.
     func isFileCurrent() throws -> Bool {
         switch self {
         case let store as SQLiteStore: store.fileReplacement == nil
@@ -296,12 +296,12 @@ extension InMemoryStore {
     }
 }
 
-// MARK: - Own formats
+// MARK: - Custom formats
 
-/// The objects of a file in a program's own format. They are in memory; each save has the program write all of them to a
-/// temporary file, whose bytes replace those of the document's file as ``AtomicStore`` does it.
+/// The objects of a file in a custom format. They are in memory; for each save the program writes all of them to a temporary file,
+/// whose bytes replace those of the document's file, as in ``AtomicStore``.
 final class FormatStore: AtomicStore, @unchecked Sendable {
-    // Unchecked because its superclass is; what is added is behind a lock.
+    // Unchecked because its superclass is; added state is protected by a lock.
 
     private let writer = Lock<DocumentFile.Writer?>(nil)
 
@@ -314,7 +314,8 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
 
     override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         throw QuireError(
-            .unsupported, "“\(path)” is no store: the program that made it has to read it.",
+            .unsupported,
+            "“\(path)” is not a store: it has a custom format that only its program can read.",
             subject: .init(file: path))
     }
 
@@ -325,7 +326,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
         return try Self.bytes(of: InMemoryStore.holding(objects.contents), forFileAt: path, writer)
     }
 
-    /// The bytes that a writer makes of a store's objects.
+    /// The bytes that a writer produces from a store's objects.
     ///
     /// - Parameter path: The file that the bytes are for: the writer gets the URL of a new file beside it, of the same name.
     static func bytes(
@@ -349,7 +350,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
                 else {
                     throw QuireError(
                         .inputOutput,
-                        "“\(path)” was not saved: writeObjects(of:to:type:) has written no file to the URL it got.",
+                        "“\(path)” was not saved: writeObjects(of:to:type:) wrote no file to its URL.",
                         subject: .init(file: path))
                 }
                 return try FileSystem.contents(of: temporary)
@@ -408,11 +409,11 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
     ) -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(path)” was not opened, because what it holds is not valid: \(reason)",
+            "“\(path)” was not opened, because its content is not valid: \(reason)",
             subject: .init(file: path), underlying: error)
     }
 
-    /// Makes a file without objects, which must not exist yet.
+    /// Creates a file without objects, which must not exist yet.
     static func create(
         at path: String, layout: ResolvedModel, writing write: @escaping DocumentFile.Writer
     ) throws -> FormatStore {

@@ -2,29 +2,29 @@ public import Foundation
 import Quire
 internal import QuireAtomicStores
 
-// The document written elsewhere than to its own file.
+// Writing the document to other files.
 
 extension PersistentDocument {
-    /// Saves the document, unsaved changes included, as another file, which it is from then on. The file that it was stays as it
-    /// was saved last.
+    /// Saves the document, including unsaved changes, as another file, which becomes the document's file. The old file remains as of its
+    /// last save.
     ///
-    /// If the new file is of the same format, objects, their identifiers, undo and the context stay; what is changed meanwhile
-    /// stays unsaved. Files in formats of the program's own count as one format. If it is of another format it is converted and
-    /// opened: ``managedObjectContext`` is another one afterwards, and objects that are held belong to no context.
+    /// If the new file has the same format, objects, their identifiers, undo and the context are kept, and changes made meanwhile stay
+    /// unsaved. All custom formats count as one format. If it has another format, it is converted and opened with a new
+    /// ``managedObjectContext``, and objects that are still referenced belong to no context.
     ///
     /// - Parameters:
     ///   - url: The file, which must not exist yet. It gets the permissions of the present one.
-    ///   - progress: Of a SQLite file, gets the bytes to copy as its total. Cancelling it leaves no file. ``progress`` is the same
-    ///     while the request is carried out.
+    ///   - progress: For a SQLite file, counts the bytes to copy. Cancelling it leaves no file. ``progress`` is the same while the
+    ///     request runs.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` if the format
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `unsupported` if the format
     ///   cannot hold the objects, `invalidState` if objects were changed while they were converted, `cancelled`, or as ``save()``.
-    ///   Then the document is what it was.
+    ///   Then the document is unchanged.
     public func save(as url: URL, progress: Progress? = nil) async throws {
         try await carryOut { [self] in try await performSave(as: url, progress) }
     }
 
-    /// Saves the document as another file, which it is from then on; see ``save(as:progress:)``.
+    /// Saves the document as another file, which becomes the document's file; see ``save(as:progress:)``.
     public func save(
         as url: URL, progress: Progress? = nil,
         completionHandler: @escaping DocumentCompletionHandler
@@ -70,7 +70,7 @@ extension PersistentDocument {
             }
             throw QuireError(
                 .invalidState,
-                "“\(path)” was not saved as “\(file.path)”, because objects were changed meanwhile; save it again.",
+                "“\(path)” was not saved as “\(file.path)”, because objects were changed during the save; save it again.",
                 subject: .init(file: file.path))
         }
         fileURL = url
@@ -78,16 +78,16 @@ extension PersistentDocument {
         await FileQueue.shared.run { coordinator.closeSaved() }
     }
 
-    /// Writes the document as it is now, unsaved changes included, to another file, in the format of its extension. The
-    /// document's own file and its unsaved changes stay as they are.
+    /// Writes the document as it is now, including unsaved changes, to another file, in the format of its extension. The document's own
+    /// file and its unsaved changes are not affected.
     ///
     /// - Parameters:
     ///   - url: The file, which must not exist yet. It gets the permissions of the present one.
-    ///   - progress: As ``save(as:progress:)`` has it.
+    ///   - progress: As in ``save(as:progress:)``.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `validation` if an object could
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `validation` if an object could
     ///   not be saved, `unsupported` if the format cannot hold the objects, `cancelled`, `invalidState` if the document is not
-    ///   open, or what reading and writing throw. Then there is no copy.
+    ///   open, or errors of reading and writing. Then there is no copy.
     public func writeCopy(to url: URL, progress: Progress? = nil) async throws {
         try await carryOut { [self] in try await performCopy(to: url, progress) }
     }
@@ -117,23 +117,23 @@ extension PersistentDocument {
         return file
     }
 
-    /// Makes a progress, or a new one, the present one until the running request ends.
+    /// Makes a progress, or a new one, the current one until the running request ends.
     private func show(_ progress: Progress?) -> Progress {
         let shown = progress ?? Progress(totalUnitCount: -1)
         self.progress = shown
         return shown
     }
 
-    /// Exports the document as it is now, unsaved changes included, to an archive, `.zip` or `.tar.zst` as the URL says, which holds
-    /// the file under its name, with its external data. `unzip` and `tar` extract it.
+    /// Exports the document as it is now, including unsaved changes, to a `.zip` or `.tar.zst` archive, depending on the URL's extension.
+    /// It contains the file under its name, with its external data. `unzip` and `tar` extract it.
     ///
-    /// The archive of a protected document is sealed with the same keys, and holds the keybag: what opens the document opens what is
-    /// extracted.
+    /// The archive of a protected document is sealed with the same keys, and contains the keybag; the keys of the document open the
+    /// extracted files.
     ///
     /// - Parameters:
-    ///   - url: The archive to make. It gets the permissions of the document's file.
-    ///   - replacing: Whether to replace a file that is there.
-    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
+    ///   - url: The archive to create. It gets the permissions of the document's file.
+    ///   - replacing: Whether to replace an existing file.
+    ///   - progress: Counts the bytes to write; cancelling it stops the export and leaves nothing.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` for another extension, `cancelled`, `invalidState` if the
     ///   document is not open or has no file yet, or as ``writeCopy(to:progress:)``. Then there is no archive.
     public func export(

@@ -5,12 +5,12 @@ internal import QuireAtomicStores
 extension PersistentDocument {
     // MARK: - Creating and opening
 
-    /// Makes the file, without objects, and opens it. It is on disk when this returns.
+    /// Creates the file, without objects, and opens it. It is on disk when this returns.
     ///
     /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``, or the models of the program's bundle.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the URL, `invalidModel` if the model cannot be
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the URL exists, `invalidModel` if the model cannot be
     ///   used or there is none, `protectionUnavailable` if the file cannot be protected as ``fileProtection`` says, `invalidState` if
-    ///   the document is open, or what writing throws. Then no file is left.
+    ///   the document is open, or errors of writing. Then no file is left.
     public func create(model: ManagedObjectModel? = nil) async throws {
         try await carryOut { [self] in
             try requireClosed()
@@ -23,13 +23,13 @@ extension PersistentDocument {
     /// Opens the file.
     ///
     /// - Parameters:
-    ///   - model: The model; `nil` for ``managedObjectModel``, or else the one that the file carries.
-    ///   - readOnly: Whether saving to the file is refused.
+    ///   - model: The model; `nil` for ``managedObjectModel``, or else the one stored in the file.
+    ///   - readOnly: Whether to open it for reading only.
     /// - Complexity: O(*n*) in the size of the file, off the main queue; less for SQLite files, whose objects are read when they
     ///   are used.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a file of its type or is damaged,
     ///   `incompatibleModel`, `invalidModel`, `unsupported`, `locked`, `inputOutput`, `invalidState` if the document is open, or
-    ///   what ``readObjects(from:type:into:)`` throws.
+    ///   an error of ``readObjects(from:type:into:)``.
     public func open(model: ManagedObjectModel? = nil, readOnly: Bool = false) async throws {
         try await carryOut { [self] in try await performOpen(model, readOnly) }
     }
@@ -63,7 +63,7 @@ extension PersistentDocument {
 
     /// Shows a coordinator's store as the document.
     ///
-    /// - Parameter former: The contexts that the new ones replace; the undo manager stays, without actions.
+    /// - Parameter former: The contexts that the new ones replace; the undo manager is kept, without actions.
     func install(
         _ coordinator: PersistentStoreCoordinator, readOnly: Bool,
         replacing former: DocumentContexts? = nil
@@ -89,14 +89,14 @@ extension PersistentDocument {
 
     /// Saves the document as it is now, all or nothing. Without unsaved changes nothing is written.
     ///
-    /// The changes are collected before this first suspends, or when the requests before it have ended. Main-queue work is
-    /// O(*n*) in what changed; writing happens off the main queue.
+    /// The changes are collected before this first suspends, or when earlier requests have ended. The work on the main queue is O(*n*)
+    /// in the number of changes; writing happens off the main queue.
     ///
-    /// - Complexity: O(*n*) in what changed for a SQLite file; O(*n*) in the size of the file for others.
-    /// - Throws: ``QuireError`` with code `validation`, `constraintConflict`, `mergeConflict` if others have saved the same
-    ///   objects to the SQLite file, `storeReplaced` if others have changed or replaced the file, `outOfSpace`, `readOnly`,
-    ///   `inputOutput`, `invalidState` if the document is not open, or what ``writeObjects(of:to:type:)`` throws. Then the file
-    ///   is as it was, and the changes stay unsaved.
+    /// - Complexity: O(*n*) in the number of changes for a SQLite file; O(*n*) in the size of the file for others.
+    /// - Throws: ``QuireError`` with code `validation`, `constraintConflict`, `mergeConflict` if another program has saved the same
+    ///   objects to the SQLite file, `storeReplaced` if another program has changed or replaced the file, `outOfSpace`, `readOnly`,
+    ///   `inputOutput`, `invalidState` if the document is not open, or an error of ``writeObjects(of:to:type:)``. Then the file
+    ///   is unchanged, and the changes stay unsaved.
     public func save() async throws {
         try await carryOut { [self] in try await performSave() }
     }
@@ -133,7 +133,7 @@ extension PersistentDocument {
             if isReadOnly && contexts.mayHaveUnsavedChanges {
                 throw QuireError(
                     .readOnly,
-                    "“\(path)” was opened for reading only and cannot be saved; save the document as another file.",
+                    "“\(path)” is open for reading only; save the document as another file.",
                     subject: .init(file: path))
             }
             try await contexts.save()
@@ -150,8 +150,8 @@ extension PersistentDocument {
         autosaveSchedule.didSave(succeeded: error == nil, at: .now)
     }
 
-    /// The error of a save that failed: that the file was replaced, if it was. Stores that are written as a whole report that as
-    /// a conflict, or as what kept them from getting as far as that.
+    /// The error of a failed save: that the file was replaced, if it was. Stores that are written as a whole report a replaced file as a
+    /// conflict, or as an earlier error.
     private func explained(
         _ error: any Error, _ store: any PersistentStore
     ) async -> QuireError {
@@ -163,18 +163,18 @@ extension PersistentDocument {
         if !isReplaced { return error }
         return QuireError(
             .storeReplaced,
-            "“\(path)” was changed, replaced or removed by somebody else since it was read here, so it was not saved over; "
+            "“\(path)” was not saved, because another program has changed, replaced or removed it since it was read; "
                 + "save the document as another file, or revert it.",
             subject: .init(file: path), underlying: error)
     }
 
     // MARK: - Reverting and closing
 
-    /// Makes the document what its file is now; unsaved changes are dropped. Objects that are held belong to no context
-    /// afterwards.
+    /// Reverts the document to the current content of its file; unsaved changes are dropped. Objects that are still referenced belong
+    /// to no context afterwards.
     ///
-    /// If others have changed or replaced the file it is opened again, and ``managedObjectContext`` is another one afterwards;
-    /// not if they have saved to a SQLite file.
+    /// If another program has changed or replaced the file, it is opened again, with a new ``managedObjectContext``. Saves to a SQLite
+    /// file by other programs do not count as that.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or as ``open(model:readOnly:)``; then nothing
     ///   has changed.
@@ -182,7 +182,7 @@ extension PersistentDocument {
         try await carryOut { [self] in try await performRevert() }
     }
 
-    /// Makes the document what its file is now; see ``revert()``.
+    /// Reverts the document to the current content of its file; see ``revert()``.
     public func revert(completionHandler: @escaping DocumentCompletionHandler) {
         submit(completionHandler) { [self] in try await performRevert() }
     }
@@ -205,8 +205,8 @@ extension PersistentDocument {
 
     /// Saves unsaved changes and closes the document. Closing a closed document does nothing.
     ///
-    /// ``managedObjectContext`` has no objects afterwards, and those that are held belong to no context. A SQLite file has no log
-    /// beside it then, unless others have it open.
+    /// ``managedObjectContext`` has no objects afterwards, and those that are still referenced belong to no context. A SQLite file has no log
+    /// beside it then, unless another program has it open.
     ///
     /// - Parameter discardingChanges: Whether to drop unsaved changes instead.
     /// - Throws: As ``save()``; then the document stays open and nothing is lost.
@@ -244,19 +244,19 @@ extension PersistentDocument {
 
     // MARK: - Background contexts
 
-    /// Makes a context on a queue of its own, for work on the document's objects that takes long. Its saves are unsaved changes
-    /// of the document, as ``ManagedDocument/newBackgroundContext()`` has them.
+    /// Creates a context on a private queue, for long work on the document's objects. Its saves are unsaved changes of the document, as
+    /// in ``ManagedDocument/newBackgroundContext()``.
     ///
-    /// Once the document was closed, or ``managedObjectContext`` is another context, saving it is an error with code `invalidState`, or
-    /// `storeUnavailable` if it has new objects.
+    /// After the document was closed, or ``managedObjectContext`` was replaced, saving the context throws an error with code
+    /// `invalidState`, or `storeUnavailable` if it has new objects.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open.
     public func newBackgroundContext() throws -> QueueConfinedContext {
         try opened().newBackgroundContext()
     }
 
-    /// Runs a closure in a new context on a queue of its own; see ``ManagedDocument/performBackgroundTask(_:)``. The closure saves
-    /// the context itself; what it has not saved is dropped.
+    /// Runs a closure in a new context on a private queue; see ``ManagedDocument/performBackgroundTask(_:)``. The closure must save the
+    /// context; unsaved changes are dropped.
     ///
     /// ```swift
     /// try await document.performBackgroundTask { context in
@@ -265,7 +265,7 @@ extension PersistentDocument {
     /// }
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what the closure throws.
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or an error of the closure.
     public func performBackgroundTask<Result>(
         _ body: sending @escaping (ManagedObjectContext) throws -> sending Result
     ) async throws -> sending Result {
@@ -276,7 +276,7 @@ extension PersistentDocument {
 
     // MARK: - One at a time
 
-    /// The turn of a request, whose place is that of the call that made it.
+    /// The turn of a request, in the order of the calls.
     @MainActor final class Turn {
         private var hasCome = false
         private var continuation: CheckedContinuation<Void, Never>?
@@ -303,7 +303,7 @@ extension PersistentDocument {
         return turn
     }
 
-    /// Carries out a request after those that were made before, and calls a handler.
+    /// Executes a request after earlier ones, and calls a handler.
     func submit(
         _ completionHandler: @escaping DocumentCompletionHandler, isAutomatic: Bool = false,
         _ body: @escaping @MainActor () async throws -> Void
@@ -318,7 +318,7 @@ extension PersistentDocument {
         }
     }
 
-    /// Carries out a request when those before it have ended.
+    /// Executes a request when earlier ones have ended.
     func carryOut(
         isAutomatic: Bool = false, _ turn: Turn? = nil, _ body: @MainActor () async throws -> Void
     ) async throws {
@@ -331,7 +331,7 @@ extension PersistentDocument {
                 isBusy = false
                 scheduleAutosave()
             } else {
-                // It stays busy, so that no other request comes first.
+                // Stays busy, so that no other request runs first.
                 waiting.removeFirst().come()
             }
         }
@@ -349,7 +349,7 @@ extension PersistentDocument {
     private func requireClosed() throws {
         if !isOpen { return }
         throw QuireError(
-            .invalidState, "“\(path)” is open already; close the document first.",
+            .invalidState, "“\(path)” is already open; close the document first.",
             subject: .init(file: path))
     }
 
@@ -363,8 +363,8 @@ extension PersistentDocument {
     private var closedError: QuireError {
         QuireError(
             .invalidState,
-            "“\(path)” was closed or read anew, so that nothing more can be saved to it in this context; make the changes in "
-                + "the document's present context.", subject: .init(file: path))
+            "“\(path)” was closed or reloaded, so this context can no longer save to it; make the changes in the document's "
+                + "current context.", subject: .init(file: path))
     }
 
     // MARK: - Autosaving
@@ -406,7 +406,7 @@ extension PersistentDocument {
     func requireURL() throws -> URL {
         if let fileURL { return fileURL }
         throw QuireError(
-            .invalidState, "“\(path)” has no file yet; save it as one with save(as:).",
+            .invalidState, "“\(path)” has no file yet; save it with save(as:).",
             subject: .init(file: path))
     }
 
@@ -415,7 +415,7 @@ extension PersistentDocument {
         if let model = try model ?? managedObjectModel ?? .mergedModel() { return model }
         throw QuireError(
             .invalidModel,
-            "“\(path)” cannot be made without a model, and the program's bundle has none; give one, or override managedObjectModel.",
+            "“\(path)” cannot be created without a model, and the program's bundle contains none; pass a model, or override managedObjectModel.",
             subject: .init(file: path))
     }
 
@@ -444,7 +444,7 @@ extension PersistentDocument {
     private nonisolated static func released(_ url: URL) -> QuireError {
         QuireError(
             .invalidState,
-            "“\(url.path)” was neither read nor written, because its document has been released; keep a reference to it.",
+            "“\(url.path)” was neither read nor written, because its document was deallocated; keep a reference to the document.",
             subject: .init(file: url.path))
     }
 }

@@ -2,11 +2,11 @@ public import Foundation
 public import Quire
 internal import QuireAtomicStores
 
-/// A document that is one file: a store, or a file in a format of the program's own.
+/// A document that is one file: a store, or a file in a custom format.
 ///
-/// Objects are edited in ``managedObjectContext`` on the main actor. Saving writes them to ``fileURL`` off the main queue; the
-/// user goes on editing meanwhile. ``ManagedDocument`` is for documents that are packages, with files beside the objects,
-/// versions, drafts, and an owner at a time.
+/// Objects are edited in ``managedObjectContext`` on the main actor. Saving writes them to ``fileURL`` off the main queue, while
+/// the user continues to edit. ``ManagedDocument`` is for documents that are packages, with additional files, versions, drafts, and
+/// one owner at a time.
 ///
 /// ```swift
 /// let document = PersistentDocument(fileURL: URL(fileURLWithPath: "Library.sqlite"))
@@ -16,7 +16,7 @@ internal import QuireAtomicStores
 /// try await document.close()          // Saves.
 /// ```
 ///
-/// A new document can do without a file until the user gives it a name:
+/// A new document needs no file until the user gives it a name:
 ///
 /// ```swift
 /// let document = try PersistentDocument(model: model)
@@ -24,8 +24,8 @@ internal import QuireAtomicStores
 /// try await document.save(as: URL(fileURLWithPath: "Library.sqlite"))
 /// ```
 ///
-/// The extension of the file decides its format: ``persistentStoreType(forFileType:)`` says SQLite, XML or binary. For other
-/// files a subclass reads and writes objects itself:
+/// The extension of the file determines its format: ``persistentStoreType(forFileType:)`` returns SQLite, XML or binary. A subclass
+/// reads and writes the objects of other files itself:
 ///
 /// ```swift
 /// final class Contacts: PersistentDocument {
@@ -49,26 +49,26 @@ internal import QuireAtomicStores
 /// Guarantees
 /// ==========
 ///
-/// - A save that succeeded survives power loss. One that failed leaves the file as it was and the changes unsaved.
+/// - A successful save survives power loss. A failed save leaves the file unchanged and the changes unsaved.
 /// - SQLite files are changed in place, in one transaction. All other files are replaced as a whole, atomically and durably, with
-///   the permissions they had; a file that is a symbolic link stays one.
-/// - A file that others have changed or replaced since it was read here is not saved over: saving throws an error with code
-///   `storeReplaced`. Save the document elsewhere, or revert it. In a SQLite file that others have saved to, only objects
-///   that both have changed are in conflict, and the context's merge policy decides.
-/// - Requests are carried out in the order in which they are made, one at a time. What is changed while a save runs stays
-///   unsaved until the next.
-/// - What a background context of ``newBackgroundContext()`` has saved is an unsaved change of the document like any other.
+///   the same permissions; a symbolic link is kept.
+/// - A file that another program has changed or replaced since it was read is not overwritten: saving throws an error with code
+///   `storeReplaced`. Save the document as another file, or revert it. If another program has saved to a SQLite file, only objects
+///   changed on both sides are in conflict, and the context's merge policy decides.
+/// - Requests are executed in the order in which they are made, one at a time. Changes made while a save runs stay unsaved until
+///   the next.
+/// - Saves of a background context of ``newBackgroundContext()`` are unsaved changes of the document.
 /// - Closing saves unsaved changes; if that fails the document stays open.
 ///
-/// Not guaranteed: nothing prevents others from opening the same file for writing. Saves of several processes to one SQLite file
-/// are serialized by SQLite; of other files the process that saves first wins, and the others' saves fail. A file that is
-/// moved while it is open is not followed: saving fails. Files in a format of the program's own are not protected by keys, also
-/// if the document they were saved from is; see ``fileProtection``.
+/// Not guaranteed: other processes can open the same file for writing. SQLite serializes saves of several processes to one file; for
+/// other files the first process to save wins, and the saves of the others fail. A file that is moved while it is open is not
+/// followed: saving fails. Files in a custom format are not encrypted, even if they are saved from a protected document; see
+/// ``fileProtection``.
 ///
 /// ``ManagedDocument/saveOnTermination(signals:)`` saves these documents too when the process is asked to end.
 @MainActor
 open class PersistentDocument {
-    /// The file; `nil` for a document that has not been saved as one yet. It changes when the document is saved as another file.
+    /// The file; `nil` for a document that has no file yet. It changes when the document is saved as another file.
     public internal(set) var fileURL: URL?
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() {
@@ -77,20 +77,20 @@ open class PersistentDocument {
             scheduleAutosave()
         }
     }
-    /// The migration when the document is opened with another model than it was made with; `nil` if opening it is to fail then.
-    /// Files in a format of the program's own are read by any version of the program that can.
+    /// The migration if the document is opened with another model than it was created with; `nil` to fail in that case. It does not
+    /// apply to files in a custom format.
     public var migrationOptions: StoreMigrationOptions?
-    /// The options of the file's store: of a SQLite file all of them, of an XML or a binary file the configuration and those of its
-    /// protection. They are used when the document is created or opened. Whether it is read only is an argument of ``open(model:readOnly:)``.
+    /// The options of the file's store: all of them for a SQLite file, the configuration and the protection for an XML or binary file.
+    /// They are used when the document is created or opened. ``open(model:readOnly:)`` has its own argument for reading only.
     public var persistentStoreOptions = SQLiteStoreOptions()
     /// Called after each change of ``documentState``. See also ``stateChanges`` and ``stateChangedNotification``.
     public var stateChangeHandler: ((DocumentStateChange) -> Void)?
     /// Why the last save failed, until one succeeds.
     public internal(set) var lastSaveError: QuireError?
-    /// The progress of the request that is being carried out, if it may take long: opening with a migration, saving as another
-    /// file, exporting. Cancelling it makes the request fail with code `cancelled`, and changes nothing.
+    /// The progress of the running request, if it may take long: opening with a migration, saving as another file, exporting.
+    /// Cancelling it makes the request fail with code `cancelled`, and changes nothing.
     public internal(set) var progress: Progress?
-    /// Whether the document was opened for reading only. It can be saved as another file, and is writable from then on.
+    /// Whether the document was opened for reading only. It can be saved as another file, after which it is writable.
     public internal(set) var isReadOnly = false
 
     var contexts: DocumentContexts? { didSet { if let contexts { lastContexts = contexts } } }
@@ -100,27 +100,27 @@ open class PersistentDocument {
     var model: ManagedObjectModel?
     var autosaveSchedule = AutosaveSchedule()
     lazy var autosaveTimer = AutosaveTimer { [weak self] in self?.autosaveTimerFired() }
-    /// Whether an operation is running, and the requests that wait for its end.
+    /// Whether an operation is running, and the requests waiting for it.
     var isBusy = false
     var waiting: [Turn] = []
     let stateBroadcast = Broadcast<DocumentStateChange>()
-    /// The state's part that is due to the running request.
+    /// The part of the state that the running request determines.
     var activity: DocumentState = [] { didSet { stateDidChange() } }
     /// The error of the running request, or of the last one.
     var requestError: QuireError?
-    /// The state that was reported last.
+    /// The last reported state.
     var reportedState: DocumentState = .closed
 
-    /// Makes a document for a file, which need not exist yet. Nothing is read before it is opened.
+    /// Creates a document for a file, which need not exist yet. Nothing is read before it is opened.
     public required init(fileURL: URL) { self.fileURL = fileURL }
 
-    /// Makes a document without a file, and opens it. Its objects are in memory until ``save(as:progress:)`` makes the file; then
-    /// ``managedObjectContext`` is another one, and objects that are held belong to no context.
+    /// Creates a document without a file, and opens it. Its objects are in memory until ``save(as:progress:)`` creates the file; then
+    /// ``managedObjectContext`` is a new one, and objects that are still referenced belong to no context.
     ///
-    /// It does not save itself. Saving it, and closing it with unsaved changes, fails with code `invalidState` until it has a file.
+    /// It is not autosaved. Until it has a file, saving it, and closing it with unsaved changes, fails with code `invalidState`.
     ///
     /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``, or the models of the program's bundle.
-    /// - Throws: ``QuireError`` with code `invalidModel` if it cannot be used or there is none.
+    /// - Throws: ``QuireError`` with code `invalidModel` if the model is not valid or there is none.
     public convenience init(model: ManagedObjectModel? = nil) throws {
         self.init(fileURL: URL(fileURLWithPath: Self.untitled))
         fileURL = nil
@@ -134,8 +134,8 @@ open class PersistentDocument {
 
     // MARK: - State
 
-    /// The document's state. It is in conflict when a save has failed because others have changed or replaced the file, until it
-    /// is saved as another file, reverted or closed.
+    /// The document's state. It is in conflict after a save has failed because another program has changed or replaced the file,
+    /// until it is saved as another file, reverted or closed.
     public var documentState: DocumentState {
         var state = activity
         if !isOpen { state.insert(.closed) }
@@ -147,7 +147,7 @@ open class PersistentDocument {
     }
     /// Whether the document is open.
     public var isOpen: Bool { contexts != nil }
-    /// Whether there is anything that the last save did not save. Undoing back to what was saved makes it false.
+    /// Whether the document differs from the last save. It is false again after undoing all changes since then.
     public var hasUnsavedChanges: Bool { contexts?.hasUnsavedChanges ?? false }
     /// The name to show: that of the file without its extension.
     public var localizedName: String {
@@ -156,12 +156,12 @@ open class PersistentDocument {
     /// The type of the document: the extension of its file; empty without one.
     open var fileType: String { fileURL?.pathExtension ?? "" }
 
-    /// The class of protection: what an open document has, and otherwise what a new one gets, `nil` for that of
-    /// ``protectionDomain``, or none if there is no domain.
+    /// The protection class of an open document, or the class for a new one; `nil` for that of ``protectionDomain``, or none if there
+    /// is no domain.
     ///
-    /// A file that is there keeps its class, which `StoreFile.setFileProtection(_:domain:)` changes while the document is closed. To
-    /// open it with another one fails, with code `protectionUnavailable`, unless that is `none`; so does making a file in a format of
-    /// the program's own, which cannot be protected.
+    /// An existing file keeps its class; `StoreFile.setFileProtection(_:domain:)` changes it while the document is closed. Opening a file
+    /// with another class fails with code `protectionUnavailable`, unless that is `none`; so does creating a file in a custom format,
+    /// which cannot be protected.
     public var fileProtection: FileProtection? {
         get {
             guard let store = contexts?.store else { return persistentStoreOptions.fileProtection }
@@ -169,19 +169,19 @@ open class PersistentDocument {
         }
         set { persistentStoreOptions.fileProtection = newValue }
     }
-    /// The domain whose keys protect the document: its own while it is open, and otherwise the one that a new document
-    /// belongs to, `nil` for ``ProtectionDomain/default``.
+    /// The domain whose keys protect the document: that of the document while it is open, otherwise the one for a new document;
+    /// `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain? {
         get { contexts?.store.storeProtection?.domain ?? persistentStoreOptions.protectionDomain }
         set { persistentStoreOptions.protectionDomain = newValue }
     }
 
-    /// The context to edit the document's objects in. It belongs to the main queue. Swift's Observation follows its objects;
-    /// see ``ManagedObjectContext/isObservable``. Its merge policy is that of saves to the file.
+    /// The context in which the document's objects are edited. It belongs to the main queue. Its objects are observable; see
+    /// ``ManagedObjectContext/isObservable``. Its merge policy applies to saves to the file.
     ///
-    /// Saving the context itself writes nothing to the file: that is what ``save()`` is for. It is another context after the
-    /// document was saved as a file of another format, reverted to a file that others had changed, or opened again. Once the
-    /// document is closed it has no objects, and fetching, inserting and saving throw.
+    /// Saving the context itself writes nothing to the file; use ``save()``. The document gets a new context when it is saved as a
+    /// file of another format, reverted to a file that another program has changed, or opened again. After the document has been
+    /// closed the context has no objects, and fetching, inserting and saving throw.
     ///
     /// - Precondition: The document has been open.
     public var managedObjectContext: ManagedObjectContext {
@@ -191,13 +191,13 @@ open class PersistentDocument {
         return contexts.context
     }
 
-    /// Takes back changes of the context's objects. `nil` for no undo, and while the document is closed; then it cannot be set.
+    /// The undo manager of the context. `nil` for no undo, and while the document is closed, when it cannot be set.
     public var undoManager: UndoManager? {
         get { contexts?.context.undoManager }
         set { contexts?.observe(newValue) }
     }
 
-    /// The coordinator of the document's store. It is another one whenever ``managedObjectContext`` is.
+    /// The coordinator of the document's store. It is replaced whenever ``managedObjectContext`` is.
     ///
     /// - Precondition: The document has been open.
     public var persistentStoreCoordinator: PersistentStoreCoordinator {
@@ -206,16 +206,16 @@ open class PersistentDocument {
 
     // MARK: - For subclasses: the format
 
-    /// The model of documents of this class; `nil`, as it is by itself, for the one that a file carries. Stores that were made
-    /// here carry theirs; files in a format of the program's own carry none. A new document then gets all models of the program's
-    /// bundle, as by ``ManagedObjectModel/mergedModel(from:)``.
+    /// The model of documents of this class. `nil`, the default, for the model stored in the file. Stores created by Quire contain their
+    /// model; files in a custom format do not. A new document then gets all models of the program's bundle, merged by
+    /// ``ManagedObjectModel/mergedModel(from:)``.
     open var managedObjectModel: ManagedObjectModel? { nil }
 
     /// The type of the store in files of a type; `nil` for files that ``readObjects(from:type:into:)`` and
     /// ``writeObjects(of:to:type:)`` read and write.
     ///
-    /// By itself it says SQLite for `sqlite`, `sqlite3` and `db`, XML for `xml`, binary for `binary`, in upper case too, and `nil`
-    /// for all others.
+    /// By default it returns SQLite for `sqlite`, `sqlite3` and `db`, XML for `xml`, binary for `binary`, ignoring case, and `nil` for
+    /// all others.
     open func persistentStoreType(forFileType type: String) -> StoreType? {
         switch type.lowercased() {
         case "sqlite", "sqlite3", "db": .sqlite
@@ -225,16 +225,15 @@ open class PersistentDocument {
         }
     }
 
-    /// Called off the main queue to read a file in a format of the program's own: inserts its objects into a context, which is
-    /// saved in memory afterwards. It may be called again if the file is changed by others meanwhile.
+    /// Called off the main queue to read a file in a custom format: inserts its objects into a context, which is
+    /// saved in memory afterwards. It may be called again if another program changes the file meanwhile.
     ///
-    /// The file may come from anywhere: it must not make the method crash, run forever or use more memory than its size
-    /// justifies. By itself it throws an error with code `unsupported`.
+    /// The file is untrusted: it must not make the method crash, run forever or use more memory than its size justifies. By default it throws an error with code `unsupported`.
     ///
     /// - Parameters:
     ///   - url: The file.
     ///   - type: Its extension.
-    ///   - context: An empty context on a queue of its own, which is not to be used afterwards.
+    ///   - context: An empty context on a private queue, which must not be used afterwards.
     /// - Throws: An error makes opening the document fail.
     open nonisolated func readObjects(
         from url: URL, type: String, into context: ManagedObjectContext
@@ -242,16 +241,15 @@ open class PersistentDocument {
         throw unreadable(url, type, override: "readObjects(from:type:into:)")
     }
 
-    /// Called off the main queue to write a file in a format of the program's own: all objects as they are to be saved. By
-    /// itself it throws an error with code `unsupported`.
+    /// Called off the main queue to write a file in a custom format: all objects of a save. By default
+    /// it throws an error with code `unsupported`.
     ///
     /// - Parameters:
-    ///   - context: A context on a queue of its own, which has what is to be saved whatever is changed meanwhile, and is for
-    ///     reading only.
-    ///   - url: The file to write: a new one of the document's name in a folder of its own. Its bytes then replace the
-    ///     document's file, durably.
+    ///   - context: A read-only context on a private queue with a snapshot of the objects.
+    ///   - url: The file to write: a new one with the document's name in a temporary folder. Its bytes then replace the document's
+    ///     file, durably.
     ///   - type: The extension.
-    /// - Throws: An error makes the save fail; the document's file stays as it was, and the changes stay unsaved.
+    /// - Throws: An error makes the save fail; the document's file is unchanged, and the changes stay unsaved.
     open nonisolated func writeObjects(
         of context: ManagedObjectContext, to url: URL, type: String
     ) throws {
@@ -263,18 +261,18 @@ open class PersistentDocument {
     ) -> QuireError {
         QuireError(
             .unsupported,
-            "“\(url.path)” is of type “\(type)”, which is none of a store; override \(name) for it, or "
+            "“\(url.path)” has the type “\(type)”, which is not the type of a store; override \(name), or "
                 + "persistentStoreType(forFileType:).", subject: .init(file: url.path))
     }
 
     // MARK: - For subclasses: what happens to the document
 
-    /// Called off the main queue when the file has been opened, or made, and its store is the coordinator's only one: the place to
-    /// add other stores, of things that belong to the user or to the machine rather than to the document. ``save()`` saves to all of
-    /// them; copies have the objects of the document's own store only.
+    /// Called off the main queue when the file has been opened or created, and its store is the coordinator's only one. Override it to
+    /// add other stores, for objects that belong to the user or to the machine rather than to the document. ``save()`` saves to all
+    /// of them; copies contain the objects of the document's own store only.
     ///
-    /// Entities of another store need a configuration of the model; give ``persistentStoreOptions`` the configuration of the
-    /// document's own. Saving as a file of the same format keeps the coordinator and its other stores.
+    /// Entities of another store need a configuration of the model; set the configuration of the document's own store in
+    /// ``persistentStoreOptions``. Saving as a file of the same format keeps the coordinator and its other stores.
     ///
     /// - Parameters:
     ///   - coordinator: The document's coordinator.
@@ -288,9 +286,9 @@ open class PersistentDocument {
         modelConfiguration configuration: String?, storeOptions: SQLiteStoreOptions
     ) throws {}
 
-    /// Called on the main actor when opening, saving, reverting or closing has failed, before the error is thrown. By itself it
+    /// Called on the main actor when opening, saving, reverting or closing has failed, before the error is thrown. By default it
     /// does nothing.
     ///
-    /// - Parameter userInteractionPermitted: Whether the user may be asked anything; `false` for an autosave.
+    /// - Parameter userInteractionPermitted: Whether the user may be asked; `false` for an autosave.
     open func handleError(_ error: QuireError, userInteractionPermitted: Bool) {}
 }

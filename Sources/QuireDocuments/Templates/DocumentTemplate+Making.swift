@@ -3,10 +3,10 @@ import Quire
 internal import QuireSQLite
 
 extension DocumentTemplate {
-    /// Makes a template of a document: its model, its objects as of the last save, and its additional content.
+    /// Creates a template from a document: its model, its objects as of the last save, and its additional content.
     ///
-    /// The template is complete, or there is none. Versions, history, drafts, keys and the state of synchronization are not
-    /// part of it. Transient attributes are omitted; derived ones are computed again in each new document.
+    /// The template is written completely, or not at all. It does not include versions, history, drafts, keys and the state of
+    /// synchronization. Transient attributes are omitted; derived attributes are computed again in each new document.
     ///
     /// ```swift
     /// try DocumentTemplate.make(from: "Library.quire", name: "My Library")
@@ -17,12 +17,12 @@ extension DocumentTemplate {
     /// - Parameters:
     ///   - document: The path of a document package, which other processes may have open. A protected one must be unlocked.
     ///   - name: The name of the new template.
-    ///   - summary: Its purpose in a line; `nil` for the document's name.
-    ///   - folder: The folder that it is put into, which is created if missing; `nil` for ``userFolder``.
-    ///   - allowsUnprotectedCopy: Whether to make a template of a protected document. Templates are not protected.
+    ///   - summary: A one-line description; `nil` for one with the document's name.
+    ///   - folder: The folder of the new template, which is created if missing; `nil` for ``userFolder``.
+    ///   - allowsUnprotectedCopy: Whether to make a template from a protected document. Templates are not protected.
     /// - Complexity: O(*n*) in the size of the document. One object at a time is in memory.
-    /// - Throws: ``QuireError`` with code `invalidValue` if the name is not a valid name of a template, `alreadyExists` if a
-    ///   template has it, `protectionUnavailable` if the document is protected and no unprotected copy is allowed,
+    /// - Throws: ``QuireError`` with code `invalidValue` if the name is not valid, `alreadyExists` if another template has it,
+    ///   `protectionUnavailable` if the document is protected and no unprotected copy is allowed,
     ///   `unsupported` if a seed cannot express a value or would be too large, `invalidFormat` if the document is damaged, or
     ///   errors of reading and writing.
     @discardableResult
@@ -45,7 +45,7 @@ extension DocumentTemplate {
         {
             throw QuireError(
                 .protectionUnavailable,
-                "“\(document)” is protected (\(protection.rawValue)), but templates are not: anyone who can read the template could read the objects. Allow an unprotected copy, or make the template of another document.",
+                "“\(document)” is protected (\(protection.rawValue)), but templates are not: anyone who can read the template could read the objects. Allow an unprotected copy, or make the template from another document.",
                 subject: .init(file: document))
         }
         try FileSystem.makeFolder(folder, withIntermediates: true)
@@ -63,7 +63,7 @@ extension DocumentTemplate {
         } catch let error as QuireError
             where error.code == .alreadyExists && FileSystem.exists(path)
         {
-            // Another process was faster.
+            // Another process has created it meanwhile.
             throw nameIsTaken(name, path)
         }
         return try DocumentTemplate(contentsOf: path)
@@ -72,7 +72,7 @@ extension DocumentTemplate {
     private static func checkName(_ name: String) throws {
         let problem =
             PortableNames.problem(with: name)
-            ?? (name.contains("/") ? "has a slash" : nil)
+            ?? (name.contains("/") ? "contains a slash" : nil)
             ?? (name.hasPrefix(".") ? "begins with a full stop" : nil)
         guard let problem else { return }
         throw QuireError(
@@ -135,11 +135,11 @@ private struct TemplateWriter {
     }
 }
 
-/// Writes the objects of a store as a seed, an object on a line, in the form that ``TemplateSeed`` reads.
+/// Writes the objects of a store as a seed, one object a line, in the format that ``TemplateSeed`` reads.
 ///
-/// Each value is read back from its text, and compared: a seed that cannot express it is an error.
+/// Each value is parsed back from its text and compared; a value that a seed cannot express is an error.
 private struct SeedWriter {
-    /// The name of the document in errors.
+    /// The name of the document for errors.
     let document: String
     let context: ManagedObjectContext
     let write: (String) throws -> Void
@@ -148,9 +148,9 @@ private struct SeedWriter {
     private var byteCount = 0
     /// The identifiers of the objects in the seed.
     private var written: Set<String> = []
-    /// The identifiers of related objects, each with a place that refers to it.
+    /// The identifiers of related objects, each with a property that refers to it.
     private var related: [String: String] = [:]
-    /// A seed is read as a whole when a document is made.
+    /// A seed is read into memory when a document is created.
     private static let maximumByteCount = 256 << 20
 
     init(
@@ -164,7 +164,7 @@ private struct SeedWriter {
     }
 
     mutating func writeObjects() throws {
-        // One commit, while other processes save.
+        // All objects are read as of one commit, even if other processes save meanwhile.
         try context.setQueryGeneration(from: .current)
         try add("{\n  \"format\": \"quire-dump/1\",\n  \"entities\": {")
         var separator = "\n"
@@ -196,7 +196,7 @@ private struct SeedWriter {
         if byteCount > Self.maximumByteCount {
             throw QuireError(
                 .unsupported,
-                "“\(document)” is too large for a template: its objects take more than \(Self.maximumByteCount >> 20) MB as text. Make the template of a copy with fewer objects.",
+                "“\(document)” is too large for a template: its objects take more than \(Self.maximumByteCount >> 20) MB as text. Make the template from a copy with fewer objects.",
                 subject: .init(file: document))
         }
         try write(text)
@@ -220,7 +220,7 @@ private struct SeedWriter {
                     try text(of: entity.relationships[index], of: object, place)
                 case .fetched, nil: nil
                 }
-            // “id” is the identifier.
+            // The member “id” is the identifier.
             let key = name == "id" ? "property.id" : name
             if let value { members.append("\(try quoted(key)): \(value)") }
         }
@@ -228,7 +228,7 @@ private struct SeedWriter {
         return "{\(members.joined(separator: ", "))}"
     }
 
-    /// The value of an attribute; `nil` if a new object has it anyway.
+    /// The value of an attribute; `nil` if a new object has it by default.
     private func text(
         of slot: ResolvedEntity.Slot, of object: ManagedObject, _ place: String
     ) throws -> String? {
@@ -236,14 +236,14 @@ private struct SeedWriter {
         let value = try object.attributeValue(forKey: slot.name)
         if value.isNull { return attribute.defaultValue.isNull ? nil : "null" }
         if case .binary(let data) = value, [.binary, .transformable].contains(attribute.type) {
-            // Base64 needs no escapes, and is always read back as the same bytes.
+            // Base64 needs no escapes, and always decodes to the same bytes.
             return "\"\(data.base64EncodedString())\""
         }
         let text = value.text(as: attribute.type)
         guard let text, (try? AttributeValue(parsing: text, as: attribute.type)) == value else {
             throw QuireError(
                 .unsupported,
-                "\(place) in “\(document)” is \(value.display), which a template cannot express; change the value, or make the template of another document.",
+                "\(place) in “\(document)” is \(value.display), which a template cannot express; change the value, or make the template from another document.",
                 subject: .init(property: slot.name, file: document))
         }
         switch value {
@@ -265,7 +265,7 @@ private struct SeedWriter {
         return root.elements.isEmpty ? nil : try root.text(quoted)
     }
 
-    /// The related objects; `nil` if there are none, or the other side of the relationship names this object.
+    /// The related objects; `nil` if there are none, or if the inverse relationship names this object.
     private mutating func text(
         of relationship: ResolvedEntity.Relationship, of object: ManagedObject, _ place: String
     ) throws -> String? {

@@ -3,7 +3,7 @@ public import Quire
 internal import QuireSQLite
 
 /// A template for new documents: a folder with a model (`Model.xcdatamodeld`), the first objects
-/// (`Seed.json`), a description in a line (`Description.txt`), and perhaps a folder of additional content
+/// (`Seed.json`), a one-line description (`Description.txt`), and optionally a folder of additional content
 /// (`AdditionalContent`).
 ///
 /// ```swift
@@ -15,31 +15,31 @@ public struct DocumentTemplate: Sendable, Hashable {
     public let name: String
     /// The path of the folder.
     public let path: String
-    /// The purpose in a line; empty if the template has none.
+    /// The one-line description; empty if the template has none.
     public let summary: String
 
-    /// Opens the template's folder of a URL; see ``init(contentsOf:)-(String)``.
+    /// Opens the template folder at a URL; see ``init(contentsOf:)-(String)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or the errors of that initializer.
     public init(contentsOf url: URL) throws {
         try self.init(contentsOf: FileSystem.path(of: url))
     }
 
-    /// Opens a template's folder.
+    /// Opens a template folder.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is no folder, or `invalidFormat` if it holds no
+    /// - Throws: ``QuireError`` with code `notFound` if the folder does not exist, or `invalidFormat` if it contains no
     ///   model.
     public init(contentsOf path: String) throws {
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder),
             isFolder.boolValue
         else { throw QuireError.notFound("template folder", at: path) }
-        // What is in it is addressed by paths that begin with this.
+        // Paths in the template begin with this one.
         self.path = FileSystem.absolute(path)
         name = URL(fileURLWithPath: path, isDirectory: true).standardizedFileURL.lastPathComponent
         guard Self.isTemplate(path) else {
             throw QuireError(
-                .invalidFormat, "“\(path)” is no template, because it has no Model.xcdatamodeld.",
+                .invalidFormat, "“\(path)” is not a template: it contains no Model.xcdatamodeld.",
                 subject: .init(file: path))
         }
         let description = try? FileSystem.contents(
@@ -60,7 +60,7 @@ public struct DocumentTemplate: Sendable, Hashable {
         try ManagedObjectModel(contentsOf: path + "/Model.xcdatamodeld")
     }
 
-    /// The files of its additional content by their paths there, in order.
+    /// The files of its additional content with their paths, in order.
     ///
     /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if there is anything but files and folders.
     public func additionalContent() throws -> [(path: String, data: Data)] {
@@ -80,16 +80,16 @@ public struct DocumentTemplate: Sendable, Hashable {
 extension DocumentTemplate {
     /// All templates of a folder, sorted by name.
     ///
-    /// - Parameter folder: The folder, or `nil` for ``userFolder`` and ``defaultFolder``; of two templates of one name that
-    ///   in the user's folder is returned.
-    /// - Throws: ``QuireError`` with code `notFound` if there is none.
+    /// - Parameter folder: The folder, or `nil` for ``userFolder`` and ``defaultFolder``; a template in the user's folder
+    ///   takes precedence over another of the same name.
+    /// - Throws: ``QuireError`` with code `notFound` if there are no templates.
     public static func all(in folder: String? = nil) throws -> [DocumentTemplate] {
         if let folder = folder ?? givenFolder { return try templates(in: folder) }
         let templates = try searched()
         if templates.isEmpty, defaultFolder == nil {
             throw QuireError(
                 .notFound,
-                "No templates were found beside the program; say where they are with QUIRE_TEMPLATES."
+                "No templates were found beside the program; set QUIRE_TEMPLATES to their folder."
             )
         }
         return templates
@@ -114,21 +114,21 @@ extension DocumentTemplate {
             names = try FileManager.default.contentsOfDirectory(atPath: folder)
         } catch {
             throw QuireError(
-                .notFound, "There is no folder of templates “\(folder)”.",
+                .notFound, "The template folder “\(folder)” does not exist, or cannot be read.",
                 subject: .init(file: folder), underlying: error)
         }
-        // A template that is being made has a temporary name.
+        // A template that is still being written has a temporary name.
         return try names.sorted().filter { !FileSystem.isTemporaryName($0) }
             .map { folder + "/" + $0 }.filter(isTemplate)
             .map { try DocumentTemplate(contentsOf: $0) }
     }
 
-    /// The template of a name, or, if the name has a slash, of a path.
+    /// The template with a name, or, if the name contains a slash, at a path.
     ///
     /// - Parameters:
     ///   - name: The name or the path.
-    ///   - folder: Where to look for names, or `nil` for ``userFolder`` and ``defaultFolder``.
-    /// - Throws: ``QuireError`` with code `notFound`, naming the templates there are.
+    ///   - folder: The folder to search for names, or `nil` for ``userFolder`` and ``defaultFolder``.
+    /// - Throws: ``QuireError`` with code `notFound`, listing the available templates.
     public static func named(_ name: String, in folder: String? = nil) throws -> DocumentTemplate {
         if name.contains("/") { return try DocumentTemplate(contentsOf: name) }
         let templates = try all(in: folder)
@@ -137,7 +137,8 @@ extension DocumentTemplate {
         throw QuireError(
             .notFound,
             "There is no template “\(name)”; "
-                + (names.isEmpty ? "there are none." : "there are: \(names)."),
+                + (names.isEmpty
+                    ? "no templates are available." : "available templates: \(names)."),
             subject: .init(file: name))
     }
 
@@ -152,9 +153,9 @@ extension DocumentTemplate {
         return given?.isEmpty == false ? given : nil
     }
 
-    /// The folder of templates that come with the program: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates`, or
-    /// `share/quire/Templates`, beside the program or beside a folder above it; otherwise this package's own, which Swift puts beside
-    /// the programs that it builds. `nil` if there is none.
+    /// The folder of templates that ship with the program: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates` or
+    /// `share/quire/Templates` beside the program or beside one of its parent folders; otherwise this package's own, which SwiftPM
+    /// copies beside the programs that it builds. `nil` if none exists.
     public static var defaultFolder: String? {
         if let givenFolder { return givenFolder }
         guard
@@ -164,7 +165,7 @@ extension DocumentTemplate {
         return folder(above: program)
     }
 
-    /// The resources of this module, beside a program. `Bundle.module` would stop a program that was installed without them.
+    /// The resources of this module, beside a program. `Bundle.module` would trap in a program installed without them.
     private static let resources = "quire_QuireDocuments.resources/Templates"
 
     static func folder(above program: String) -> String? {
@@ -193,13 +194,12 @@ extension DocumentTemplate {
 // MARK: - Seeds
 
 extension DocumentTemplate {
-    /// Makes the template's first objects.
+    /// Inserts the template's first objects.
     ///
-    /// The seed has the form of a dump: `{"format": "quire-dump/1", "entities": {"Tag": [{"id": "Tag/p1",
-    /// "name": "new"}]}}`. Its identifiers only say which objects of the seed are meant; the new objects get
-    /// their own.
+    /// The seed has the format of a dump: `{"format": "quire-dump/1", "entities": {"Tag": [{"id": "Tag/p1",
+    /// "name": "new"}]}}`. Its identifiers only link the objects of the seed; the new objects get their own.
     ///
-    /// - Returns: The number of objects made; 0 if there is no seed.
+    /// - Returns: The number of objects inserted; 0 if there is no seed.
     /// - Throws: ``QuireError`` with code `invalidFormat`, `unknownEntity`, `unknownKey` or `invalidValue`, naming
     ///   line and column of the seed.
     @discardableResult
@@ -212,7 +212,7 @@ extension DocumentTemplate {
     }
 }
 
-/// Makes the objects of a seed.
+/// Inserts the objects of a seed.
 struct TemplateSeed {
     /// The seed's name in errors.
     let file: String
@@ -224,7 +224,7 @@ struct TemplateSeed {
         var object: ManagedObject
     }
 
-    /// Makes all objects first, then gives them their values, because they may refer to each other.
+    /// Inserts all objects first, and then sets their values, because they may refer to each other.
     func insert(_ root: JSONNode) throws -> Int {
         guard case .string("quire-dump/1")? = root["format"]?.content else {
             throw error(root, "the member “format” must be “quire-dump/1”")
@@ -238,14 +238,14 @@ struct TemplateSeed {
             try locating(member.value) {
                 let entity = try context.layout.requireEntity(named: member.name)
                 guard case .array(let elements) = member.value.content else {
-                    throw error(member.value, "an array of objects must be here")
+                    throw error(member.value, "expected an array of objects")
                 }
                 for element in elements {
                     let entry = try entry(element, entity: entity)
                     entries.append(entry)
                     guard case .string(let id)? = element["id"]?.content else { continue }
                     guard objects.updateValue(entry.object, forKey: id) == nil else {
-                        throw error(element, "the identifier “\(id)” is there twice")
+                        throw error(element, "the identifier “\(id)” is used twice")
                     }
                 }
             }
@@ -260,7 +260,7 @@ struct TemplateSeed {
 
     private func entry(_ element: JSONNode, entity: ResolvedEntity) throws -> Entry {
         guard case .object(let members) = element.content else {
-            throw error(element, "an object must be here")
+            throw error(element, "expected an object")
         }
         return Entry(
             entity: entity, members: members,
@@ -289,7 +289,7 @@ struct TemplateSeed {
             if relationship.isToMany {
                 try entry.object.setObjects(related, through: relationship)
             } else if let object = related.first {
-                // Null says no more than that this side is silent: the inverse may name the object.
+                // Null leaves the relationship as it is: its inverse may name the object.
                 try entry.object.setObject(object, through: relationship)
             }
         case .fetched, nil: _ = try entry.object.attributeValue(forKey: name)
@@ -305,7 +305,7 @@ struct TemplateSeed {
         case .string(let id):
             if let object = objects[id] { return [object] }
             throw error(node, "the seed has no object “\(id)”")
-        default: throw error(node, "an identifier must be here")
+        default: throw error(node, "expected an identifier")
         }
     }
 
@@ -315,7 +315,7 @@ struct TemplateSeed {
             subject: .init(file: file, position: node.line))
     }
 
-    /// Says where an error of the model's is in the seed.
+    /// Adds the line and column of the seed to errors thrown by the body.
     private func locating(_ node: JSONNode, _ body: () throws -> Void) throws {
         do {
             try body()
@@ -332,7 +332,7 @@ struct TemplateSeed {
 // MARK: - Documents
 
 extension DocumentTemplate {
-    /// Saves the template's objects and additional content to a new package, before that gets its name.
+    /// Saves the template's objects and additional content to a new package, before it gets its final name.
     ///
     /// - Returns: The generation of additional content; `nil` if there is none.
     func fill(_ store: SQLiteStore, in layout: DocumentPackageLayout) throws -> Int? {
@@ -361,17 +361,17 @@ extension DocumentTemplate {
 }
 
 extension ManagedDocument {
-    /// Makes the package with a template's model, objects and additional content, and opens it for writing.
+    /// Creates the package with a template's model, objects and additional content, and opens it for writing.
     ///
-    /// It is on disk, with all of that, when this returns; if anything fails there is no package.
+    /// All of it is on disk when this returns. If anything fails, no package is left.
     ///
     /// ```swift
     /// let document = ManagedDocument(path: "Library.quire")
     /// try await document.create(from: .named("Library"))
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel`,
-    ///   `invalidFormat` or `validation` if the template is at fault, or what writing throws.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path exists, `invalidModel`, `invalidFormat` or `validation`
+    ///   if the template is invalid, or errors of writing.
     public func create(from template: DocumentTemplate) async throws {
         let model = try template.model()
         try await request(
@@ -380,7 +380,7 @@ extension ManagedDocument {
             // With the additional content of a subclass.
             try await save()
         } catch {
-            // What was made a moment ago holds nothing of the user's.
+            // The new package contains nothing of the user's yet.
             try? await close(discardingChanges: true)
             try? FileSystem.removeTree(path)
             throw error

@@ -2,15 +2,15 @@ import Crypto
 import Foundation
 import Quire
 
-/// A file of blocks, which never changes once it has its name.
+/// A block file, which never changes once it has its final name.
 ///
 ///     "QUIREBLK"  version: 1 as UInt64
 ///     block, block, …
 ///     for each block: SHA-256, offset as UInt64, length as UInt64
 ///     number of blocks as UInt64, SHA-256 of the index, "QUIREEND"
 ///
-/// Numbers are little-endian. Nothing in it is trusted: the index has a digest, its numbers are checked against the file's
-/// size, and a block is compared with its digest when it is read.
+/// Numbers are little-endian. The file is untrusted: the index has a digest, its numbers are checked against the file's size,
+/// and a block is compared with its digest when it is read.
 final class BlockPack: Sendable {
     /// The position of a block.
     struct Entry: Sendable {
@@ -23,7 +23,7 @@ final class BlockPack: Sendable {
     static let end = Array("QUIREEND".utf8)
     static let entrySize = BlockDigest.byteCount + 16
     static let footerSize = 8 + SHA256.byteCount + end.count
-    /// The longest block: a page of a database at its largest.
+    /// The size of the longest block: the largest page of a database.
     static let maximumLength = 65_536
 
     let path: String
@@ -32,9 +32,9 @@ final class BlockPack: Sendable {
     let entries: [Entry]
     private let file: OpenFile
 
-    /// Opens a file of blocks and reads its index.
+    /// Opens a block file and reads its index.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, or what reading throws.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, or errors of reading.
     init(_ path: String, beneath root: String) throws {
         self.path = path
         file = try OpenFile.open(path, beneath: root, for: .reading)
@@ -42,7 +42,7 @@ final class BlockPack: Sendable {
         func require(_ condition: Bool) throws {
             if !condition {
                 throw QuireError(
-                    .invalidFormat, "“\(path)”, which holds parts of versions, is damaged.",
+                    .invalidFormat, "“\(path)”, which contains data of versions, is damaged.",
                     subject: .init(file: path))
             }
         }
@@ -98,7 +98,7 @@ final class BlockPack: Sendable {
     }
 }
 
-/// Writes a file of blocks. It has its name, and is durable, when it is finished; if it never is, nothing is left but a
+/// Writes a block file, which is durable and gets its final name when it is finished. An unfinished one leaves at most a
 /// temporary file.
 final class BlockPackWriter {
     private let path: String
@@ -113,13 +113,13 @@ final class BlockPackWriter {
     /// The blocks that have been written.
     private(set) var digests: Set<BlockDigest> = []
 
-    /// Begins to write a file.
+    /// Begins a file.
     init(_ path: String, beneath root: String) throws {
         self.path = path
         self.root = root
         temporary = FileSystem.temporarySibling(of: path, for: "new")
         file = try OpenFile.open(temporary, beneath: root, for: .creating, reportedAs: path)
-        // Pages are as private here as in the store.
+        // Pages must be as private here as in the store.
         let store = DocumentPackageLayout(path: root).store
         if let information = try FileSystem.information(at: store, beneath: root) {
             try file.setPermissionsIfPossible(information.permissions & 0o777 | 0o600)
@@ -139,9 +139,9 @@ final class BlockPackWriter {
         try write(block)
     }
 
-    /// Finishes the file, unless there is no block.
+    /// Finishes the file, unless it contains no block.
     ///
-    /// - Returns: Its size; 0 if there is none.
+    /// - Returns: Its size; 0 if there is no file.
     func finish() throws -> Int64 {
         if digests.isEmpty { return 0 }
         let digest = index.withUnsafeBytes { BlockDigest(of: $0) }

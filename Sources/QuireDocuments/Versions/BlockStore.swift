@@ -2,12 +2,12 @@ import Crypto
 import Foundation
 import Quire
 
-/// The blocks of all versions of a package, each of which is there once: the files of blocks, and which of them has
-/// which block.
+/// The blocks of all versions of a package, each stored once: the block files, and an index of which file contains which
+/// block.
 struct BlockStore {
     /// The folder of the files.
     let folder: String
-    /// The package, which nothing leads out of.
+    /// The package, which no path may leave.
     private let root: String
     private(set) var packs: [BlockPack] = []
     /// Files that cannot be read.
@@ -19,7 +19,7 @@ struct BlockStore {
     init(of layout: DocumentPackageLayout) throws {
         folder = layout.versionBlocks
         root = layout.path
-        // A writer may merge several files into one, and remove them, meanwhile.
+        // A writer may merge several files into one and remove them meanwhile.
         for attempt in 1...5 {
             do {
                 try load(mayMiss: attempt == 5)
@@ -48,7 +48,7 @@ struct BlockStore {
     }
 
     private mutating func add(_ pack: BlockPack) {
-        // Where a block is twice, the later file is right: it was written because the other was damaged.
+        // If two files have a block, the later one is right: it was written because the other copy was damaged.
         for (position, entry) in pack.entries.enumerated() {
             places[entry.digest] = (packs.count, position)
         }
@@ -61,29 +61,29 @@ struct BlockStore {
         return packs[place.pack].block(packs[place.pack].entries[place.entry])
     }
 
-    /// Whether there is a block, sound or not.
+    /// Whether a block exists, sound or not.
     func contains(_ digest: BlockDigest) -> Bool { places[digest] != nil }
 
-    /// Whether there is a block with these bytes.
+    /// Whether a block with these bytes exists.
     func holds(_ bytes: UnsafeRawBufferPointer, _ digest: BlockDigest) -> Bool {
         guard let place = places[digest] else { return false }
         return packs[place.pack].holds(bytes, at: packs[place.pack].entries[place.entry])
     }
 
-    /// Begins to write another file.
+    /// Begins a new file.
     func makeWriter() throws -> BlockPackWriter {
         let (number, overflow) = lastNumber.addingReportingOverflow(1)
         guard !overflow else {
             throw QuireError(
                 .invalidFormat,
-                "“\(folder)” has no number left for another file; remove what is in it and is not the document's.",
+                "“\(folder)” already contains the file with the highest number; remove files that are not part of the document.",
                 subject: .init(file: folder))
         }
         return try BlockPackWriter(FileSystem.path(folder, Self.name(number)), beneath: root)
     }
 
-    /// Removes files that hold no block which is needed, and puts the needed ones of files that are mostly not into a new
-    /// file. Only for the owner of the package's lock.
+    /// Removes files without needed blocks, and moves the needed blocks of files that are mostly unneeded into a new file.
+    /// Requires the package's lock.
     mutating func removeBlocks(except needed: Set<BlockDigest>) throws {
         var removed: [BlockPack] = []
         var moved: [BlockPack.Entry] = []
@@ -100,13 +100,13 @@ struct BlockStore {
         }
         if removed.isEmpty { return }
         if !moved.isEmpty {
-            // One small file is not rewritten for the sake of a few blocks.
+            // Not worth rewriting a file to remove a few blocks.
             let gain =
                 removed.reduce(0) { $0 + $1.size } - moved.reduce(0) { $0 + Int64($1.length) }
             if gain < Self.minimumGain { return try removeUnneeded(removed, needed) }
             let writer = try makeWriter()
             for entry in moved {
-                // A damaged block stays missing: there is nothing to save of it.
+                // A damaged block is dropped: it cannot be recovered.
                 guard let bytes = block(entry.digest) else { continue }
                 try bytes.withUnsafeBytes { try writer.append($0, entry.digest) }
             }
@@ -116,7 +116,7 @@ struct BlockStore {
         try load(mayMiss: true)
     }
 
-    /// Removes those of some files in which nothing is needed.
+    /// Removes those of the given files that contain no needed block.
     private mutating func removeUnneeded(
         _ packs: [BlockPack], _ needed: Set<BlockDigest>
     ) throws {
@@ -143,14 +143,14 @@ struct BlockStore {
 
 // MARK: - Digests
 
-/// The SHA-256 of a block: its name among blocks.
+/// The SHA-256 of a block, which identifies it.
 struct BlockDigest: Hashable, Sendable {
     static let byteCount = 32
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
-    /// Takes a digest over from where it is written.
+    /// Reads a digest.
     ///
-    /// - Precondition: There are 32 bytes.
+    /// - Precondition: `bytes` has 32 bytes.
     init(_ bytes: UnsafeRawBufferPointer) {
         words = bytes.loadUnaligned(as: (UInt64, UInt64, UInt64, UInt64).self)
     }
@@ -174,7 +174,7 @@ struct BlockDigest: Hashable, Sendable {
     /// The 32 bytes.
     var bytes: [UInt8] { withUnsafeBytes(of: words) { Array($0) } }
 
-    /// The digests that are written one after another.
+    /// The digests in a sequence of bytes.
     static func list(_ bytes: [UInt8]) -> [BlockDigest] {
         bytes.withUnsafeBytes { buffer in
             stride(from: 0, to: buffer.count - byteCount + 1, by: byteCount).map {
@@ -186,10 +186,10 @@ struct BlockDigest: Hashable, Sendable {
 
 // MARK: - Blocks of a file
 
-/// Cuts a database into blocks, and writes those that there are not yet.
+/// Cuts a database into blocks, and writes those that are new.
 ///
-/// A block is a page. The digests of 128 pages in a row are a block again, a node: two databases that differ in some pages
-/// differ in these and the nodes above them.
+/// A block is a page. The digests of 128 consecutive pages form another block, a node: databases that differ in some pages
+/// differ only in these and the nodes above them.
 struct PageChunker {
     static let digestsPerNode = 128
     private let store: BlockStore
@@ -200,8 +200,8 @@ struct PageChunker {
     /// Cuts a database that is not open.
     ///
     /// - Parameters:
-    ///   - pageSize: The size of its pages, if it is sealed, so that its header does not say.
-    ///   - progress: Told how many bytes have been cut.
+    ///   - pageSize: The page size of a sealed database, whose header cannot be read.
+    ///   - progress: Counts the bytes that have been cut.
     /// - Returns: The digests of the nodes.
     mutating func cut(_ path: String, pageSize: Int? = nil, progress: Progress?) throws -> Data {
         let file = try OpenFile.open(path, for: .reading)
@@ -232,9 +232,9 @@ struct PageChunker {
         return nodes
     }
 
-    /// Makes what was written durable.
+    /// Makes the written blocks durable.
     ///
-    /// - Returns: The size of the new file of blocks.
+    /// - Returns: The size of the new block file.
     func finish() throws -> Int64 { try writer?.finish() ?? 0 }
 
     private mutating func close(_ node: inout [UInt8], into nodes: inout Data) throws {
@@ -244,7 +244,7 @@ struct PageChunker {
 
     private mutating func put(_ block: UnsafeRawBufferPointer) throws -> BlockDigest {
         let digest = BlockDigest(of: block)
-        // Compared, so that a damaged block is written anew, which mends all versions that have it.
+        // Compares the bytes, so that a damaged block is written again, which repairs all versions that use it.
         if writer?.digests.contains(digest) != true, !store.holds(block, digest) {
             if writer == nil { writer = try store.makeWriter() }
             try writer?.append(block, digest)

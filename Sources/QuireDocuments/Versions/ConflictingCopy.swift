@@ -2,15 +2,14 @@ public import Foundation
 import Quire
 internal import QuireSQLite
 
-/// Another package beside a document that is the same document, changed elsewhere: what tools that synchronize folders
-/// leave when both sides have changed.
+/// A copy of a document beside it, changed elsewhere: tools that synchronize folders create one when both sides have changed.
 public struct ConflictingCopy: Sendable, Hashable {
     /// The package.
     public let path: String
     /// When it was saved last.
     public let date: Date
 
-    /// The suffixes that such tools add to a name, before its extension:
+    /// The suffixes that such tools add to a name, before the extension:
     ///
     /// - `Name (conflicted copy 2026-11-22 101500)`, `Name (Jane's conflicted copy 2026-11-22)`, `Name (Case Conflict 1)`:
     ///   Dropbox, Nextcloud; in other languages, `Name (In Konflikt stehende Kopie von Jane 2026-11-22)`;
@@ -19,7 +18,7 @@ public struct ConflictingCopy: Sendable, Hashable {
     /// - `Name.sync-conflict-20261122-101500-ABCDEFG`: Syncthing
     /// - `Name_conflict-20261122-101500`: ownCloud; `Name.conflict1`: rclone; `Name.Conflict`: Resilio;
     ///   `Name_DiskStation_Nov-22-101500-2026_Conflict`: Synology
-    /// - `Name-JANES-PC`, `Name-JANES-PC-2`: OneDrive, which adds a computer's name: one as Windows makes them up, or this one's
+    /// - `Name-JANES-PC`, `Name-JANES-PC-2`: OneDrive, which adds a computer's name: a default name of Windows, or this computer's
     /// - `Name (1)`, `Name 2`: Google Drive, OneDrive, iCloud
     private static let marks = [
         #"^ ?[(\[][^()\[\]]*(?i:conflict|conflit|conflicto|conflitto|konflikt|конфликт|冲突|衝突|競合)[^()\[\]]*[)\]]$"#,
@@ -35,7 +34,7 @@ public struct ConflictingCopy: Sendable, Hashable {
         return "^-(?i:\(NSRegularExpression.escapedPattern(for: String(name))))(-[0-9]{1,3})?$"
     }
 
-    /// Whether a file's name is what such a tool calls a conflicting copy of another.
+    /// Whether such a tool would give this name to a conflicting copy of another file.
     static func isName(_ name: String, ofCopyOf original: String) -> Bool {
         let (stem, ending) = parts(of: original)
         let (copyStem, copyEnding) = parts(of: name)
@@ -53,17 +52,17 @@ public struct ConflictingCopy: Sendable, Hashable {
 }
 
 extension DocumentPackage {
-    /// The packages beside this one that tools for synchronizing have left because both sides had changed: by their names,
-    /// and because they have the same store UUID.
+    /// The conflicting copies that synchronization tools have left beside this package, found by their names and their store
+    /// UUID.
     ///
     /// - Throws: ``QuireError`` if the folder cannot be read.
     public func conflictingCopies() throws -> [ConflictingCopy] {
         try Self.conflictingCopies(of: layout, storeUUID: store.identity.uuid)
     }
 
-    /// The packages beside another that tools for synchronizing have left because both sides had changed.
+    /// The conflicting copies that synchronization tools have left beside a package.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if it is no package, or what reading throws.
+    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if it is not a package, or errors of reading.
     public static func conflictingCopies(ofPackageAt path: String) throws -> [ConflictingCopy] {
         let layout = DocumentPackageLayout(path: path)
         try checkIsPackage(layout)
@@ -78,7 +77,7 @@ extension DocumentPackage {
         return try FileSystem.names(in: folder).compactMap { candidate in
             guard ConflictingCopy.isName(candidate, ofCopyOf: name) else { return nil }
             let copy = DocumentPackageLayout(path: FileSystem.path(folder, candidate))
-            // What cannot be read is not known to be the same document.
+            // An unreadable package is not known to be the same document.
             guard copy.isPackage,
                 let metadata = try? SQLiteStore.metadata(at: copy.store),
                 metadata.storeUUID == storeUUID
@@ -89,11 +88,11 @@ extension DocumentPackage {
         }
     }
 
-    /// Makes a conflicting copy a conflict version of this document, and removes it when that is on disk. What it was is
-    /// then resolved by ``resolveConflict(_:keeping:migrating:)``.
+    /// Turns a conflicting copy into a conflict version of this document, and removes the copy once the version is on disk.
+    /// Resolve the version with ``resolveConflict(_:keeping:migrating:)``.
     ///
-    /// - Throws: ``QuireError`` with code `readOnly`, `notFound`, `locked` if the copy is open, or what reading and
-    ///   writing throw. Then the copy is still there.
+    /// - Throws: ``QuireError`` with code `readOnly`, `notFound` or `locked` if the copy is open, or errors of reading and
+    ///   writing. The copy then remains.
     @discardableResult
     public func adopt(
         _ copy: ConflictingCopy, progress: Progress? = nil
@@ -108,7 +107,7 @@ extension DocumentPackage {
             try? other.close()
             throw error
         }
-        // While no one else can open it.
+        // Removed before the lock is released, so that no other process can open it.
         let removed = FileSystem.temporarySibling(of: copy.path, for: "removed")
         try FileSystem.rename(copy.path, to: removed)
         try FileSystem.synchronizeFolder(containing: copy.path)

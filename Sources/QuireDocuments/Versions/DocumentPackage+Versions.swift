@@ -5,24 +5,22 @@ public import Quire
 extension DocumentPackage {
     // MARK: Keeping
 
-    /// Keeps what the package has as of its last save, as a version.
+    /// Keeps the content of the package as of its last save as a version.
     ///
-    /// External data and additional content are shared with the document. Of the database, only pages are kept that no
-    /// version has yet. The version is there whole, or not at all. Others may go on reading and saving meanwhile. Not to be
-    /// called on the main queue.
+    /// External data and additional content are shared with the document, and only database pages that no version has yet are
+    /// written. The version is kept whole, or not at all. The package can be read and saved meanwhile. Do not call it on the
+    /// main queue.
     ///
     /// - Parameters:
-    ///   - name: What the user calls it.
+    ///   - name: A name given by the user.
     ///   - reason: Why it is kept.
-    ///   - onlyIfNew: Whether nothing is kept if the last version is of the same content.
-    ///   - keepingDamage: Whether what is damaged is kept too; `nil` for all but versions that were requested, which are
-    ///     checked.
-    ///   - progress: Gets the bytes of the database as its total. Cancelling it leaves no version.
-    /// - Returns: The version; with `onlyIfNew`, the last one if that will do.
-    /// - Complexity: O(*n*) in the size of the database, which is read, and of what the newest versions do not have, which is
-    ///   written.
-    /// - Throws: ``QuireError`` with code `readOnly`, `invalidFormat` if the package is damaged, `outOfSpace`, `cancelled`, or what
-    ///   reading and writing throw.
+    ///   - onlyIfNew: Whether to keep nothing if the last version has the same content.
+    ///   - keepingDamage: Whether to keep damaged content too; `nil` for `true` unless the reason is `requested`.
+    ///   - progress: Counts the bytes of the database. Cancelling it leaves no version.
+    /// - Returns: The version; with `onlyIfNew`, the last one if it has the same content.
+    /// - Complexity: O(*n*) in the size of the database, which is read, and of the data that is new, which is written.
+    /// - Throws: ``QuireError`` with code `readOnly`, `invalidFormat` if the package is damaged, `outOfSpace` or `cancelled`, or
+    ///   errors of reading and writing.
     @discardableResult
     public func keepVersion(
         named name: String? = nil, reason: DocumentVersion.Reason = .requested,
@@ -34,31 +32,31 @@ extension DocumentPackage {
             keepingDamage: keepingDamage ?? (reason != .requested), progress: progress)
     }
 
-    // MARK: Looking
+    // MARK: Viewing
 
-    /// The versions that were kept, newest first. One that is damaged is among them and says so.
+    /// The versions, newest first. A damaged one is included, with its ``DocumentVersion/problem``.
     public func versions() throws -> [DocumentVersion] { try versionStore.versions() }
 
     /// The versions of a package, newest first, without opening it.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if it is no package, `protectedDataUnavailable` if it
+    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if it is not a package, `protectedDataUnavailable` if it
     ///   is protected and locked.
     public static func versions(at path: String) throws -> [DocumentVersion] {
         try VersionStore(ofPackageAt: DocumentPackageLayout(path: path)).versions()
     }
 
-    /// Makes a version a package of its own, to look at. Works for who may only read, too.
+    /// Extracts a version to a temporary package, to view it. Works in a read-only package too.
     ///
-    /// - Complexity: O(*n*) in the size of the database; large files are shared where that is possible.
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the version is damaged, `outOfSpace`, `cancelled`, or
-    ///   what reading and writing throw.
+    /// - Complexity: O(*n*) in the size of the database; large files are shared where possible.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the version is damaged, `outOfSpace` or `cancelled`, or
+    ///   errors of reading and writing.
     public func checkOut(
         _ version: DocumentVersion.ID, progress: Progress? = nil
     ) throws -> VersionCheckout {
         try VersionCheckout(version, of: versionStore, progress: progress)
     }
 
-    /// Makes a version of a package that is not open a package of its own, to look at.
+    /// Extracts a version of a package that is not open to a temporary package, to view it.
     public static func checkOut(
         _ version: DocumentVersion.ID, at path: String, progress: Progress? = nil
     ) throws -> VersionCheckout {
@@ -69,13 +67,13 @@ extension DocumentPackage {
 
     // MARK: Restoring
 
-    /// Makes the content of this package that of a version, as ``replaceContent(with:migrating:progress:)`` does it. All
-    /// versions stay.
+    /// Replaces the content of this package with that of a version, as ``replaceContent(with:migrating:progress:)`` does. All
+    /// versions are kept.
     ///
     /// - Parameters:
     ///   - version: The version.
-    ///   - keepingPresent: Whether what is there now is kept as a version first, unless the last version has it.
-    ///   - migration: How the version is migrated if it is of another version of the model; `nil` if it is not to be.
+    ///   - keepingPresent: Whether to keep the present content as a version first, unless the last version has it.
+    ///   - migration: How to migrate a version with another model; `nil` not to migrate it.
     ///   - progress: Cancelling it leaves everything as it was.
     /// - Returns: The package to use from now on. It owns the lock.
     /// - Throws: As ``replaceContent(with:migrating:progress:)``, and with code `notFound`, or `invalidFormat` if the version
@@ -96,10 +94,10 @@ extension DocumentPackage {
 
     // MARK: Removing
 
-    /// Removes a version, and what only it needs.
+    /// Removes a version, and the data that no other version needs.
     ///
     /// - Throws: ``QuireError`` with code `readOnly`, `notFound`, `locked` if a reader has it open, `invalidState` if it is
-    ///   a conflict version that has not been resolved, or what removing throws.
+    ///   an unresolved conflict version, or errors of removing files.
     public func deleteVersion(_ version: DocumentVersion.ID) throws {
         try checkMayWrite()
         if let known = try versions().first(where: { $0.id == version }),
@@ -107,16 +105,16 @@ extension DocumentPackage {
         {
             throw QuireError(
                 .invalidState,
-                "The version “\(version)” of “\(layout.path)” is one side of a conflict; resolve it first.",
+                "The version “\(version)” of “\(layout.path)” belongs to an unresolved conflict; resolve the conflict first.",
                 subject: .init(file: layout.path, value: version))
         }
         _ = try versionStore.remove([version], skippingBusy: false)
     }
 
-    /// Removes old versions. Those that are being read stay, and go the next time.
+    /// Removes old versions. Versions that are being read are skipped until the next call.
     ///
     /// - Returns: The versions that were removed.
-    /// - Throws: ``QuireError`` with code `readOnly`, or what removing throws.
+    /// - Throws: ``QuireError`` with code `readOnly`, or errors of removing files.
     @discardableResult
     public func pruneVersions(
         _ retention: VersionRetention = VersionRetention(), now: Date = Date()
@@ -131,17 +129,17 @@ extension DocumentPackage {
 
 // MARK: - Versions kept by the policy
 
-// Versions that a policy keeps of saves. A failure never makes a save fail.
+// Versions that a policy keeps around saves. Failing to keep one never makes a save fail.
 
 extension DocumentPackage {
-    /// Call before a save writes anything, not on the main queue: keeps what the document was when it was opened, if the
-    /// policy says so and this is the first save since.
+    /// Keeps the state at opening, if the policy demands it and this is the first save since. Call it before a save writes
+    /// anything, not on the main queue.
     func keepVersionBeforeSave(_ policy: VersionPolicy) {
         guard versionStore.willSave(), policy.occasion == .beforeFirstChange else { return }
         keep(.beforeChanges, policy)
     }
 
-    /// Call after a save has succeeded, not on the main queue: keeps a version if it is time for one.
+    /// Keeps a version if the policy says that one is due. Call it after a save has succeeded, not on the main queue.
     func keepVersionAfterSave(_ policy: VersionPolicy) {
         guard case .every(let interval) = policy.occasion, !isReadOnly else { return }
         versionStore.decidingAfterSave.lock()
@@ -161,38 +159,38 @@ extension DocumentPackage {
             try keepVersion(reason: reason, onlyIfNew: true)
             if let retention = policy.retention { try pruneVersions(retention) }
         } catch {
-            Self.logger.warning("No version of “\(layout.path)” was kept: \(error)")
+            Self.logger.warning("Could not keep a version of “\(layout.path)”: \(error)")
         }
     }
 }
 
 // MARK: - Conflicts
 
-/// A change of an open package by others.
+/// A change to an open package made by another program.
 public enum PackageChange: Sendable, Hashable {
-    /// It was moved or renamed, and is there now.
+    /// It was moved or renamed to this path.
     case moved(to: String)
     /// It was removed.
     case removed
-    /// Another package, or in it another store, is at its path.
+    /// The package at its path, or the store in it, was replaced.
     case replaced
 }
 
-/// The side of a conflict that is to be the document's content.
+/// The side of a conflict that becomes the document's content.
 public enum ConflictSide: Sendable, Hashable {
-    /// The content of the document here, unsaved changes included.
+    /// The content of this document, including unsaved changes.
     case current
-    /// The content that others have put into the document's place, or that of a conflict version.
+    /// The content that has replaced the document at its path, or that of a conflict version.
     case other
 }
 
 extension DocumentPackage {
-    // MARK: Noticing
+    // MARK: Detecting
 
-    /// The change of the package by others since it was opened; `nil` if it is where it was.
+    /// The change made to the package by another program since it was opened; `nil` if it is still at its path.
     ///
-    /// If it was replaced, by a tool that synchronizes folders for example, this object still has the former content: open
-    /// the package at the path, and keep this content there by ``keepConflictVersion(of:origin:progress:)``.
+    /// If it was replaced, for example by a tool that synchronizes folders, this object still has the former content: open
+    /// the package at the path, and keep this content there with ``keepConflictVersion(of:origin:progress:)``.
     ///
     /// - Throws: ``QuireError`` if the path cannot be examined.
     public func changeByOthers() throws -> PackageChange? {
@@ -209,10 +207,10 @@ extension DocumentPackage {
 
     /// Keeps the content of another package as a conflict version of this one.
     ///
-    /// The other one may be open, also if it has been replaced at its path: then its content is what was saved before.
+    /// The other package may be open, even if it has been replaced at its path; its content is then what was saved before.
     ///
-    /// - Throws: ``QuireError`` with code `readOnly`, `notFound` if files of the other are lost, `outOfSpace`, or what reading
-    ///   and writing throw.
+    /// - Throws: ``QuireError`` with code `readOnly`, `notFound` if files of the other package are lost or `outOfSpace`, or errors
+    ///   of reading and writing.
     @discardableResult
     public func keepConflictVersion(
         of other: DocumentPackage, origin: DocumentVersion.Origin? = nil, progress: Progress? = nil
@@ -225,7 +223,7 @@ extension DocumentPackage {
             progress: progress)
     }
 
-    /// The present layout of its files, wherever the folder was moved to, also if it has no name any more.
+    /// The present layout of its files, wherever the folder was moved to, even if it has been unlinked.
     var presentLayout: DocumentPackageLayout {
         guard let folder, !isInPlace else { return layout }
         return DocumentPackageLayout(path: presentPath ?? "/proc/self/fd/\(folder.descriptor)")
@@ -238,15 +236,15 @@ extension DocumentPackage {
 
     // MARK: Resolving
 
-    /// Resolves a conflict version: one side becomes the content of the document, and the other stays as a version.
+    /// Resolves a conflict version: one side becomes the content of the document, and the other remains as a version.
     ///
     /// - Parameters:
     ///   - version: The conflict version.
     ///   - side: The side that becomes the content of the document.
-    ///   - migration: How the version is migrated if it is of another version of the model.
-    /// - Returns: The package to use from now on: this one, or if its content was replaced another; see
+    ///   - migration: How to migrate a version with another model.
+    /// - Returns: The package to use from now on: this one, or another if its content was replaced; see
     ///   ``replaceContent(with:migrating:progress:)``.
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidState` if it is no unresolved conflict version, or as
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidState` if it is not an unresolved conflict version, or as
     ///   ``replaceContent(withVersion:keepingPresent:migrating:progress:)``. Then it is still unresolved.
     public func resolveConflict(
         _ version: DocumentVersion.ID, keeping side: ConflictSide,
@@ -259,7 +257,7 @@ extension DocumentPackage {
         guard known.isUnresolvedConflict else {
             throw QuireError(
                 .invalidState,
-                "The version “\(version)” of “\(layout.path)” is no unresolved conflict.",
+                "The version “\(version)” of “\(layout.path)” is not an unresolved conflict.",
                 subject: .init(file: layout.path, value: version))
         }
         let package =
@@ -268,7 +266,7 @@ extension DocumentPackage {
         do {
             try versionStore.markResolved(version)
         } catch  where side == .other {
-            // The content has been replaced; that the version still counts as unresolved does no harm.
+            // The content has been replaced; it does no harm that the version still counts as unresolved.
         }
         return package
     }

@@ -2,21 +2,21 @@ public import Foundation
 import Quire
 import Synchronization
 
-/// A version of a document that was kept: all of what one save left.
+/// A version of a document: its complete content as of one save.
 public struct DocumentVersion: Sendable, Hashable, Identifiable {
     /// Why a version was kept.
     public enum Reason: String, Sendable, Hashable, Codable, CaseIterable {
         /// Kept on request.
         case requested
-        /// It is what the document was before it was changed for the first time since it had been opened.
+        /// The state of the document before its first change since it was opened.
         case beforeChanges
-        /// It was time for one.
+        /// Kept at an interval; see ``VersionPolicy/Occasion/every(_:)``.
         case periodic
-        /// Another version was restored, or the content was replaced.
+        /// The state before another version was restored, or before the content was replaced.
         case beforeRestoring
-        /// It is what the document was before it was migrated to another model.
+        /// The state before the document was migrated to another model.
         case beforeMigrating
-        /// Others changed the document as well, and this is what one of both sides had.
+        /// One side of a conflict with changes made elsewhere.
         case conflict
     }
 
@@ -31,7 +31,7 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
         /// When it was saved.
         public var date: Date?
 
-        /// Describes an origin by what is known of it.
+        /// Describes an origin. Unknown parts are `nil`.
         public init(
             host: String? = nil, process: String? = nil, path: String? = nil, date: Date? = nil
         ) {
@@ -50,7 +50,7 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
         }
     }
 
-    /// Names it within the package: the time in UTC and something unique, in letters that file names may have.
+    /// The identifier within the package: the time in UTC and a random suffix; it is a valid file name.
     public let id: String
     /// When it was kept.
     public let date: Date
@@ -60,18 +60,18 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
     public let reason: Reason
     /// The origin of a conflict version's content.
     public let origin: Origin?
-    /// The bytes of the document at that time: rows, external data and additional content.
+    /// The size of the document at that time, in bytes: rows, external data and additional content.
     public let size: Int64
-    /// The bytes that keeping it added to the package.
+    /// The number of bytes that the version added to the package.
     public let addedSize: Int64
-    /// Whether a conflict version has been dealt with.
+    /// Whether a conflict version has been resolved.
     public let isResolved: Bool
     /// The damage that is visible without reading all of the version; `nil` if there is none.
     public let problem: String?
 
-    /// Whether all of it seems to be there; ``DocumentPackage/check()`` reads all of it.
+    /// Whether no damage is visible; ``DocumentPackage/check()`` reads all of the version.
     public var isComplete: Bool { problem == nil }
-    /// Whether it is a conflict version that has not been dealt with.
+    /// Whether it is a conflict version that has not been resolved.
     public var isUnresolvedConflict: Bool { reason == .conflict && !isResolved }
 }
 
@@ -79,31 +79,31 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
 
 /// The rules for pruning old versions.
 ///
-/// All of the last day, the last of each day for a month, then the last of each week; never those that the user has named,
-/// nor unresolved conflict versions.
+/// By default, keeps all versions of the last day, one per day for a month, then one per week. Versions that the user has named
+/// and unresolved conflict versions are never pruned.
 public struct VersionRetention: Sendable, Hashable {
-    /// For how many seconds all versions stay.
+    /// The number of seconds for which all versions are kept.
     public var keepsAll: TimeInterval = 24 * 60 * 60
-    /// For how many seconds the last version of each day stays.
+    /// The number of seconds for which the last version of each day is kept.
     public var keepsDaily: TimeInterval = 30 * 24 * 60 * 60
-    /// For how many seconds the last version of each week stays; `nil` for ever.
+    /// The number of seconds for which the last version of each week is kept; `nil` for no limit.
     public var keepsWeekly: TimeInterval?
-    /// The maximum number of versions; `nil` for no limit. The oldest go first.
+    /// The maximum number of versions; `nil` for no limit. The oldest are pruned first.
     public var maximumCount: Int?
-    /// The maximum number of bytes added by the versions; `nil` for no limit. The oldest go first.
+    /// The maximum number of bytes added by the versions; `nil` for no limit. The oldest are pruned first.
     public var maximumSize: Int64?
-    /// Whether versions that the user has named stay in any case.
+    /// Whether versions that the user has named are always kept.
     public var keepsNamed = true
 
-    /// The usual retention.
+    /// The default retention.
     public init() {}
 
-    /// The versions that go, oldest first.
+    /// The versions to prune, oldest first.
     ///
     /// - Parameters:
     ///   - versions: All versions.
-    ///   - now: The present.
-    ///   - calendar: Says what a day and a week are.
+    ///   - now: The current time.
+    ///   - calendar: The calendar that defines days and weeks.
     public func versionsToPrune(
         _ versions: [DocumentVersion], now: Date = Date(), calendar: Calendar = .current
     ) -> [DocumentVersion] {
@@ -123,7 +123,7 @@ public struct VersionRetention: Sendable, Hashable {
                 if periods.insert(week).inserted { staying.append(version) }
             }
         }
-        // Exempt ones count, but do not go.
+        // Exempt versions count towards the limits, but are not pruned.
         let exempt = versions.filter(isExempt)
         if let maximumCount {
             staying = Array(staying.prefix(max(maximumCount - exempt.count, 0)))
@@ -142,42 +142,42 @@ public struct VersionRetention: Sendable, Hashable {
 
     private func isExempt(_ version: DocumentVersion) -> Bool {
         version.isUnresolvedConflict || keepsNamed && version.name != nil
-            // Its content is unknown, and may be wanted.
+            // Its content is unknown, and may be valuable.
             || !version.isComplete
     }
 }
 
-/// When a document keeps versions of itself, and which of them stay.
+/// When a document keeps versions of itself, and how they are pruned.
 public struct VersionPolicy: Sendable, Hashable {
-    /// When versions are kept without being asked for.
+    /// When versions are kept automatically.
     public enum Occasion: Sendable, Hashable {
         /// Never.
         case onDemand
         /// The state at opening, before the first save that changes it.
         case beforeFirstChange
-        /// After a save, if the last version is older.
+        /// After a save, if the last version is older than the duration.
         case every(Duration)
     }
 
-    /// When versions are kept without being asked for.
+    /// When versions are kept automatically.
     public var occasion: Occasion
     /// The retention applied after a version was kept; `nil` if versions are never pruned automatically.
     public var retention: VersionRetention?
 
-    /// A policy.
+    /// Creates a policy.
     public init(occasion: Occasion, retention: VersionRetention? = VersionRetention()) {
         self.occasion = occasion
         self.retention = retention
     }
 
-    /// Versions are kept on request.
+    /// Keeps versions on request only.
     public static let onDemand = VersionPolicy(occasion: .onDemand)
 }
 
 // MARK: - Checkouts
 
-/// A version as a package of its own, to look at. It is beside the document, or in the folder for temporary files if
-/// nothing may be written there, and shares the document's large files where that is possible. It goes when it is closed.
+/// A version extracted to a temporary package, to view it. The package is beside the document, or in the temporary directory if
+/// that folder is not writable, and shares the document's large files where possible. Closing it removes it.
 ///
 /// ```swift
 /// let checkout = try package.checkOut(version.id)
@@ -188,7 +188,7 @@ public struct VersionPolicy: Sendable, Hashable {
 /// checkout.close()
 /// ```
 public final class VersionCheckout: Sendable {
-    /// The package. Open it for reading only: its files may be those of the document.
+    /// The package. Open it for reading only: its files may be shared with the document.
     public let path: String
     private let sibling: TemporarySibling
     /// The path that errors show instead of the temporary one.

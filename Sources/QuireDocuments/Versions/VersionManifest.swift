@@ -2,13 +2,13 @@ import Crypto
 import Foundation
 import Quire
 
-/// The contents of a version. Written once, last of all its parts; only the mark of a resolved conflict follows later, in
-/// a file beside it.
+/// The manifest of a version. It is the last part to be written, and never changes; only the mark of a resolved conflict is
+/// added later, in a file beside it.
 ///
-/// In the file there is a line with its digest before it, so that what is read is what was written. That of a protected
-/// document is a sealed file.
+/// The file begins with a line that contains the manifest's digest, which is verified on reading. In a protected document the
+/// file is sealed.
 struct VersionManifest: Codable, Equatable {
-    /// A file of external data.
+    /// An external data file.
     struct ExternalFile: Codable, Equatable {
         var size: Int64
         /// The digest of the bytes, if the store has recorded it.
@@ -16,7 +16,7 @@ struct VersionManifest: Codable, Equatable {
     }
 
     static let currentFormat = 1
-    /// The greatest size of the file: that of a database of some terabytes, or of millions of files.
+    /// The maximum size of the file: enough for a database of some terabytes, or millions of files.
     static let maximumSize = 512 << 20
 
     var format = Self.currentFormat
@@ -27,23 +27,23 @@ struct VersionManifest: Codable, Equatable {
     var storeUUID: String
     /// The size of the database.
     var storeSize: Int64
-    /// The digests of blocks which hold the digests of blocks which are the database, in order.
+    /// The digests of the nodes, in order. Each node contains the digests of the database's blocks.
     var nodes: Data
-    /// The files of external data by their names.
+    /// The external data files by name.
     var externalFiles: [String: ExternalFile]
-    /// The generation of additional content that the database names, if it names one.
+    /// The generation of additional content that the database refers to, if any.
     var generation: Int?
-    /// The sizes of the files of additional content by their paths: ``FileName/key``.
+    /// The sizes of the additional content files by path: ``FileName/key``.
     var content: [String: Int64]
-    /// The bytes that keeping it added.
+    /// The number of bytes that the version added to the package.
     var addedSize: Int64
 
-    /// The bytes of all it is made of.
+    /// The total size of the version's content, in bytes.
     var size: Int64 {
         content.values.reduce(externalFiles.values.reduce(storeSize) { $0 &+ $1.size }, &+)
     }
 
-    /// Whether another version is of the same content.
+    /// Whether another version has the same content.
     func hasSameContent(as other: VersionManifest) -> Bool {
         storeSize == other.storeSize && nodes == other.nodes && externalFiles == other.externalFiles
             && generation == other.generation && content == other.content
@@ -53,7 +53,7 @@ struct VersionManifest: Codable, Equatable {
 
     private static let mark = "QUIRE-VERSION 1 "
 
-    /// The bytes of the file, which are sealed with a key of their own each time.
+    /// The bytes of the file, sealed with a new file key in each call.
     ///
     /// - Parameter path: The path of the file, for errors.
     func data(sealedBy classKey: ClassKey?, path: String) throws -> Data {
@@ -78,7 +78,7 @@ struct VersionManifest: Codable, Equatable {
         let data = try classKey?.unsealed(file, path: path) ?? file
         func damaged(_ underlying: (any Error)? = nil) -> QuireError {
             QuireError(
-                .invalidFormat, "“\(path)”, which says what is in a version, is damaged.",
+                .invalidFormat, "The version manifest “\(path)” is damaged.",
                 subject: .init(file: path), underlying: underlying)
         }
         guard let lineEnd = data.firstIndex(of: UInt8(ascii: "\n")) else { throw damaged() }
@@ -98,7 +98,7 @@ struct VersionManifest: Codable, Equatable {
         guard sizes.allSatisfy({ $0 >= 0 && $0 <= 1 << 50 }),
             nodes.count % BlockDigest.byteCount == 0, generation ?? 1 > 0,
             externalFiles.keys.allSatisfy({ $0.utf8.count == 36 && UUID(uuidString: $0) != nil }),
-            // Names that others have given to files need not be portable, but must not lead out of the folder.
+            // Names of existing files need not be portable, but must stay within the folder.
             content.keys.allSatisfy({
                 FileSystem.components(of: $0).allSatisfy {
                     !["", ".", ".."].contains($0) && !$0.utf8.contains(0)

@@ -26,7 +26,7 @@ extension VersionStore {
             beneath: layout.path, unsealing: protection?.classKey)
     }
 
-    /// Whether there is something with a version's name.
+    /// Whether an item with a version's name exists.
     func exists(_ id: String) -> Bool {
         Self.date(in: id) != nil && FileSystem.exists(layout.version(id), beneath: layout.path)
     }
@@ -64,7 +64,7 @@ extension VersionStore {
             problem: problem)
     }
 
-    /// The damage of a version that shows without reading all of it.
+    /// The damage of a version that is visible without reading all of it.
     private func visibleProblem(
         _ id: String, _ manifest: VersionManifest, _ blocks: BlockStore
     ) throws -> String? {
@@ -74,7 +74,7 @@ extension VersionStore {
         return try fileProblems(id, manifest).first?.message
     }
 
-    /// The damage of a version's files, as far as their sizes show it.
+    /// The files of a version that are missing or have a wrong size.
     func fileProblems(_ id: String, _ manifest: VersionManifest) throws -> [DocumentProblem] {
         var problems: [DocumentProblem] = []
         for (path, size) in files(id, manifest).sorted(by: { $0.key < $1.key }) {
@@ -84,7 +84,7 @@ extension VersionStore {
                 .init(
                     severity: .error, path: path,
                     message: "The file “\(path)” of the version “\(id)” is "
-                        + (information == nil ? "missing." : "not what was kept.")))
+                        + (information == nil ? "missing." : "damaged.")))
         }
         return problems
     }
@@ -104,7 +104,7 @@ extension VersionStore {
 
     // MARK: - Restoring
 
-    /// Runs a body while no version can be removed.
+    /// Runs a body while the version cannot be removed.
     func reading<Result>(
         _ id: String, _ body: (String, VersionManifest) throws -> Result
     ) throws -> Result {
@@ -116,9 +116,9 @@ extension VersionStore {
         return try body(folder, manifest(of: id))
     }
 
-    /// Fills a new folder with a version's content: a package, but for its metadata. It has the keys of the document.
+    /// Fills a new folder with a version's content: a package without its metadata, with the keys of the document.
     ///
-    /// - Parameter progress: Gets the bytes of the database as its total.
+    /// - Parameter progress: Counts the bytes of the database.
     func fill(
         _ target: DocumentPackageLayout, with id: String, by method: FileSystem.CopyMethod,
         progress: Progress?
@@ -185,8 +185,7 @@ extension VersionStore {
 // MARK: - Checking
 
 extension VersionStore {
-    /// Reads all of all versions. What is wrong with one is an error of that version, and a warning for the document, which
-    /// is none the worse for it.
+    /// Reads all versions completely. Damage to a version is only a warning for the document, which it does not affect.
     func problems() throws -> [DocumentProblem] {
         let ids = try ids()
         if ids.isEmpty { return [] }
@@ -236,7 +235,7 @@ extension VersionStore {
         DocumentProblem(severity: .warning, path: path, message: message)
     }
 
-    /// Files of external data whose bytes are not what the store recorded. One that several versions share is read once.
+    /// External data files that do not match the digest recorded by the store. A file shared by several versions is read once.
     private func digestProblems(
         _ id: String, _ manifest: VersionManifest, _ checked: inout [FileInformation.Identity: Bool]
     ) throws -> [DocumentProblem] {
@@ -255,8 +254,7 @@ extension VersionStore {
             checked[information.identity] = isSound
             if !isSound {
                 problems.append(
-                    problem(path, "The file “\(path)” of the version “\(id)” is not what was kept.")
-                )
+                    problem(path, "The file “\(path)” of the version “\(id)” is damaged."))
             }
         }
         return problems

@@ -5,24 +5,24 @@ import QuireRescue
 internal import QuireSQLite
 import Synchronization
 
-/// The versions of a document that were kept, in the package's folder `Versions`.
+/// The versions of a document, in the package's folder `Versions`.
 ///
 /// A version is a folder with a manifest, and links to files of external data and additional content, which never change.
-/// Its database is cut into blocks of a page each, and those that no version has had yet go into a file of blocks. So it
-/// costs what changed since the versions before.
+/// Its database is cut into blocks of one page each, and blocks that no version has yet are written to a new block file. A
+/// version thus takes as much space as has changed since the previous ones.
 ///
 /// Invariants
 /// ==========
 ///
-/// - A version is there once its folder has its name. Everything in it, and all blocks that it needs, are on disk before.
-/// - What is in a version never changes, and no block goes that a version needs. A reader of a version claims its
+/// - A version exists once its folder has its final name. Its content, and all blocks that it needs, are on disk before.
+/// - The content of a version never changes, and no block that a version needs is removed. A reader of a version claims its
 ///   folder meanwhile, and a claimed version is not removed.
 /// - Only the owner of the package's lock writes, one operation at a time.
-/// - Folders with temporary names are rubbish of interrupted operations. Files of blocks that no version needs do no harm:
-///   the next version may need them, and the next removal of a version collects them.
-/// - Damage of a version affects neither the document nor other versions.
+/// - Folders with temporary names are leftovers of interrupted operations. Unneeded block files do no harm: the next version
+///   may need them, and the next removal of a version collects them.
+/// - Damage to a version affects neither the document nor other versions.
 /// - In a protected document manifests are sealed files, and blocks are sealed pages, whose nonces are derived from the pages so
-///   that equal ones are equal blocks. All have the keys of the document.
+///   that equal pages are equal blocks. All of them use the keys of the document.
 final class VersionStore: Sendable {
     static let manifestName = "Manifest"
     static let externalDataName = "ExternalData"
@@ -34,7 +34,7 @@ final class VersionStore: Sendable {
     let protection: StoreProtection?
     /// Held while writing.
     let writing = NSLock()
-    /// Held from the decision whether a version is due until it is kept, so that the next decision sees it.
+    /// Held from deciding that a version is due until it is kept, so that the next decision takes it into account.
     let decidingAfterSave = NSLock()
     private let hasSaved = Atomic(false)
 
@@ -45,8 +45,8 @@ final class VersionStore: Sendable {
 
     /// The versions of a package that is not open.
     ///
-    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if it is protected and locked, or what reading the keybag
-    ///   throws.
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if it is protected and locked, or errors of reading the
+    ///   keybag.
     convenience init(ofPackageAt layout: DocumentPackageLayout) throws {
         try DocumentPackage.checkIsPackage(layout)
         self.init(layout: layout, protection: try StoreProtection.find(forStoreAt: layout.store))
@@ -59,22 +59,22 @@ final class VersionStore: Sendable {
         var origin: DocumentVersion.Origin?
     }
 
-    /// Takes notice that a save is about to begin.
+    /// Records that a save is about to begin.
     ///
-    /// - Returns: Whether it is the first one.
+    /// - Returns: Whether it is the first save.
     func willSave() -> Bool { !hasSaved.exchange(true, ordering: .relaxed) }
 
     // MARK: - Keeping
 
-    /// Keeps what a package, usually that of these versions, has as of its last save.
+    /// Keeps the content of a package, usually the one with these versions, as of its last save.
     ///
     /// - Parameters:
-    ///   - source: The package. Others may go on reading and saving it.
-    ///   - method: How its files get here.
-    ///   - onlyIfNew: Whether nothing is kept if the last version is of the same content.
-    ///   - keepingDamage: Whether what is damaged is kept too, without the files that are missing.
-    ///   - progress: Gets the bytes of the database as its total.
-    /// - Returns: The version; the last one if it is of the same content and that will do.
+    ///   - source: The package. It can be read and saved meanwhile.
+    ///   - method: How its files are copied.
+    ///   - onlyIfNew: Whether to keep nothing if the last version has the same content.
+    ///   - keepingDamage: Whether to keep damaged content too, without missing files.
+    ///   - progress: Counts the bytes of the database.
+    /// - Returns: The version; with `onlyIfNew`, the last one if it has the same content.
     func keep(
         _ source: DocumentPackage, _ description: Description, by method: FileSystem.CopyMethod,
         onlyIfNew: Bool, keepingDamage: Bool = true, progress: Progress?
@@ -82,7 +82,7 @@ final class VersionStore: Sendable {
         writing.lock()
         defer { writing.unlock() }
         try makeFolders()
-        // A save may remove files that the copied database refers to before we have linked them; then all is done anew.
+        // A save may remove files that the copied database refers to before they are linked; then everything is repeated.
         var attempts = 5
         while true {
             let date = Date()
@@ -129,7 +129,7 @@ final class VersionStore: Sendable {
             try manifest.data(sealedBy: classKey, path: path), at: path, beneath: layout.path)
     }
 
-    /// Completes a version, and gives it its name.
+    /// Completes a version, and gives it its final name.
     private func publish(
         _ scratch: String, _ manifest: inout VersionManifest, as id: String
     ) throws {
@@ -140,7 +140,7 @@ final class VersionStore: Sendable {
         do {
             try FileSystem.synchronizeFolder(layout.versions, beneath: root)
         } catch {
-            // It may not survive a power loss, so it is not there.
+            // It might not survive a power loss, so it is removed.
             try? FileSystem.renameWithoutReplacing(layout.version(id), to: scratch, beneath: root)
             throw error
         }
@@ -154,13 +154,14 @@ final class VersionStore: Sendable {
         }
     }
 
-    /// Puts all that a version needs into its folder and among the blocks, durably but for the folders' names.
+    /// Writes the files of a version to its folder and its blocks to the block store. Everything is durable except the names
+    /// of the folders.
     private func fill(
         _ folder: String, _ manifest: inout VersionManifest, from source: DocumentPackage,
         by method: FileSystem.CopyMethod, keepingDamage: Bool, progress: Progress?
     ) throws {
         let database = FileSystem.path(folder, "database")
-        // One that has been replaced is read by the connection that still has it.
+        // A replaced store is read by the connection that still has it open.
         let isInPlace = try source.isReadOnly || source.changeByOthers() == nil
         let place = isInPlace ? source.layout : source.presentLayout
         try source.store.writePageCopy(
@@ -258,7 +259,7 @@ final class VersionStore: Sendable {
         return information
     }
 
-    /// The last version and its manifest; `nil` if it is damaged: the next one then shares nothing with it.
+    /// The last version and its manifest; `nil` if it is damaged, so that the next one is not compared with it.
     private func lastVersion() throws -> (String, VersionManifest)? {
         guard let id = try ids().last, let manifest = try? manifest(of: id) else { return nil }
         return (id, manifest)
@@ -266,7 +267,7 @@ final class VersionStore: Sendable {
 
     // MARK: - Names
 
-    /// A version's name: its time, and something unique.
+    /// The name of a new version: its time, and a random suffix.
     private static func id(for date: Date) -> String {
         let milliseconds = Int64(date.timeIntervalSince1970 * 1000)
         var seconds = time_t(milliseconds / 1000)
@@ -311,9 +312,9 @@ final class VersionStore: Sendable {
 // MARK: - Removing
 
 extension VersionStore {
-    /// Removes versions, and blocks that none needs any more.
+    /// Removes versions, and blocks that are no longer needed.
     ///
-    /// - Parameter skippingBusy: Whether one that is being read stays, rather than being an error.
+    /// - Parameter skippingBusy: Whether to skip a version that is being read, rather than throw an error.
     /// - Returns: The versions that were removed.
     func remove(_ ids: [String], skippingBusy: Bool) throws -> [String] {
         writing.lock()
@@ -327,10 +328,10 @@ extension VersionStore {
                 if skippingBusy { continue }
                 throw QuireError(
                     .locked,
-                    "The version “\(id)” of “\(layout.path)” is being read; try again when that is done.",
+                    "The version “\(id)” of “\(layout.path)” is being read; try again when it is closed.",
                     subject: .init(file: layout.version(id)))
             }
-            // At once, and durably, before any block goes that it needs.
+            // The version disappears atomically and durably before any of its blocks is removed.
             let temporary = FileSystem.temporarySibling(of: layout.version(id), for: "removed")
             try FileSystem.building(layout.version(id), as: temporary) {
                 try FileSystem.rename(layout.version(id), to: temporary, beneath: root)
@@ -356,7 +357,7 @@ extension VersionStore {
         return removed
     }
 
-    /// Removes blocks that no version needs. All stay if a manifest or node that lists needed blocks cannot be read.
+    /// Removes blocks that no version needs. Removes none if a manifest or node that lists needed blocks cannot be read.
     private func removeBlocks() throws {
         var blocks = try BlockStore(of: layout)
         var needed: Set<BlockDigest> = []

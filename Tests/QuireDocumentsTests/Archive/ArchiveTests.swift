@@ -216,7 +216,7 @@ import Testing
                 .init(path: "link/evil"),
             ]
         ),
-        ("is there twice", [.init(path: "a", data: Data([1])), .init(path: "a", data: Data([2]))]),
+        ("appears twice", [.init(path: "a", data: Data([1])), .init(path: "a", data: Data([2]))]),
         ("only in case", [.init(path: "Case"), .init(path: "case")]),
         ("which cannot be used", [.init(path: "é"), .init(path: "e\u{301}")]),
         ("only in case", [.init(path: "Straße/a"), .init(path: "STRASSE/b")]),
@@ -265,7 +265,7 @@ import Testing
         ]).withManifest()
         var changed = honest
         changed.entries[0].data = Data([9])
-        try expectRefusal(changed.tar, "1.tar", because: "“a” is not what its manifest says")
+        try expectRefusal(changed.tar, "1.tar", because: "“a” differs from what its manifest lists")
         var missing = honest
         missing.entries.remove(at: 1)
         try expectRefusal(missing.zip(), "2.zip", because: "“b” is missing")
@@ -280,7 +280,8 @@ import Testing
         try expectRefusal(without.tar, "5.tar", because: "has no META-INF/manifest.json")
         try expectRefusal(
             honest.zip(breakingChecksum: true), "6.zip", because: "CRC")
-        try expectRefusal(Data("Not an archive at all.".utf8), "7.zip", because: "no archive")
+        try expectRefusal(
+            Data("Not an archive at all.".utf8), "7.zip", because: "is not a document archive")
         try expectRefusal(Data(), "8.tar.zst", because: "")
     }
 
@@ -304,9 +305,9 @@ import Testing
             #expect(error.message.contains(reason))
             #expect(try FileSystem.names(in: folder.path).sorted() == ["a.tar.zst", "tree"])
         }
-        try expect("more than 1 entries") { $0.entries = 1 }
+        try expect("limit of 1 entries") { $0.entries = 1 }
         try expect("bytes of content") { $0.bytes = 1 << 20 }
-        try expect("“zeros” of more than") { $0.bytesPerEntry = 1 << 20 }
+        try expect("“zeros”, which exceeds the limit of") { $0.bytesPerEntry = 1 << 20 }
         try ArchiveExtraction(archive: archive, destination: folder.path("copy")).run()
     }
 

@@ -194,7 +194,7 @@ private final class RecordingPresenter: FilePresenter {
         #expect(error?.code == .timedOut)
         #expect(
             error?.message
-                == "Reading “/x/doc” failed, because the editor was asked to save and did not within 0.03 seconds."
+                == "Reading “/x/doc” failed, because the editor did not save within 0.03 seconds."
         )
         #expect(registry.isIdle)
         gate.open()
@@ -216,7 +216,7 @@ private final class RecordingPresenter: FilePresenter {
         #expect(error?.code == .timedOut)
         #expect(
             error?.message
-                == "Reading “/x/doc” was not possible within 0.03 seconds, because of: writing to “/x/doc”."
+                == "Reading “/x/doc” timed out after 0.03 seconds, waiting for: writing to “/x/doc”."
         )
         gate.open()
         try await held

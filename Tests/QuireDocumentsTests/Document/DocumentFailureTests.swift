@@ -72,7 +72,7 @@ import Testing
                 }
             }
             #expect(error?.code == .validation, "\(attempt)")
-            #expect(error?.message.contains("could not be kept in a draft") == true, "\(attempt)")
+            #expect(error?.message.contains("could not be kept as a draft") == true, "\(attempt)")
             #expect(document.draftError?.code == .outOfSpace, "\(attempt)")
             #expect(document.isOpen)
             #expect(document.hasUnsavedChanges)

@@ -129,7 +129,7 @@ import Testing
 
     @Test(arguments: [
         ("", "empty"), ("/a", "absolute"), ("a/../b", ".."), ("A", "only in case"),
-        ("a/x", "below the file"), ("deep", "is the folder"), ("Deep/c", "only in case"),
+        ("a/x", "below the file"), ("deep", "is already the folder"), ("Deep/c", "only in case"),
         ("a\u{0}b", "control"),
     ])
     func unusablePathsAreRefused(name: String, reason: String) async throws {
@@ -356,9 +356,9 @@ import Testing
     @Test func archiveOfSomethingElseIsRefused() async throws {
         let archives: [(String, [HandmadeArchive.Entry])] = [
             ("it has no store", [.init(path: "AdditionalContent", kind: .folder)]),
-            ("is no part of a document", [.init(path: "evil.sh")]),
+            ("is not part of a document", [.init(path: "evil.sh")]),
             (
-                "is no part of a document's store",
+                "is not part of a document's store",
                 [
                     .init(path: "StoreContent/persistentStore"),
                     .init(path: "StoreContent/persistentStore-wal"),
@@ -368,7 +368,7 @@ import Testing
                 "cannot be used",
                 [.init(path: "StoreContent/persistentStore", data: Data("x".utf8))]
             ),
-            ("is no generation", [.init(path: "AdditionalContent/x/file")]),
+            ("is not a generation", [.init(path: "AdditionalContent/x/file")]),
         ]
         for (index, (reason, entries)) in archives.enumerated() {
             let archive = folder.path("\(index).zip")

@@ -117,7 +117,10 @@ import Testing
             #"{"format": "quire-dump/1", "entities": {"Post": [{"title": "x", "createdAt": "soon"}]}}"#,
             "column 78: “soon” is not a date"
         ),
-        (#"{"format": "quire-dump/1", "entities": {"Post": [{"title": "x"}]}"#, "this is not JSON"),
+        (
+            #"{"format": "quire-dump/1", "entities": {"Post": [{"title": "x"}]}"#,
+            "this is not valid JSON"
+        ),
         (#"{"format": "quire-dump/1", "entities": {"Post": [{}]}}"#, "title” is required"),
     ])
     func badSeedIsRefusedAndLeavesNoDocument(_ seed: String, _ sentence: String) async throws {
