@@ -113,17 +113,13 @@ struct RepairStatements {
             let table = SQLName.quoted(place.tableName)
             var missing: [Int64] = []
             let externalData = externalData
-            try connection.withStatement(
+            try connection.forEachRow(
                 "SELECT Z_PK, \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02' "
                     + "AND Z_ENT IN \(StorageClassCheck.list(place.subtreeStoreNumbers))"
-            ) { statement in
-                while try statement.step() {
-                    let name = statement.data(1).withUnsafeBytes(ExternalDataTag.fileName)
-                    // Directory entries that are not files stay, for the user to inspect.
-                    if name.map(externalData.lacksFile) ?? true {
-                        missing.append(statement.integer(0))
-                    }
-                }
+            ) {
+                let name = $0.data(1).withUnsafeBytes(ExternalDataTag.fileName)
+                // Directory entries that are not files stay, for the user to inspect.
+                if name.map(externalData.lacksFile) ?? true { missing.append($0.integer(0)) }
             }
             for key in missing {
                 try connection.run("UPDATE \(table) SET \(column) = NULL WHERE Z_PK = ?", key)

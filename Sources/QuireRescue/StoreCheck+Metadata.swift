@@ -294,15 +294,10 @@ extension StoreCheck {
     private mutating func checkKeyColumns(
         _ columns: [String], of table: String, isNote: Bool
     ) throws {
-        let found = try connection.withStatement(
-            "SELECT upper(name) FROM pragma_table_info(?) WHERE pk > 0"
-        ) { statement in
-            try statement.bind(table, at: 1)
-            var names: Set<String> = []
-            while try statement.step() { names.insert(statement.text(0)) }
-            return names
-        }
-        if found == Set(columns.map { $0.uppercased() }) { return }
+        let found = try connection.rows(
+            "SELECT upper(name) FROM pragma_table_info(?) WHERE pk > 0", table
+        ) { $0.text(0) }
+        if Set(found) == Set(columns.map { $0.uppercased() }) { return }
         add(
             .schema,
             "The table \(table) is not declared with \(columns.joined(separator: " and ")) as its key.",

@@ -126,12 +126,8 @@ public struct StoreCheck {
     // MARK: - File
 
     private mutating func checkIntegrity() throws {
-        let problems = try connection.withStatement("PRAGMA integrity_check") { statement in
-            var problems: [String] = []
-            while try statement.step() { problems.append(statement.text(0)) }
-            return problems == ["ok"] ? [] : problems
-        }
-        for problem in problems {
+        let problems = try connection.rows("PRAGMA integrity_check") { $0.text(0) }
+        for problem in problems where problems != ["ok"] {
             // Damage to indexes alone is repaired by rebuilding them from the tables.
             let isIndex =
                 problem.hasPrefix("row ") || problem.hasPrefix("wrong # of entries in index")

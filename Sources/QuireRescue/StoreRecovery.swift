@@ -264,12 +264,10 @@ private struct StoreRecoveryRun {
         _ target: SQLiteStore, from source: SQLSchema, salvaged: String,
         _ connection: SQLiteConnection
     ) throws {
-        try connection.withStatement("ATTACH DATABASE ? AS \(StoreTransfer.attached)") {
-            let salvaged = try SQLiteFiles.pathToAttach(salvaged)
-            let sealed = connection.sealing.map { SQLiteConnection.uri(salvaged, $0.query) }
-            try $0.bind(sealed ?? salvaged, at: 1)
-            try $0.run()
-        }
+        let salvaged = try SQLiteFiles.pathToAttach(salvaged)
+        let sealed = connection.sealing.map { SQLiteConnection.uri(salvaged, $0.query) }
+        try connection.run(
+            "ATTACH DATABASE ? AS \(StoreTransfer.attached)", sealed ?? salvaged)
         try connection.execute("BEGIN IMMEDIATE")
         let losses = try StoreTransfer(
             source: source, target: target.schema, connection: connection
@@ -373,11 +371,10 @@ private struct StoreRecoveryRun {
     }
 
     private func attachedTables(_ connection: SQLiteConnection) throws -> Set<String> {
-        try connection.withStatement("SELECT name FROM \(StoreTransfer.attached).sqlite_schema") {
-            var names: Set<String> = []
-            while try $0.step() { names.insert($0.text(0)) }
-            return names
-        }
+        Set(
+            try connection.rows("SELECT name FROM \(StoreTransfer.attached).sqlite_schema") {
+                $0.text(0)
+            })
     }
 
     /// Copies the files that objects refer to.
@@ -389,13 +386,11 @@ private struct StoreRecoveryRun {
         for (entity, slot, column) in RelationshipColumns(schema: target.schema).attributes
         where slot.isExternalCapable {
             let table = SQLName.quoted(target.schema.entity(entity).tableName)
-            try connection.withStatement(
+            try connection.forEachRow(
                 "SELECT \(column) FROM main.\(table) WHERE substr(\(column), 1, 1) = x'02'"
-            ) { statement in
-                while try statement.step() {
-                    if let name = statement.data(0).withUnsafeBytes(ExternalDataTag.fileName) {
-                        names.insert(name)
-                    }
+            ) {
+                if let name = $0.data(0).withUnsafeBytes(ExternalDataTag.fileName) {
+                    names.insert(name)
                 }
             }
         }

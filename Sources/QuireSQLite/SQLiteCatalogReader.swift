@@ -53,30 +53,18 @@ package struct SQLiteCatalogReader {
     }
 
     private func entities() throws -> [SQLCatalog.Entity] {
-        try connection.withStatement(
-            "SELECT Z_ENT, Z_NAME, Z_SUPER FROM Z_PRIMARYKEY ORDER BY Z_ENT"
-        ) {
-            statement in
-            var entities: [SQLCatalog.Entity] = []
-            while try statement.step() {
-                let number = statement.integer(0)
-                let parent = statement.integer(2)
-                guard number > 0, number <= Int64(ManagedObjectID.maximumEntityNumber),
-                    parent >= 0,
-                    parent <= Int64(ManagedObjectID.maximumEntityNumber)
-                else {
-                    throw QuireError(
-                        .invalidFormat,
-                        "The table Z_PRIMARYKEY of “\(connection.path)” has the entity number \(number), "
-                            + "which is out of range; the store is damaged.",
-                        subject: .init(file: connection.path))
-                }
-                entities.append(
-                    SQLCatalog.Entity(
-                        number: Int(number), name: statement.text(1), superentityNumber: Int(parent)
-                    ))
+        try connection.rows("SELECT Z_ENT, Z_NAME, Z_SUPER FROM Z_PRIMARYKEY ORDER BY Z_ENT") {
+            let (number, parent) = ($0.integer(0), $0.integer(2))
+            let numbers = 0...Int64(ManagedObjectID.maximumEntityNumber)
+            guard number > 0, numbers.contains(number), numbers.contains(parent) else {
+                throw QuireError(
+                    .invalidFormat,
+                    "The table Z_PRIMARYKEY of “\(connection.path)” has the entity number \(number), "
+                        + "which is out of range; the store is damaged.",
+                    subject: .init(file: connection.path))
             }
-            return entities
+            return SQLCatalog.Entity(
+                number: Int(number), name: $0.text(1), superentityNumber: Int(parent))
         }
     }
 
@@ -132,9 +120,7 @@ extension SQLiteConnection {
     package func carriedModel(path: String) throws -> ManagedObjectModel? {
         func content(of table: String) throws -> Data {
             guard try hasTable(table) else { return Data() }
-            return try withStatement("SELECT Z_CONTENT FROM \(table)") {
-                try $0.step() ? $0.data(0) : Data()
-            }
+            return try row("SELECT Z_CONTENT FROM \(table)") { $0.data(0) } ?? Data()
         }
         do {
             let xml = try content(of: SQLiteTables.model)
@@ -224,27 +210,18 @@ package struct SQLiteAncillaryData: Sendable {
 extension SQLiteConnection {
     /// The database's data beside its objects.
     func ancillaryData() throws -> SQLiteAncillaryData {
-        try withStatement("SELECT name FROM sqlite_schema WHERE type = 'table'") {
-            var names: [String] = []
-            while try $0.step() { names.append($0.text(0)) }
-            return SQLiteAncillaryData(tables: names)
-        }
+        SQLiteAncillaryData(
+            tables: try rows("SELECT name FROM sqlite_schema WHERE type = 'table'") { $0.text(0) })
     }
 
     /// Whether a table exists.
     package func hasTable(_ name: String) throws -> Bool {
-        try withStatement("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?") {
-            try $0.bind(name, at: 1)
-            return try $0.step()
-        }
+        try integer("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name) != nil
     }
 
     /// Replaces Core Data's model cache, if the store has one.
     package func replaceModelCache(with model: ManagedObjectModel) throws {
         guard try hasTable(SQLiteTables.modelCache) else { return }
-        try withStatement("UPDATE \(SQLiteTables.modelCache) SET Z_CONTENT = ?") {
-            if let cache = model.modelCache { try $0.bind(cache, at: 1) }
-            try $0.run()
-        }
+        try run("UPDATE \(SQLiteTables.modelCache) SET Z_CONTENT = ?", model.modelCache)
     }
 }

@@ -217,17 +217,6 @@ package final class SQLiteConnection: @unchecked Sendable {
         return statement
     }
 
-    /// The first column of the first row as an integer; `nil` if there is no row or the value is NULL.
-    package func integer(_ sql: String, _ arguments: Int64...) throws -> Int64? {
-        try withStatement(sql) { statement in
-            for (index, argument) in arguments.enumerated() {
-                try statement.bind(argument, at: Int32(index + 1))
-            }
-            guard try statement.step(), !statement.isNull(0) else { return nil }
-            return statement.integer(0)
-        }
-    }
-
     /// The number of rows changed by the last statement.
     package var changeCount: Int { Int(sqlite3_changes64(handle)) }
 
@@ -386,17 +375,15 @@ extension SQLiteConnection {
             FROM f JOIN \(name: table) s ON s.Z_PK = f.k JOIN \(name: table) t ON \(isSame) \
             ORDER BY t.Z_PK LIMIT 2
             """
-        return try withStatement(query.sql) { statement in
-            var objects: [String] = []
-            var values: [String] = []
-            while try statement.step() {
-                let number = schema.modelNumber(ofStoreNumber: statement.integer(1))
-                let entity = number.map { schema.layout.entity(number: $0).name } ?? "?"
-                objects.append("\(entity)/p\(statement.integer(0))")
-                values = columns.indices.map { statement.text(Int32($0) + 2) }
-            }
-            return (objects, values)
+        var objects: [String] = []
+        var values: [String] = []
+        try forEachRow(query.sql) { row in
+            let number = schema.modelNumber(ofStoreNumber: row.integer(1))
+            let entity = number.map { schema.layout.entity(number: $0).name } ?? "?"
+            objects.append("\(entity)/p\(row.integer(0))")
+            values = columns.indices.map { row.text(Int32($0) + 2) }
         }
+        return (objects, values)
     }
 
     /// A stored value for display; `nil` if its type has no readable form.
@@ -422,11 +409,7 @@ extension SQLiteConnection {
     }
 
     func recordGreatestPrimaryKey(_ key: Int64, of entityNumber: Int) throws {
-        try withStatement("UPDATE Z_PRIMARYKEY SET Z_MAX = ? WHERE Z_ENT = ?") {
-            try $0.bind(key, at: 1)
-            try $0.bind(Int64(entityNumber), at: 2)
-            try $0.run()
-        }
+        try run("UPDATE Z_PRIMARYKEY SET Z_MAX = ? WHERE Z_ENT = ?", key, Int64(entityNumber))
     }
 }
 

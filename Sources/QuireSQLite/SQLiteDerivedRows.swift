@@ -86,13 +86,9 @@ package final class SQLiteDerivedRows {
         for (entity, derivation) in derivations {
             let numbers = entity.subtree.map { String(schema.entity(number: $0).storeNumber) }
             let table = SQLName.quoted(schema.entity(entity).tableName)
-            let keys = try connection.withStatement(
+            let keys = try connection.rows(
                 "SELECT Z_PK FROM \(table) WHERE Z_ENT IN (\(numbers.joined(separator: ", ")))"
-            ) { statement in
-                var keys: ContiguousArray<Int64> = []
-                while try statement.step() { keys.append(statement.integer(0)) }
-                return keys
-            }
+            ) { $0.integer(0) }
             for key in keys { try write(derivation, of: key, in: entity) }
         }
     }
@@ -165,11 +161,8 @@ package final class SQLiteDerivedRows {
             case .nowhere?, nil: return
             }
         }
-        try connection.withStatement(sql) { statement in
-            try statement.bind(objectID.primaryKey, at: 1)
-            while try statement.step() {
-                if !statement.isNull(0) { owners[position].insert(statement.integer(0)) }
-            }
+        try connection.forEachRow(sql, objectID.primaryKey) {
+            if !$0.isNull(0) { owners[position].insert($0.integer(0)) }
         }
     }
 
@@ -226,25 +219,20 @@ package final class SQLiteDerivedRows {
         let place = schema.entity(entity)
         guard let relationship else {
             guard let column = place.columns[slot] else { return nil }
-            return try connection.withStatement(
-                "SELECT \(SQLName.quoted(column.name)) FROM \(SQLName.quoted(place.tableName)) WHERE Z_PK = ?"
-            ) { statement in
-                try statement.bind(key, at: 1)
-                return try statement.step() && !statement.isNull(0) ? statement.text(0) : nil
-            }
+            return try connection.row(
+                "SELECT \(SQLName.quoted(column.name)) FROM \(SQLName.quoted(place.tableName)) WHERE Z_PK = ?",
+                key
+            ) { $0.isNull(0) ? nil : $0.text(0) }
         }
         let destination = schema.entity(schema.layout.destination(of: relationship))
         guard let reference = relationship.slot.flatMap({ place.columns[$0] }),
             let column = destination.columns[slot]
         else { return nil }
-        return try connection.withStatement(
+        return try connection.row(
             "SELECT t.\(SQLName.quoted(column.name)) FROM \(SQLName.quoted(place.tableName)) o JOIN "
                 + "\(SQLName.quoted(destination.tableName)) t ON t.Z_PK = "
-                + "o.\(SQLName.quoted(reference.name)) WHERE o.Z_PK = ?"
-        ) { statement in
-            try statement.bind(key, at: 1)
-            return try statement.step() && !statement.isNull(0) ? statement.text(0) : nil
-        }
+                + "o.\(SQLName.quoted(reference.name)) WHERE o.Z_PK = ?", key
+        ) { $0.isNull(0) ? nil : $0.text(0) }
     }
 
     /// The exact sum of decimal numbers over a relationship's destinations.
@@ -292,10 +280,7 @@ package final class SQLiteDerivedRows {
                 + "j.\(SQLName.quoted(join.targetColumn))"
         case .nowhere?, nil: return false
         }
-        try connection.withStatement(sql) { statement in
-            try statement.bind(key, at: 1)
-            while try statement.step() { body(statement) }
-        }
+        try connection.forEachRow(sql, key, body: body)
         return true
     }
 }
@@ -350,17 +335,12 @@ extension SQLiteDerivedRows {
                 guard Self.isBounded(slot), let column = schema.entity(entity).columns[slot.index]
                 else { continue }
                 let name = SQLName.quoted(column.name)
-                let keys = try connection.withStatement(
+                var keys: [Int64] = []
+                try connection.forEachRow(
                     "SELECT Z_PK, \(name) FROM \(SQLName.quoted(schema.entity(entity).tableName)) WHERE "
                         + "Z_ENT = \(schema.entity(entity).storeNumber) AND \(name) IS NOT NULL"
-                ) { statement in
-                    var keys: [Int64] = []
-                    while try statement.step() {
-                        if !slot.canHold(derived: statement.value(1)) {
-                            keys.append(statement.integer(0))
-                        }
-                    }
-                    return keys
+                ) {
+                    if !slot.canHold(derived: $0.value(1)) { keys.append($0.integer(0)) }
                 }
                 for key in keys { try settle(derivation, of: key, in: entity) }
             }
@@ -375,11 +355,8 @@ extension SQLiteDerivedRows {
         let (table, name) = (
             SQLName.quoted(schema.entity(entity).tableName), SQLName.quoted(column.name)
         )
-        let stored = try connection.withStatement(
-            "SELECT \(name) FROM \(table) WHERE Z_PK = ?"
-        ) { statement -> AttributeValue? in
-            try statement.bind(key, at: 1)
-            return try statement.step() ? .some(statement.value(0)) : .none
+        let stored = try connection.row("SELECT \(name) FROM \(table) WHERE Z_PK = ?", key) {
+            $0.value(0)
         }
         guard let stored else { return }
         var value = stored
@@ -388,11 +365,7 @@ extension SQLiteDerivedRows {
         {
             value = ResolvedEntity.Derivation.exactly(sum)
             if case .integer(let integer) = value, value != stored {
-                try connection.withStatement("UPDATE \(table) SET \(name) = ? WHERE Z_PK = ?") {
-                    try $0.bind(integer, at: 1)
-                    try $0.bind(key, at: 2)
-                    try $0.run()
-                }
+                try connection.run("UPDATE \(table) SET \(name) = ? WHERE Z_PK = ?", integer, key)
             }
         }
         if slot.canHold(derived: value) { return }

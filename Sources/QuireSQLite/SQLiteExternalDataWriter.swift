@@ -209,12 +209,7 @@ struct SQLiteExternalDataWriter {
             try connection.writeExternalDataRecord(file.record, ofFileNamed: file.name)
         }
         for name in removed {
-            try connection.withStatement(
-                "DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?"
-            ) {
-                try $0.bind(name, at: 1)
-                try $0.run()
-            }
+            try connection.run("DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?", name)
         }
     }
 

@@ -10,13 +10,10 @@ struct SQLiteModelInference: SQLInferenceSource {
 
     init(connection: SQLiteConnection) throws {
         self.connection = connection
-        indexNames = try connection.withStatement(
-            "SELECT upper(name) FROM sqlite_schema WHERE type = 'index'"
-        ) { statement in
-            var names: Set<String> = []
-            while try statement.step() { names.insert(statement.text(0)) }
-            return names
-        }
+        indexNames = Set(
+            try connection.rows("SELECT upper(name) FROM sqlite_schema WHERE type = 'index'") {
+                $0.text(0)
+            })
     }
 
     func hasIndex(_ name: String) -> Bool { indexNames.contains(name.uppercased()) }
@@ -53,32 +50,30 @@ struct SQLiteModelInference: SQLInferenceSource {
                 OR (substr(\(name), 1, 1) = x'02' AND length(\(name)) IN (37, 38)) END)
                 """
         }
-        try connection.withStatement(
+        try connection.forEachRow(
             "SELECT Z_ENT, \(questions.joined(separator: ", ")) FROM \(SQLName.quoted(table)) GROUP BY Z_ENT"
         ) { statement in
-            while try statement.step() {
-                let entity = Int(clamping: statement.integer(0))
-                for (index, column) in columns.enumerated() {
-                    let start = Int32(index) * 7 + 1
-                    func isTrue(_ offset: Int32) -> Bool { statement.integer(start + offset) == 1 }
-                    func isFalse(_ offset: Int32) -> Bool {
-                        !statement.isNull(start + offset) && statement.integer(start + offset) == 0
-                    }
-                    var known = facts[column.name] ?? SQLColumnFacts()
-                    let hasAny = isTrue(0) || isTrue(1) || isTrue(2) || isTrue(3)
-                    if hasAny { known.entities.insert(entity) }
-                    known.hasIntegers = known.hasIntegers || isTrue(0)
-                    known.hasReals = known.hasReals || isTrue(1)
-                    known.hasTexts = known.hasTexts || isTrue(2)
-                    known.hasBlobs = known.hasBlobs || isTrue(3)
-                    if !statement.isNull(start + 4) {
-                        let least = statement.integer(start + 4)
-                        known.least = min(known.least ?? least, least)
-                    }
-                    if isFalse(5) { known.areSixteenBytes = false }
-                    if isFalse(6) { known.areTagged = false }
-                    facts[column.name] = known
+            let entity = Int(clamping: statement.integer(0))
+            for (index, column) in columns.enumerated() {
+                let start = Int32(index) * 7 + 1
+                func isTrue(_ offset: Int32) -> Bool { statement.integer(start + offset) == 1 }
+                func isFalse(_ offset: Int32) -> Bool {
+                    !statement.isNull(start + offset) && statement.integer(start + offset) == 0
                 }
+                var known = facts[column.name] ?? SQLColumnFacts()
+                let hasAny = isTrue(0) || isTrue(1) || isTrue(2) || isTrue(3)
+                if hasAny { known.entities.insert(entity) }
+                known.hasIntegers = known.hasIntegers || isTrue(0)
+                known.hasReals = known.hasReals || isTrue(1)
+                known.hasTexts = known.hasTexts || isTrue(2)
+                known.hasBlobs = known.hasBlobs || isTrue(3)
+                if !statement.isNull(start + 4) {
+                    let least = statement.integer(start + 4)
+                    known.least = min(known.least ?? least, least)
+                }
+                if isFalse(5) { known.areSixteenBytes = false }
+                if isFalse(6) { known.areTagged = false }
+                facts[column.name] = known
             }
         }
     }

@@ -102,13 +102,9 @@ final class SQLiteRelationshipWriter {
         _ source: ManagedObjectID, _ target: ManagedObjectID, _ join: SQLJoin
     ) throws {
         let names = columns(of: join)
-        try connection.withStatement(
-            "DELETE FROM \(names.table) WHERE \(names.source) = ? AND \(names.target) = ?"
-        ) {
-            try $0.bind(source.primaryKey, at: 1)
-            try $0.bind(target.primaryKey, at: 2)
-            try $0.run()
-        }
+        try connection.run(
+            "DELETE FROM \(names.table) WHERE \(names.source) = ? AND \(names.target) = ?",
+            source.primaryKey, target.primaryKey)
     }
 
     private func set(
@@ -122,26 +118,18 @@ final class SQLiteRelationshipWriter {
         if let column = key.orderColumn {
             assignments += ", \(SQLName.quoted(column)) = NULL"
         }
-        try connection.withStatement(
-            "UPDATE \(SQLName.quoted(key.tableName)) SET \(assignments) WHERE Z_PK = ?2"
-        ) {
-            try $0.bind(source.primaryKey, at: 1)
-            try $0.bind(target.primaryKey, at: 2)
-            try $0.run()
-        }
+        try connection.run(
+            "UPDATE \(SQLName.quoted(key.tableName)) SET \(assignments) WHERE Z_PK = ?2",
+            source.primaryKey, target.primaryKey)
     }
 
     private func clear(
         _ target: ManagedObjectID, of source: ManagedObjectID, _ key: SQLForeignKey
     ) throws {
-        try connection.withStatement(
+        try connection.run(
             "UPDATE \(SQLName.quoted(key.tableName)) SET \(clearing(key)) "
-                + "WHERE Z_PK = ?2 AND \(SQLName.quoted(key.column)) = ?1"
-        ) {
-            try $0.bind(source.primaryKey, at: 1)
-            try $0.bind(target.primaryKey, at: 2)
-            try $0.run()
-        }
+                + "WHERE Z_PK = ?2 AND \(SQLName.quoted(key.column)) = ?1",
+            source.primaryKey, target.primaryKey)
     }
 
     private func clearing(_ key: SQLForeignKey) -> String {
@@ -158,19 +146,13 @@ final class SQLiteRelationshipWriter {
                 let names = columns(of: join)
                 let sides = join.isReflexive ? [names.source, names.target] : [names.source]
                 for side in sides {
-                    try connection.withStatement("DELETE FROM \(names.table) WHERE \(side) = ?") {
-                        try $0.bind(objectID.primaryKey, at: 1)
-                        try $0.run()
-                    }
+                    try connection.run(
+                        "DELETE FROM \(names.table) WHERE \(side) = ?", objectID.primaryKey)
                 }
             case .foreignKey(let key) where !key.isInverse:
-                try connection.withStatement(
+                try connection.run(
                     "UPDATE \(SQLName.quoted(key.tableName)) SET \(clearing(key)) "
-                        + "WHERE \(SQLName.quoted(key.column)) = ?1"
-                ) {
-                    try $0.bind(objectID.primaryKey, at: 1)
-                    try $0.run()
-                }
+                        + "WHERE \(SQLName.quoted(key.column)) = ?1", objectID.primaryKey)
             case .foreignKey, .nowhere: break
             }
         }
@@ -218,14 +200,11 @@ final class SQLiteRelationshipWriter {
     /// Assigns order keys to all members of an owner, keeping those already in order.
     private func arrange(_ members: [Int64], of owner: Int64, _ place: OrderKeySlot) throws {
         var present: [Int64: Int64] = [:]
-        try connection.withStatement(
-            "SELECT \(place.member), \(place.order) FROM \(place.table) WHERE \(place.owner) = ?"
-        ) { statement in
-            try statement.bind(owner, at: 1)
-            while try statement.step() {
-                if statement.isNull(1) { continue }
-                present[statement.integer(0)] = statement.integer(1)
-            }
+        try connection.forEachRow(
+            "SELECT \(place.member), \(place.order) FROM \(place.table) WHERE \(place.owner) = ?",
+            owner
+        ) {
+            if !$0.isNull(1) { present[$0.integer(0)] = $0.integer(1) }
         }
         let keys = SQLOrderKeys.keys(for: members.map { present[$0] })
         for (member, key) in zip(members, keys) where present[member] != key {
@@ -245,14 +224,9 @@ final class SQLiteRelationshipWriter {
     private func setKey(
         _ key: Int64, of member: Int64, _ owner: Int64, _ place: OrderKeySlot
     ) throws {
-        try connection.withStatement(
-            "UPDATE \(place.table) SET \(place.order) = ?1 WHERE \(place.member) = ?2 AND \(place.owner) = ?3"
-        ) {
-            try $0.bind(key, at: 1)
-            try $0.bind(member, at: 2)
-            try $0.bind(owner, at: 3)
-            try $0.run()
-        }
+        try connection.run(
+            "UPDATE \(place.table) SET \(place.order) = ?1 WHERE \(place.member) = ?2 AND \(place.owner) = ?3",
+            key, member, owner)
     }
 
     private func columns(of join: SQLJoin) -> (table: String, source: String, target: String) {

@@ -207,14 +207,11 @@ final class SQLiteRowWriter {
         for slot in entity.slots where slot.isExternalCapable && slots?.contains(slot.index) ?? true
         {
             guard let column = place.columns[slot.index] else { continue }
-            let value = try connection.withStatement(
+            let value = try connection.row(
                 "SELECT substr(\(SQLName.quoted(column.name)), 1, 38) FROM "
-                    + "\(SQLName.quoted(place.tableName)) WHERE Z_PK = ?"
-            ) { statement in
-                try statement.bind(objectID.primaryKey, at: 1)
-                return try statement.step() ? statement.data(0) : Data()
-            }
-            if let name = value.withUnsafeBytes(ExternalDataTag.fileName) {
+                    + "\(SQLName.quoted(place.tableName)) WHERE Z_PK = ?", objectID.primaryKey
+            ) { $0.data(0) }
+            if let name = value?.withUnsafeBytes(ExternalDataTag.fileName) {
                 droppedFiles.insert(name)
             }
         }

@@ -195,20 +195,10 @@ struct SQLiteSave {
         try connection.execute(SQLiteTables.createRecords)
         for (key, value) in changes.records {
             if let value {
-                try connection.withStatement(
-                    "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)"
-                ) {
-                    try $0.bind(key, at: 1)
-                    try $0.bind(value, at: 2)
-                    try $0.run()
-                }
+                try connection.run(
+                    "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)", key, value)
             } else {
-                try connection.withStatement(
-                    "DELETE FROM \(SQLiteTables.records) WHERE Z_KEY = ?"
-                ) {
-                    try $0.bind(key, at: 1)
-                    try $0.run()
-                }
+                try connection.run("DELETE FROM \(SQLiteTables.records) WHERE Z_KEY = ?", key)
                 if key == SQLiteStore.draftRecordKey {
                     try connection.execute(SQLiteTables.dropDraft)
                 }
@@ -346,12 +336,8 @@ struct SQLiteSaveRows {
             .compactMap { place.columns[$0] }
         if columns.isEmpty { return }
         let assignments = columns.map { "\(SQLName.quoted($0.name)) = NULL" }
-        try writer.connection.withStatement(
+        try writer.connection.run(
             "UPDATE \(SQLName.quoted(place.tableName)) SET \(assignments.joined(separator: ", ")) "
-                + "WHERE Z_PK = ?"
-        ) {
-            try $0.bind(change.objectID.primaryKey, at: 1)
-            try $0.run()
-        }
+                + "WHERE Z_PK = ?", change.objectID.primaryKey)
     }
 }

@@ -70,11 +70,9 @@ extension SQLiteSchemaCache.Key {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(32 << 10)
         var tables: Set<String> = []
-        try connection.withStatement("SELECT name, type, tbl_name, sql FROM sqlite_schema") {
-            while try $0.step() {
-                tables.insert($0.text(0))
-                for column in 0..<4 { $0.append(Int32(column), to: &bytes) }
-            }
+        try connection.forEachRow("SELECT name, type, tbl_name, sql FROM sqlite_schema") {
+            tables.insert($0.text(0))
+            for column in 0..<4 { $0.append(Int32(column), to: &bytes) }
         }
         guard tables.isSuperset(of: ["Z_METADATA", "Z_PRIMARYKEY"]),
             let model = [SQLiteTables.model, SQLiteTables.modelCache].first(where: tables.contains)

@@ -174,20 +174,15 @@ package struct SQLiteSchemaSynchronization {
     }
 
     private func presentParts() throws -> [Present] {
-        try connection.withStatement(
+        try connection.rows(
             "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL "
                 + "AND type IN ('index', 'trigger', 'table')"
-        ) { statement in
-            var parts: [Present] = []
-            while try statement.step() {
-                guard let kind = SQLSchemaPart.Kind(rawValue: statement.text(0)) else { continue }
-                parts.append(
-                    Present(
-                        kind: kind, name: statement.text(1), table: statement.text(2),
-                        sql: statement.text(3)))
+        ) { row in
+            SQLSchemaPart.Kind(rawValue: row.text(0)).map {
+                Present(kind: $0, name: row.text(1), table: row.text(2), sql: row.text(3))
             }
-            return parts
         }
+        .compactMap { $0 }
     }
 
     /// Whether a part is named like an index, or a trigger of a derived attribute, of one of the model's entities.
@@ -239,18 +234,12 @@ package struct SQLiteSchemaSynchronization {
     private func isUniqueAnyway(_ part: SQLSchemaPart) throws -> Bool {
         guard let unique = part.unique else { return false }
         let wanted = Set(unique.columns.map { $0.uppercased() })
-        return try connection.withStatement(
+        return try connection.rows(
             "SELECT l.name, group_concat(upper(i.name), char(1)) FROM pragma_index_list(?) l "
-                + "JOIN pragma_index_info(l.name) i WHERE l.origin = 'u' GROUP BY l.name"
-        ) { statement in
-            try statement.bind(unique.table, at: 1)
-            while try statement.step() {
-                if Set(statement.text(1).split(separator: "\u{1}").map(String.init)) == wanted {
-                    return true
-                }
-            }
-            return false
-        }
+                + "JOIN pragma_index_info(l.name) i WHERE l.origin = 'u' GROUP BY l.name",
+            unique.table
+        ) { Set($0.text(1).split(separator: "\u{1}").map(String.init)) }
+        .contains(wanted)
     }
 
     /// The name of the index that a table or trigger belongs to.

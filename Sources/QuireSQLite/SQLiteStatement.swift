@@ -313,6 +313,24 @@ extension SQLiteConnection {
             return try statement.step() ? try read(statement) : nil
         }
     }
+
+    /// Calls a closure with each row of a statement with values for its parameters.
+    package func forEachRow(
+        _ sql: String, _ values: any SQLiteParameter..., body: (SQLiteStatement) throws -> Void
+    ) throws {
+        try withStatement(sql) { statement in
+            try statement.bind(values)
+            while try statement.step() { try body(statement) }
+        }
+    }
+
+    /// The first column of the first row as an integer; `nil` if there is no row or the value is NULL.
+    package func integer(_ sql: String, _ values: any SQLiteParameter...) throws -> Int64? {
+        try withStatement(sql) { statement in
+            try statement.bind(values)
+            return try statement.step() && !statement.isNull(0) ? statement.integer(0) : nil
+        }
+    }
 }
 
 extension SQLiteStatement {

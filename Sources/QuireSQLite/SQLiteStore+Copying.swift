@@ -387,12 +387,9 @@ extension SQLiteConnection {
         }
         let version = try integer("PRAGMA data_version")
         let realPath = try SQLiteFiles.pathToAttach(path)
-        try withStatement("VACUUM INTO ?") {
-            // Without an explicit VFS it would be opened with the store's.
-            let query = target?.query ?? SealingFileSystem.clearQuery
-            try $0.bind(Self.uri(realPath, query), at: 1)
-            try $0.run()
-        }
+        // Without an explicit VFS it would be opened with the store's.
+        let query = target?.query ?? SealingFileSystem.clearQuery
+        try run("VACUUM INTO ?", Self.uri(realPath, query))
         let counts = try rowCounts()
         // After a commit of another connection the counts are not those of the copy.
         if try integer("PRAGMA data_version") == version {

@@ -129,10 +129,7 @@ extension SQLiteStore {
             String(decoding: model.modelXML(), as: UTF8.self))
         // Core Data's model cache lacks facts specific to this framework.
         try connection.execute(SQLiteTables.createModelCache)
-        try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {
-            if let cache = model.modelCache { try $0.bind(cache, at: 1) }
-            try $0.run()
-        }
+        try connection.run("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)", model.modelCache)
     }
 }
 

@@ -23,10 +23,9 @@ extension SQLiteStore {
         var recorded: [String: (size: Int64, sha256: Data)] = [:]
         try read { connection in
             guard try connection.hasTable(SQLiteTables.externalData) else { return }
-            let sql = "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(SQLiteTables.externalData)"
-            try connection.withStatement(sql) {
-                while try $0.step() { recorded[$0.text(0)] = ($0.integer(1), $0.data(2)) }
-            }
+            try connection.forEachRow(
+                "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(SQLiteTables.externalData)"
+            ) { recorded[$0.text(0)] = ($0.integer(1), $0.data(2)) }
         }
         return names.sorted().map { name in
             SQLiteExternalFile(
@@ -56,30 +55,17 @@ extension SQLiteStore {
     }
 
     /// The names of the referenced files.
-    func externalFileNames() throws -> Set<String> { try read(externalFileNames) }
-
-    /// The names of the referenced files, as a connection sees them.
-    func externalFileNames(_ connection: SQLiteConnection) throws -> Set<String> {
-        var names: Set<String> = []
-        for (table, column) in externalColumns {
-            let sql = "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
-            try connection.withStatement(sql) { statement in
-                while try statement.step() {
-                    let value = statement.data(0)
-                    if let name = value.withUnsafeBytes(ExternalDataTag.fileName) {
-                        names.insert(name)
-                    }
-                }
-            }
-        }
-        return names
+    func externalFileNames() throws -> Set<String> {
+        try read { try $0.externalFileNames(schema) }
     }
+}
 
+extension SQLSchema {
     /// The columns whose values may be external, with their tables, quoted.
     var externalColumns: [(table: String, column: String)] {
         var columns: Set<[String]> = []
         for entity in layout.entities {
-            let place = schema.entity(entity)
+            let place = self.entity(entity)
             for slot in entity.slots where slot.isExternalCapable {
                 if let column = place.columns[slot.index] {
                     columns.insert([place.tableName, column.name])
@@ -87,6 +73,23 @@ extension SQLiteStore {
             }
         }
         return columns.map { (SQLName.quoted($0[0]), SQLName.quoted($0[1])) }
+    }
+}
+
+extension SQLiteConnection {
+    /// The names of the external data files that the rows of a schema refer to.
+    package func externalFileNames(_ schema: SQLSchema) throws -> Set<String> {
+        var names: Set<String> = []
+        for (table, column) in schema.externalColumns {
+            try forEachRow(
+                "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
+            ) {
+                if let name = $0.data(0).withUnsafeBytes(ExternalDataTag.fileName) {
+                    names.insert(name)
+                }
+            }
+        }
+        return names
     }
 }
 
@@ -106,7 +109,7 @@ extension SQLiteStore {
         do {
             names.formUnion(try orphans(writer))
             // The rows are authoritative: a restored version may refer to a file again.
-            if !names.isEmpty { names.subtract(try externalFileNames(writer.connection)) }
+            if !names.isEmpty { names.subtract(try writer.connection.externalFileNames(schema)) }
         } catch {
             return []
         }
@@ -118,9 +121,10 @@ extension SQLiteStore {
         guard carriesModel else { return [] }
         var known: Set<String> = []
         if try writer.connection.hasTable(SQLiteTables.externalData) {
-            try writer.connection.withStatement("SELECT Z_UUID FROM \(SQLiteTables.externalData)") {
-                while try $0.step() { known.insert($0.text(0)) }
-            }
+            known = Set(
+                try writer.connection.rows("SELECT Z_UUID FROM \(SQLiteTables.externalData)") {
+                    $0.text(0)
+                })
         }
         let now = Int64(Date().timeIntervalSince1970)
         return try externalData.names().filter { name in
@@ -153,12 +157,11 @@ extension SQLiteConnection {
     /// The recorded size and digest of an external data file.
     func externalDataRecord(ofFileNamed name: String) throws -> ExternalDataRecord? {
         guard try hasTable(SQLiteTables.externalData) else { return nil }
-        return try withStatement(
-            "SELECT Z_BYTES, Z_SHA256 FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?"
+        return try row(
+            "SELECT Z_BYTES, Z_SHA256 FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?", name
         ) {
-            try $0.bind(name, at: 1)
-            guard try $0.step(), $0.integer(0) >= 0 else { return nil }
-            return ExternalDataRecord(size: Int($0.integer(0)), sha256: $0.data(1))
+            let size = $0.integer(0)
+            return size >= 0 ? ExternalDataRecord(size: Int(size), sha256: $0.data(1)) : nil
         }
     }
 
@@ -261,18 +264,14 @@ extension SQLiteStore {
                     let sql =
                         "SELECT Z_PK, substr(\(name), 1, 38) FROM \(SQLName.quoted(place.tableName)) "
                         + "WHERE substr(\(name), 1, 1) = x'02' AND Z_ENT = ? ORDER BY Z_PK"
-                    try connection.withStatement(sql) { statement in
-                        try statement.bind(Int64(place.storeNumber), at: 1)
-                        while try statement.step() {
-                            let key = statement.integer(0)
-                            guard key > 0, key <= ManagedObjectID.maximumPrimaryKey,
-                                let file = statement.data(1).withUnsafeBytes(
-                                    ExternalDataTag.fileName)
-                            else { continue }
-                            let id = ManagedObjectID(
-                                entityNumber: entity.number, primaryKey: key, store: identity)
-                            found.append((id, slot, file))
-                        }
+                    try connection.forEachRow(sql, Int64(place.storeNumber)) { row in
+                        let key = row.integer(0)
+                        guard key > 0, key <= ManagedObjectID.maximumPrimaryKey,
+                            let file = row.data(1).withUnsafeBytes(ExternalDataTag.fileName)
+                        else { return }
+                        let id = ManagedObjectID(
+                            entityNumber: entity.number, primaryKey: key, store: identity)
+                        found.append((id, slot, file))
                     }
                 }
             }

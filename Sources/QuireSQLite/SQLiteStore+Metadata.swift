@@ -214,10 +214,10 @@ extension SQLiteConnection {
     /// The length of the draft; `nil` if there is none.
     package func draftSize() throws -> Int? {
         guard try hasTable(SQLiteTables.records) else { return nil }
-        return try withStatement("SELECT Z_VALUE FROM \(SQLiteTables.records) WHERE Z_KEY = ?") {
-            try $0.bind(SQLiteStore.draftRecordKey, at: 1)
-            return try $0.step() ? Int($0.text(0)) ?? 0 : nil
-        }
+        return try row(
+            "SELECT Z_VALUE FROM \(SQLiteTables.records) WHERE Z_KEY = ?",
+            SQLiteStore.draftRecordKey
+        ) { Int($0.text(0)) ?? 0 }
     }
 
     /// The draft of a store, or `nil`.
@@ -227,8 +227,8 @@ extension SQLiteConnection {
         guard let size = try draftSize() else { return nil }
         var bytes = Data()
         if try hasTable(SQLiteTables.draft) {
-            try withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.draft) ORDER BY Z_ORDER") {
-                while try $0.step() { bytes.append($0.data(0)) }
+            try forEachRow("SELECT Z_CONTENT FROM \(SQLiteTables.draft) ORDER BY Z_ORDER") {
+                bytes.append($0.data(0))
             }
         }
         if bytes.count == size { return bytes }

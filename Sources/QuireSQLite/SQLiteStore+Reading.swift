@@ -104,13 +104,11 @@ extension SQLiteStore {
     public func records() throws -> [String: String] {
         try read { connection in
             guard try connection.hasTable(SQLiteTables.records) else { return [:] }
-            return try connection.withStatement(
-                "SELECT Z_KEY, Z_VALUE FROM \(SQLiteTables.records)"
-            ) { statement in
-                var records: [String: String] = [:]
-                while try statement.step() { records[statement.text(0)] = statement.text(1) }
-                return records
+            var records: [String: String] = [:]
+            try connection.forEachRow("SELECT Z_KEY, Z_VALUE FROM \(SQLiteTables.records)") {
+                records[$0.text(0)] = $0.text(1)
             }
+            return records
         }
     }
 

@@ -274,7 +274,7 @@ extension SQLiteStore {
         differingFrom other: ExternalDataFolder, _ connection: SQLiteConnection
     ) throws {
         var newNames: [String: String] = [:]
-        for name in try externalFileNames(connection) {
+        for name in try connection.externalFileNames(schema) {
             let (mine, theirs) = try (
                 externalData.information(ofFileNamed: name),
                 other.information(ofFileNamed: name)
@@ -292,16 +292,14 @@ extension SQLiteStore {
                 externalData.path(ofFileNamed: name),
                 to: externalData.path(ofFileNamed: newName), beneath: externalData.root)
         }
-        for (table, column) in externalColumns {
+        for (table, column) in schema.externalColumns {
             var values: [Data: String] = [:]
-            try connection.withStatement(
+            try connection.forEachRow(
                 "SELECT DISTINCT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
-            ) { statement in
-                while try statement.step() {
-                    let value = statement.data(0)
-                    let name = value.withUnsafeBytes(ExternalDataTag.fileName)
-                    if let newName = name.flatMap({ newNames[$0] }) { values[value] = newName }
-                }
+            ) {
+                let value = $0.data(0)
+                let name = value.withUnsafeBytes(ExternalDataTag.fileName)
+                if let newName = name.flatMap({ newNames[$0] }) { values[value] = newName }
             }
             for (value, newName) in values {
                 try connection.run(

@@ -84,29 +84,27 @@ package struct SQLiteTriggerCheck {
         var indexTables: [String] = []
         var views: [String] = []
         var problems: [Problem] = []
-        try connection.withStatement(
+        try connection.forEachRow(
             "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view') OR type = 'table' "
                 + "AND (sql LIKE 'CREATE VIRTUAL TABLE%' OR sql LIKE '%CONFLICT%') ORDER BY name"
         ) { statement in
-            while try statement.step() {
-                let (name, table) = (statement.text(1), statement.text(2))
-                let words = Self.words(of: statement.text(3))
-                if statement.text(0) == "view" {
-                    views.append(name.uppercased())
-                } else if statement.text(0) == "trigger" {
-                    triggers.append(Trigger(name: name, table: table, words: words))
-                } else if words.starts(with: ["CREATE", "VIRTUAL"]) {
-                    if name.hasPrefix("Z_RT_") || name.hasPrefix(SQLName.fullTextPrefix + "_") {
-                        indexTables.append(name)
-                    }
-                } else if Self.contains(words, "CONFLICT", ["REPLACE", "IGNORE"]) {
-                    problems.append(
-                        Problem(
-                            name: name, table: name,
-                            message:
-                                "its table \(name) is declared to lose rows that violate a constraint (ON CONFLICT)"
-                        ))
+            let (name, table) = (statement.text(1), statement.text(2))
+            let words = Self.words(of: statement.text(3))
+            if statement.text(0) == "view" {
+                views.append(name.uppercased())
+            } else if statement.text(0) == "trigger" {
+                triggers.append(Trigger(name: name, table: table, words: words))
+            } else if words.starts(with: ["CREATE", "VIRTUAL"]) {
+                if name.hasPrefix("Z_RT_") || name.hasPrefix(SQLName.fullTextPrefix + "_") {
+                    indexTables.append(name)
                 }
+            } else if Self.contains(words, "CONFLICT", ["REPLACE", "IGNORE"]) {
+                problems.append(
+                    Problem(
+                        name: name, table: name,
+                        message:
+                            "its table \(name) is declared to lose rows that violate a constraint (ON CONFLICT)"
+                    ))
             }
         }
         for (table, own) in Dictionary(grouping: triggers, by: \.table).sorted(by: {

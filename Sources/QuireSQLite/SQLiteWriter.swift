@@ -168,9 +168,8 @@ struct WriterRecovery {
     }
 
     private func check(_ connection: SQLiteConnection) throws {
-        let problem = try connection.withStatement("PRAGMA integrity_check(1)") {
-            try $0.step() ? $0.text(0) : "it cannot be checked"
-        }
+        let problem =
+            try connection.row("PRAGMA integrity_check(1)") { $0.text(0) } ?? "it cannot be checked"
         if problem != "ok" {
             throw QuireError(
                 .invalidFormat,

@@ -53,26 +53,6 @@ struct MetadataMigration {
         return max(recorded, used ?? 0)
     }
 
-    // MARK: - Files
-
-    /// The names of the files that rows refer to.
-    func externalNames(_ schema: SQLSchema, _ connection: SQLiteConnection) throws -> Set<String> {
-        var names: Set<String> = []
-        for (table, column) in schema.externalColumns {
-            let (table, column) = (SQLName.quoted(table), SQLName.quoted(column))
-            try connection.withStatement(
-                "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
-            ) { statement in
-                while try statement.step() {
-                    if let name = statement.data(0).withUnsafeBytes(ExternalDataTag.fileName) {
-                        names.insert(name)
-                    }
-                }
-            }
-        }
-        return names
-    }
-
     // MARK: - Writing
 
     /// Writes the store's metadata with the new model.
@@ -93,7 +73,7 @@ struct MetadataMigration {
         try writeHistory(plan, connection)
         try writeMirroring(plan, connection)
         try connection.moveSynchronizedRows(movedRows(plan, schema))
-        let unused = try filesBefore.subtracting(externalNames(schema, connection))
+        let unused = try filesBefore.subtracting(connection.externalFileNames(schema))
         if tables.contains(SQLiteTables.externalData) {
             for name in unused {
                 try connection.run(
@@ -207,12 +187,7 @@ extension MetadataMigration {
         let numbers = cases.map { "WHEN \($0.old) THEN \(-$0.new)" }.joined(separator: " ")
         let offsets = cases.map { "WHEN \($0.old) THEN \($0.offset)" }.joined(separator: " ")
         for table in tables.sorted() where table.hasPrefix(SQLiteTables.mirroringPrefix) {
-            let columns = try connection.withStatement("SELECT name FROM pragma_table_info(?)") {
-                try $0.bind(table, at: 1)
-                var names: Set<String> = []
-                while try $0.step() { names.insert($0.text(0)) }
-                return names
-            }
+            let columns = try connection.columnNames(of: table)
             guard columns.contains("ZENTITYID") else { continue }
             let name = SQLName.quoted(table)
             try connection.execute("DELETE FROM \(name) WHERE ZENTITYID NOT IN (\(known))")
@@ -240,21 +215,5 @@ extension EntityTransfer {
             else { return nil }
             return (column, oldColumn)
         }
-    }
-}
-
-extension SQLSchema {
-    /// The columns whose values may be kept in files, each with its table.
-    var externalColumns: [(table: String, column: String)] {
-        var columns: Set<[String]> = []
-        for entity in layout.entities {
-            let place = self.entity(entity)
-            for slot in entity.slots where slot.isExternalCapable {
-                if let column = place.columns[slot.index] {
-                    columns.insert([place.tableName, column.name])
-                }
-            }
-        }
-        return columns.map { ($0[0], $0[1]) }
     }
 }

@@ -81,12 +81,9 @@ struct SQLMigrationRun {
         _ table: SQLMigration.TableWork
     ) throws -> SQLMigration.TableWork {
         guard let alteration = table.alteration else { return table }
-        let hasConstraint = try connection.withStatement(
-            "SELECT 1 FROM pragma_index_list(?) WHERE origin = 'u'"
-        ) {
-            try $0.bind(alteration.oldTable, at: 1)
-            return try $0.step()
-        }
+        let hasConstraint =
+            try connection.integer(
+                "SELECT 1 FROM pragma_index_list(?) WHERE origin = 'u'", alteration.oldTable) != nil
         var table = table
         if hasConstraint { table.alteration = nil }
         return table

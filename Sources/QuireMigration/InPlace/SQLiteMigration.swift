@@ -112,7 +112,7 @@ struct SQLiteMigration {
                 options: options)
             loading = load
             connection.trustSchema()
-            let before = try books.externalNames(books.schema, connection)
+            let before = try connection.externalFileNames(books.schema)
             let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
             let migration = SQLMigration(plan: plan, old: books.schema, new: schema)
             if method == .automatic, let work = migration.work() {

@@ -169,27 +169,18 @@ struct SQLiteCountCheck {
 
     /// Adds an object to check.
     func note(_ owner: ManagedObjectID, _ relationship: ResolvedEntity.Relationship) throws {
-        try connection.withStatement("INSERT OR IGNORE INTO \(Self.table) VALUES (?, ?, ?)") {
-            try $0.bind(Int64(relationship.ownerNumber), at: 1)
-            try $0.bind(Int64(relationship.index), at: 2)
-            try $0.bind(owner.primaryKey, at: 3)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT OR IGNORE INTO \(Self.table) VALUES (?, ?, ?)",
+            Int64(relationship.ownerNumber), Int64(relationship.index), owner.primaryKey)
     }
 
     /// Checks the collected objects, and empties the table.
     ///
     /// - Throws: ``QuireError`` with code `validation` for the first object that violates a count constraint.
     func finish() throws {
-        let noted = try connection.withStatement(
+        let noted = try connection.rows(
             "SELECT DISTINCT Z_ENT, Z_RELATIONSHIP FROM \(Self.table)"
-        ) { statement in
-            var noted: [(entity: Int, relationship: Int)] = []
-            while try statement.step() {
-                noted.append((Int(statement.integer(0)), Int(statement.integer(1))))
-            }
-            return noted
-        }
+        ) { (entity: Int($0.integer(0)), relationship: Int($0.integer(1))) }
         for (number, index) in noted {
             let entity = store.layout.entity(number: number)
             try check(entity.relationships[index], of: entity)
@@ -211,23 +202,18 @@ struct SQLiteCountCheck {
                 "\(SQLName.quoted(join.tableName)) d WHERE d.\(SQLName.quoted(join.sourceColumn)) = o.Z_PK"
         }
         let table = SQLName.quoted(store.schema.entity(entity).tableName)
-        try connection.withStatement(
+        let found = try connection.row(
             """
             SELECT * FROM (SELECT o.Z_PK, t.Z_ENT, (SELECT count(*) FROM \(members)) AS found \
             FROM \(Self.table) o CROSS JOIN \(table) t ON t.Z_PK = o.Z_PK \
             WHERE o.Z_ENT = ?1 AND o.Z_RELATIONSHIP = ?2) WHERE \(relationship.countViolationSQL(column: "found")) LIMIT 1
-            """
-        ) { statement in
-            try statement.bind(Int64(relationship.ownerNumber), at: 1)
-            try statement.bind(Int64(relationship.index), at: 2)
-            guard try statement.step() else { return }
-            let id = ManagedObjectID(
-                entityNumber: store.schema.modelNumber(ofStoreNumber: statement.integer(1))
-                    ?? entity.number, primaryKey: statement.integer(0), store: store.identity)
-            let count = Int(statement.integer(2))
-            guard let rule = relationship.rule(violatedByCount: count) else { return }
-            throw relationship.countViolation(rule, of: id, count: count)
-        }
+            """, Int64(relationship.ownerNumber), Int64(relationship.index)
+        ) { (key: $0.integer(0), entity: $0.integer(1), count: Int($0.integer(2))) }
+        guard let found, let rule = relationship.rule(violatedByCount: found.count) else { return }
+        let id = ManagedObjectID(
+            entityNumber: store.schema.modelNumber(ofStoreNumber: found.entity) ?? entity.number,
+            primaryKey: found.key, store: store.identity)
+        throw relationship.countViolation(rule, of: id, count: found.count)
     }
 }
 

@@ -106,16 +106,12 @@ private final class SQLiteBatchDeletion {
     }
 
     private func entities(ofRound round: Int64) throws -> [ResolvedEntity] {
-        try connection.withStatement(SQLBatchDeletion.entitiesOfRound.sql) { statement in
-            try statement.bind(round, at: 1)
-            var found: [ResolvedEntity] = []
-            while try statement.step() {
-                if let number = store.schema.modelNumber(ofStoreNumber: statement.integer(0)) {
-                    found.append(store.layout.entity(number: number))
-                }
+        try connection.rows(SQLBatchDeletion.entitiesOfRound.sql, round) { row in
+            store.schema.modelNumber(ofStoreNumber: row.integer(0)).map {
+                store.layout.entity(number: $0)
             }
-            return found
         }
+        .compactMap { $0 }
     }
 
     // MARK: Related objects
@@ -179,9 +175,8 @@ private final class SQLiteBatchDeletion {
         _ query: SQLFragment, _ relationship: ResolvedEntity.Relationship, _ entity: ResolvedEntity
     ) throws {
         let destination = store.layout.destination(of: relationship)
-        let found = try connection.withStatement(query.sql) { statement in
-            try statement.step()
-                ? objectID(statement.integer(0), statement.integer(1), destination) : nil
+        let found = try connection.row(query.sql) {
+            objectID($0.integer(0), $0.integer(1), destination)
         }
         guard let found, let inverse = store.layout.inverse(of: relationship) else { return }
         throw inverse.requiredViolation(of: found, deleting: entity)
@@ -211,11 +206,7 @@ private final class SQLiteBatchDeletion {
 
     private func touchedRoots() throws -> [Int] {
         let query: SQLFragment = "SELECT DISTINCT Z_ROOT FROM \(SQLBatchDeletion.touched)"
-        return try connection.withStatement(query.sql) { statement in
-            var roots: [Int] = []
-            while try statement.step() { roots.append(Int(statement.integer(0))) }
-            return roots
-        }
+        return try connection.rows(query.sql) { Int($0.integer(0)) }
     }
 
     /// - Throws: ``QuireError`` with code `validation` if a remaining object has fewer destinations than its minimum.
@@ -229,18 +220,14 @@ private final class SQLiteBatchDeletion {
             for entity in entities {
                 let query: SQLFragment =
                     "SELECT Z_PK FROM \(SQLBatchDeletion.deleted) WHERE Z_ENT = \(store.schema.entity(entity).storeNumber) ORDER BY Z_PK"
-                try connection.withStatement(query.sql) { statement in
-                    while try statement.step() {
-                        changes.deleted.append(objectID(statement.integer(0), of: entity))
-                    }
+                changes.deleted += try connection.rows(query.sql) {
+                    objectID($0.integer(0), of: entity)
                 }
             }
             for root in try touchedRoots() {
                 let entity = store.layout.entity(number: root)
-                try connection.withStatement(plan.touchedObjects(rootNumber: root).sql) {
-                    while try $0.step() {
-                        changes.updated.append(objectID($0.integer(0), $0.integer(1), entity))
-                    }
+                changes.updated += try connection.rows(plan.touchedObjects(rootNumber: root).sql) {
+                    objectID($0.integer(0), $0.integer(1), entity)
                 }
             }
         }
@@ -381,13 +368,9 @@ final class SQLiteBatchReferences {
             ?? batch.connection.integer(
                 "SELECT max(\(order)) FROM \(table) WHERE \(kept.column) = ?", owner.primaryKey)
         let key = SQLOrderKeys.appending(1, after: last)[0]
-        try batch.connection.withStatement(
-            "UPDATE \(table) SET \(order) = ?1 WHERE Z_PK = ?2 AND \(order) IS NULL"
-        ) {
-            try $0.bind(key, at: 1)
-            try $0.bind(objectID.primaryKey, at: 2)
-            try $0.run()
-        }
+        try batch.connection.run(
+            "UPDATE \(table) SET \(order) = ?1 WHERE Z_PK = ?2 AND \(order) IS NULL",
+            key, objectID.primaryKey)
         if lastKeys.count >= Self.maximumCount { lastKeys.removeAll(keepingCapacity: true) }
         lastKeys[place] = key
     }

@@ -172,13 +172,8 @@ package final class SQLiteBulkLoad: BulkInserter {
         if records.isEmpty { return }
         try connection.execute(SQLiteTables.createRecords)
         for (key, value) in records {
-            try connection.withStatement(
-                "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)"
-            ) {
-                try $0.bind(key, at: 1)
-                try $0.bind(value, at: 2)
-                try $0.run()
-            }
+            try connection.run(
+                "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)", key, value)
         }
     }
 

@@ -43,18 +43,12 @@ package struct SQLiteSchemaCompletion {
     private func drop(
         _ type: String, _ condition: String, where isDropped: (String, String) -> Bool
     ) throws {
-        let names = try connection.withStatement(
+        let found = try connection.rows(
             "SELECT name, tbl_name FROM sqlite_schema WHERE type = '\(type)' AND \(condition)"
-        ) { statement in
-            var names: [String] = []
-            while try statement.step() {
-                if isDropped(statement.text(0), statement.text(1)) {
-                    names.append(statement.text(0))
-                }
-            }
-            return names
+        ) { ($0.text(0), $0.text(1)) }
+        for (name, table) in found where isDropped(name, table) {
+            try connection.execute("DROP \(type) \(SQLName.quoted(name))")
         }
-        for name in names { try connection.execute("DROP \(type) \(SQLName.quoted(name))") }
     }
 
     /// Creates and fills the parts of the schema.
@@ -92,13 +86,11 @@ package struct SQLiteSchemaCompletion {
         var present: [String: String] = [:]
         let names = Set(
             (schema.tables.map(\.name) + schema.joinTables.map(\.name)).map { $0.uppercased() })
-        try connection.withStatement(
+        try connection.forEachRow(
             "SELECT sql, name, tbl_name FROM sqlite_schema WHERE type = 'index' AND sql NOT NULL"
-        ) { statement in
-            while try statement.step() {
-                guard names.contains(statement.text(2).uppercased()) else { continue }
-                present[Self.normalized(statement.text(0))] = statement.text(1)
-            }
+        ) {
+            guard names.contains($0.text(2).uppercased()) else { return }
+            present[Self.normalized($0.text(0))] = $0.text(1)
         }
         var missing: [String] = []
         for sql in statements.indexes

@@ -39,12 +39,10 @@ struct SQLiteHistoryDeletion {
 
     /// The earlier time of the two transactions before one; `nil` if there are none.
     private func confirmedTime(_ number: Int64) throws -> Double? {
-        try connection.withStatement(
-            "SELECT min(ZTIMESTAMP) FROM (SELECT ZTIMESTAMP FROM ATRANSACTION WHERE Z_PK < ? ORDER BY Z_PK DESC LIMIT 2)"
-        ) { statement -> Double? in
-            try statement.bind(number, at: 1)
-            return try statement.step() && !statement.isNull(0) ? statement.double(0) : nil
-        }
+        try connection.row(
+            "SELECT min(ZTIMESTAMP) FROM (SELECT ZTIMESTAMP FROM ATRANSACTION WHERE Z_PK < ? ORDER BY Z_PK DESC LIMIT 2)",
+            number
+        ) { $0.isNull(0) ? nil : $0.double(0) }
     }
 
     private func firstNumber() throws -> Int64 {
@@ -63,8 +61,8 @@ struct SQLiteHistoryDeletion {
         }
         let count: Int
         if let end {
-            try run("DELETE FROM ACHANGE WHERE ZTRANSACTIONID < ?", end)
-            try run("DELETE FROM ATRANSACTION WHERE Z_PK < ?", end)
+            try connection.run("DELETE FROM ACHANGE WHERE ZTRANSACTIONID < ?", end)
+            try connection.run("DELETE FROM ATRANSACTION WHERE Z_PK < ?", end)
             count = connection.changeCount
         } else {
             // Without a condition SQLite clears the tables page by page.
@@ -84,20 +82,14 @@ struct SQLiteHistoryDeletion {
         case .token(nil): return nil
         case .token, .transaction: return number
         case .date(let date):
-            return try connection.withStatement(
-                "SELECT Z_PK FROM ATRANSACTION WHERE coalesce(ZTIMESTAMP < ?, 0) = 0 ORDER BY Z_PK LIMIT 1"
-            ) {
-                try $0.bind(date.timeIntervalSinceReferenceDate, at: 1)
-                return try $0.step() ? $0.integer(0) : nil
-            }
+            return try connection.integer(
+                "SELECT Z_PK FROM ATRANSACTION WHERE coalesce(ZTIMESTAMP < ?, 0) = 0 ORDER BY Z_PK LIMIT 1",
+                date.timeIntervalSinceReferenceDate)
         case .last(let count):
             if count <= 0 { return nil }
-            return try connection.withStatement(
-                "SELECT Z_PK FROM ATRANSACTION ORDER BY Z_PK DESC LIMIT 1 OFFSET ?"
-            ) {
-                try $0.bind(Int64(count) - 1, at: 1)
-                return try $0.step() ? $0.integer(0) : .min
-            }
+            return try connection.integer(
+                "SELECT Z_PK FROM ATRANSACTION ORDER BY Z_PK DESC LIMIT 1 OFFSET ?",
+                Int64(count) - 1) ?? .min
         case .lastBytes(let size): return try end(ofLastBytes: size)
         }
     }
@@ -121,10 +113,6 @@ struct SQLiteHistoryDeletion {
             }
             return .min
         }
-    }
-
-    private func run(_ sql: String, _ number: Int64) throws {
-        try connection.run(sql, number)
     }
 
     private func deleteUnusedStrings() throws {

@@ -88,12 +88,7 @@ struct SQLiteHistoryTables {
 extension SQLiteConnection {
     /// The names of a table's columns.
     package func columnNames(of table: String) throws -> Set<String> {
-        try withStatement("SELECT name FROM pragma_table_info(?)") { statement in
-            try statement.bind(table, at: 1)
-            var names: Set<String> = []
-            while try statement.step() { names.insert(statement.text(0)) }
-            return names
-        }
+        Set(try rows("SELECT name FROM pragma_table_info(?)", table) { $0.text(0) })
     }
 
     /// Adds columns for the values of deleted objects of a model to the tables of the history, where they are missing.

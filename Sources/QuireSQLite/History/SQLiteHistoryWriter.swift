@@ -239,22 +239,15 @@ final class SQLiteHistoryWriter {
     /// The number of a text.
     private func string(_ text: String) throws -> Int64 {
         if let known = writer.history.strings[text] { return known }
-        let found = try connection.withStatement(
-            "SELECT Z_PK FROM ATRANSACTIONSTRING WHERE ZNAME = ?"
-        ) {
-            try $0.bind(text, at: 1)
-            return try $0.step() ? $0.integer(0) : nil
-        }
+        let found = try connection.integer(
+            "SELECT Z_PK FROM ATRANSACTIONSTRING WHERE ZNAME = ?", text)
         if let found {
             writer.history.strings[text] = found
             return found
         }
         let number = try connection.lastNumber(of: .string, path: store.storePath) + 1
-        try connection.withStatement("INSERT INTO ATRANSACTIONSTRING VALUES (?, 16003, NULL, ?)") {
-            try $0.bind(number, at: 1)
-            try $0.bind(text, at: 2)
-            try $0.run()
-        }
+        try connection.run(
+            "INSERT INTO ATRANSACTIONSTRING VALUES (?, 16003, NULL, ?)", number, text)
         try connection.recordGreatestPrimaryKey(
             number, of: SQLiteHistoryTables.Entity.string.rawValue)
         writer.history.strings[text] = number

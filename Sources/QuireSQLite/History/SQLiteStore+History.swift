@@ -58,24 +58,21 @@ extension SQLiteStore {
                 throw QuireError.historyTokenExpired(0, path: storePath)
             }
             // Columns beside max() are those of its row: https://sqlite.org/lang_select.html#bareagg
-            try connection.withStatement(
+            try connection.forEachRow(
                 """
                 SELECT c.ZENTITY, c.ZENTITYPK, t.ZTIMESTAMP FROM
                 (SELECT ZENTITY, ZENTITYPK, ZTRANSACTIONID, max(Z_PK) AS last FROM ACHANGE
                 WHERE ZTRANSACTIONID > ?1 GROUP BY ZENTITY, ZENTITYPK) c
                 JOIN ATRANSACTION t ON t.Z_PK = c.ZTRANSACTIONID ORDER BY c.last
-                """
+                """, number
             ) { row in
-                try row.bind(number, at: 1)
-                while try row.step() {
-                    let key = row.integer(1)
-                    guard let entity = schema.modelNumber(ofStoreNumber: row.integer(0)),
-                        key > 0, key <= ManagedObjectID.maximumPrimaryKey
-                    else { continue }
-                    try body(
-                        ManagedObjectID(entityNumber: entity, primaryKey: key, store: identity),
-                        Date(timeIntervalSinceReferenceDate: row.double(2)))
-                }
+                let key = row.integer(1)
+                guard let entity = schema.modelNumber(ofStoreNumber: row.integer(0)),
+                    key > 0, key <= ManagedObjectID.maximumPrimaryKey
+                else { return }
+                try body(
+                    ManagedObjectID(entityNumber: entity, primaryKey: key, store: identity),
+                    Date(timeIntervalSinceReferenceDate: row.double(2)))
             }
         }
     }

@@ -55,10 +55,9 @@ struct SyncFiles {
     }
 
     private func setting(_ key: String) throws -> String {
-        try connection.withStatement("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = ?") {
-            try $0.bind(key, at: 1)
-            return try $0.step() ? String(decoding: $0.data(0), as: UTF8.self) : ""
-        }
+        try connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = ?", key) {
+            String(decoding: $0.data(0), as: UTF8.self)
+        } ?? ""
     }
 
     private func set(_ key: String, _ text: String) throws {

@@ -39,25 +39,23 @@ extension SyncReplica {
     }
 
     private func snapshotEnds(_ tables: SyncTables) throws -> [SyncIdentifier] {
-        try tables.connection.withStatement(
+        var (ends, last, count, bytes): ([SyncIdentifier], Data?, Int, Int) = ([], nil, 0, 0)
+        try tables.connection.forEachRow(
             "SELECT Z_ID, length(Z_RECORD) FROM QUIRE_SYNC_OBJECT ORDER BY Z_ID"
         ) { row in
-            var (ends, last, count, bytes): ([SyncIdentifier], Data?, Int, Int) = ([], nil, 0, 0)
-            while try row.step() {
-                let size = Int(row.integer(1))
-                let isFull =
-                    count == Self.snapshotPartSize.records
-                    || bytes + size > Self.snapshotPartSize.bytes
-                if let last, isFull {
-                    ends.append(SyncIdentifier(bytes: last))
-                    (count, bytes) = (0, 0)
-                }
-                last = row.data(0)
-                count += 1
-                bytes += size
+            let size = Int(row.integer(1))
+            let isFull =
+                count == Self.snapshotPartSize.records
+                || bytes + size > Self.snapshotPartSize.bytes
+            if let last, isFull {
+                ends.append(SyncIdentifier(bytes: last))
+                (count, bytes) = (0, 0)
             }
-            return ends
+            last = row.data(0)
+            count += 1
+            bytes += size
         }
+        return ends
     }
 
     /// A part of a snapshot. The last one has what has been inserted meanwhile, too.

@@ -154,9 +154,9 @@ final class SyncReplica: Sendable {
     /// The text that the program keeps with the replica.
     func transportDescription() throws -> String? {
         try reading(nil) { tables in
-            try tables.connection.withStatement(
-                "SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'transport'"
-            ) { try $0.step() ? String(decoding: $0.data(0), as: UTF8.self) : nil }
+            try tables.connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'transport'") {
+                String(decoding: $0.data(0), as: UTF8.self)
+            }
         }
     }
 
@@ -239,17 +239,14 @@ final class SyncReplica: Sendable {
     func nextOutgoing(after sequence: Int64) throws -> (SyncSegmentName, Data)? {
         guard let settings = try settings() else { return nil }
         return try store.read { connection in
-            try connection.withStatement(
-                "SELECT Z_NUMBER, Z_CONTENT FROM QUIRE_SYNC_OUTBOX WHERE Z_NUMBER > ? ORDER BY Z_NUMBER LIMIT 1"
-            ) { row in
-                try row.bind(sequence, at: 1)
-                guard try row.step() else { return nil }
-                let bytes = row.data(1)
-                return (
-                    SyncSegmentName(
-                        peer: settings.peer, sequence: row.integer(0), encoded: Array(bytes)),
-                    bytes
-                )
+            try connection.row(
+                "SELECT Z_NUMBER, Z_CONTENT FROM QUIRE_SYNC_OUTBOX WHERE Z_NUMBER > ? ORDER BY Z_NUMBER LIMIT 1",
+                sequence
+            ) {
+                let bytes = $0.data(1)
+                let name = SyncSegmentName(
+                    peer: settings.peer, sequence: $0.integer(0), encoded: Array(bytes))
+                return (name, bytes)
             }
         }
     }

@@ -86,9 +86,10 @@ struct SyncSettings: Equatable, Sendable {
     /// Reads the settings of a store; `nil` if it is not synchronized.
     static func read(from connection: SQLiteConnection, path: String) throws -> SyncSettings? {
         guard try connection.hasTable("QUIRE_SYNC") else { return nil }
-        let bytes = try connection.withStatement(
-            "SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'settings'"
-        ) { try $0.step() ? Array($0.data(0)) : [] }
+        let bytes =
+            try connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = 'settings'") {
+                Array($0.data(0))
+            } ?? []
         var reader = SyncByteReader(bytes[...], file: path)
         let format = try reader.byte()
         guard format == 1 else {

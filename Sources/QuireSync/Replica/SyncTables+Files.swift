@@ -24,13 +24,11 @@ extension SyncTables {
 
     /// The objects that wait for files, by the files' digests.
     func missing() throws -> [Data: [SyncIdentifier]] {
-        try connection.withStatement("SELECT Z_DIGEST, Z_ID FROM QUIRE_SYNC_MISSING") { row in
-            var found: [Data: [SyncIdentifier]] = [:]
-            while try row.step() {
-                found[row.data(0), default: []].append(SyncIdentifier(bytes: row.data(1)))
-            }
-            return found
+        var found: [Data: [SyncIdentifier]] = [:]
+        try connection.forEachRow("SELECT Z_DIGEST, Z_ID FROM QUIRE_SYNC_MISSING") {
+            found[$0.data(0), default: []].append(SyncIdentifier(bytes: $0.data(1)))
         }
+        return found
     }
 
     // MARK: - Segments
@@ -87,13 +85,11 @@ extension SyncTables {
 
     /// The blobs in the folder that no object has, and since when.
     func unusedBlobs() throws -> [Data: Date] {
-        try connection.withStatement("SELECT Z_DIGEST, Z_DATE FROM QUIRE_SYNC_BLOB") { row in
-            var found: [Data: Date] = [:]
-            while try row.step() {
-                found[row.data(0)] = Date(timeIntervalSinceReferenceDate: row.double(1))
-            }
-            return found
+        var found: [Data: Date] = [:]
+        try connection.forEachRow("SELECT Z_DIGEST, Z_DATE FROM QUIRE_SYNC_BLOB") {
+            found[$0.data(0)] = Date(timeIntervalSinceReferenceDate: $0.double(1))
         }
+        return found
     }
 
     /// - Parameter date: `nil` if an object has the blob, or it is not in the folder.
@@ -110,15 +106,14 @@ extension SyncTables {
     func seen(by version: SyncVersion) throws -> SyncVector {
         let key = SegmentKey(peer: version.peer, sequence: version.sequence)
         if let known = vectors[key] { return known }
-        let vector = try connection.withStatement(
-            "SELECT Z_SEEN FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ?"
-        ) { row in
-            try row.bind(version.peer.bytes, at: 1)
-            try row.bind(version.sequence, at: 2)
-            guard try row.step() else { return SyncVector() }
-            var reader = SyncByteReader(Array(row.data(0))[...], file: store.storePath)
+        let seen = try connection.row(
+            "SELECT Z_SEEN FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ?",
+            version.peer.bytes, version.sequence
+        ) {
+            var reader = SyncByteReader(Array($0.data(0))[...], file: store.storePath)
             return try SyncVector(from: &reader)
         }
+        let vector = seen ?? SyncVector()
         vectors[key] = vector
         return vector
     }

@@ -214,13 +214,11 @@ final class SyncTables {
     ///
     /// - Parameter body: Must not write.
     func forEachRow(_ body: (SyncIdentifier, ManagedObjectID) throws -> Void) throws {
-        try connection.withStatement(
+        try connection.forEachRow(
             "SELECT Z_ROW, Z_RECORD FROM QUIRE_SYNC_OBJECT WHERE Z_ROW IS NOT NULL"
-        ) { row in
-            while try row.step() {
-                let object = try object(key: row.integer(0), row.data(1))
-                if let objectID = object.objectID { try body(object.record.id, objectID) }
-            }
+        ) {
+            let object = try object(key: $0.integer(0), $0.data(1))
+            if let objectID = object.objectID { try body(object.record.id, objectID) }
         }
     }
 
@@ -373,10 +371,9 @@ final class SyncTables {
     private static let (writtenKey, adoptedKey) = ("properties", "adopted")
 
     private func names(forKey key: String) throws -> [String: String] {
-        let text = try connection.withStatement("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = ?") {
-            try $0.bind(key, at: 1)
-            return try $0.step() ? $0.text(0) : ""
-        }
+        let text =
+            try connection.row("SELECT Z_VALUE FROM QUIRE_SYNC WHERE Z_KEY = ?", key) { $0.text(0) }
+            ?? ""
         var names: [String: String] = [:]
         for line in text.split(separator: "\n") {
             let parts = line.split(separator: "\t").map(String.init)
