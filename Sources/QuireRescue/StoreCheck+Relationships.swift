@@ -122,16 +122,7 @@ extension StoreCheck {
         of relationship: ResolvedEntity.Relationship, _ entity: ResolvedEntity, _ place: SQLToMany
     ) throws {
         guard relationship.hasCountRules else { return }
-        let members: String
-        switch place {
-        case .nowhere: return
-        case .foreignKey(let key):
-            members =
-                "\(SQLName.quoted(key.tableName)) d WHERE d.\(SQLName.quoted(key.column)) = o.Z_PK"
-        case .join(let join):
-            members =
-                "\(SQLName.quoted(join.tableName)) d WHERE d.\(SQLName.quoted(join.sourceColumn)) = o.Z_PK"
-        }
+        guard let members = place.rowsOfOwner else { return }
         let isNote = !store.carriesModel
         try each(
             """

@@ -226,15 +226,10 @@ extension SQLiteStore {
     package func writeDurableCopy(to path: String) throws {
         let path = FileSystem.absolute(path)
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
-        let sibling = try TemporarySibling.makeFolder(beside: path)
-        defer { sibling.remove() }
-        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
-        try sibling.building {
-            try FileSystem.building(path, as: temporary) {
-                try writeCopy(to: temporary, linking: true)
-                try FileSystem.synchronizeTree(sibling.path)
-                try SQLiteStore.moveIntoPlace(temporary, to: path)
-            }
+        try TemporarySibling.buildingFile(beside: path) { temporary in
+            try writeCopy(to: temporary, linking: true)
+            try FileSystem.synchronizeTree(FileSystem.folder(of: temporary))
+            try SQLiteStore.moveIntoPlace(temporary, to: path)
         }
     }
 

@@ -130,6 +130,21 @@ package final class TemporarySibling: Sendable {
         }
     }
 
+    /// Runs a body that makes a file of the same name in a folder beside it, which is removed afterwards. Errors name the file
+    /// instead of the temporary one.
+    ///
+    /// - Parameter body: Gets the path of the temporary file.
+    package static func buildingFile<Result>(
+        beside path: String, _ body: (String) throws -> Result
+    ) throws -> Result {
+        let sibling = try makeFolder(beside: path)
+        defer { sibling.remove() }
+        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
+        return try sibling.building {
+            try FileSystem.building(path, as: temporary) { try body(temporary) }
+        }
+    }
+
     /// Runs a body that fills it. Errors name its destination instead of the temporary path.
     package func building<Result>(_ body: () throws -> Result) throws -> Result {
         try FileSystem.building(reportedPath, as: path, body)

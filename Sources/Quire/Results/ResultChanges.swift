@@ -53,8 +53,9 @@ extension ResultChanges {
             old === new || (old.name == new.name && kept.contains(old.name))
         }
         var goes = [Bool](repeating: true, count: change.taken.count)
-        var candidates: [LongestIncreasingSubsequence.Element] = []
-        var candidateIndexes: [Int] = []
+        // The old positions of results with as many results of unchanged order before them as earlier: of these, only those
+        // that were moved past others are moves.
+        var positions = [Int?](repeating: nil, count: change.incoming.count)
         for (index, incoming) in change.incoming.enumerated() {
             guard let taken = incoming.takenIndex else { continue }
             goes[taken] = false
@@ -62,16 +63,10 @@ extension ResultChanges {
                 continue
             }
             let position = change.taken[taken].place.position
-            candidates.append(
-                .init(oldRank: position - taken, newRank: incoming.rank, oldPosition: position))
-            candidateIndexes.append(index)
+            if position - taken == incoming.rank { positions[index] = position }
         }
         var moves = [Bool](repeating: true, count: change.incoming.count)
-        for (index, stays) in zip(
-            candidateIndexes, LongestIncreasingSubsequence.positions(in: candidates))
-        {
-            moves[index] = !stays
-        }
+        for index in LongestIncreasingSubsequence.indexes(of: positions) { moves[index] = false }
         for (index, taken) in change.taken.enumerated() where goes[index] {
             objects.append(
                 Object(
@@ -115,23 +110,18 @@ extension ResultChanges {
                 oldPlaces[section.name] = (rank, index)
             }
         }
-        var candidates: [LongestIncreasingSubsequence.Element] = []
+        var positions: [Int?] = []
         var names: [String] = []
         rank = 0
         for section in new {
             if oldObjects.contains(ObjectIdentifier(section)) {
                 rank += 1
             } else if let place = oldPlaces[section.name] {
-                candidates.append(
-                    .init(oldRank: place.rank, newRank: rank, oldPosition: place.index))
+                positions.append(place.rank == rank ? place.index : nil)
                 names.append(section.name)
             }
         }
-        var kept: Set<String> = []
-        for (name, stays) in zip(names, LongestIncreasingSubsequence.positions(in: candidates))
-        where stays {
-            kept.insert(name)
-        }
+        let kept = Set(LongestIncreasingSubsequence.indexes(of: positions).map { names[$0] })
         for (index, section) in old.enumerated()
         where !newObjects.contains(ObjectIdentifier(section)) && !kept.contains(section.name) {
             deletedSections.append(Section(name: section.name, index: index))

@@ -218,16 +218,12 @@ struct DocumentFile: Sendable {
         if store is FormatStore || store is InMemoryStore, let store = store as? AtomicStore {
             return try body(InMemoryStore.holding(store.applying(changes).contents))
         }
-        let sibling = try TemporarySibling.makeFolder(beside: path)
-        defer { sibling.remove() }
-        var file = self
-        file.path = FileSystem.path(sibling.path, FileSystem.name(of: path))
-        try sibling.building {
-            try FileSystem.building(path, as: file.path) {
-                let copy = try file.makeSuccessor(of: store, applying: changes).store
-                defer { try? copy.close() }
-                try body(copy)
-            }
+        try TemporarySibling.buildingFile(beside: path) { temporary in
+            var file = self
+            file.path = temporary
+            let copy = try file.makeSuccessor(of: store, applying: changes).store
+            defer { try? copy.close() }
+            try body(copy)
         }
     }
 
@@ -237,30 +233,25 @@ struct DocumentFile: Sendable {
         copyOf store: SQLiteStore, applying changes: ChangeSet
     ) throws -> [ManagedObjectID] {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
-        let sibling = try TemporarySibling.makeFolder(beside: path)
-        defer { sibling.remove() }
-        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
-        return try sibling.building {
-            try FileSystem.building(path, as: temporary) {
-                progress?.totalUnitCount = try store.byteCount()
-                try store.writeCopy(to: temporary, withoutDraft: true, progress: progress)
-                try progress?.checkCancelled(copying: path)
-                var derived: [ManagedObjectID] = []
-                if !changes.isEmpty {
-                    let copy = try SQLiteStore.open(
-                        at: temporary, continuing: store, options: store.writingOptions)
-                    do {
-                        derived = try copy.save(changes)
-                    } catch {
-                        try? copy.close()
-                        throw error
-                    }
-                    try copy.close()
+        return try TemporarySibling.buildingFile(beside: path) { temporary in
+            progress?.totalUnitCount = try store.byteCount()
+            try store.writeCopy(to: temporary, withoutDraft: true, progress: progress)
+            try progress?.checkCancelled(copying: path)
+            var derived: [ManagedObjectID] = []
+            if !changes.isEmpty {
+                let copy = try SQLiteStore.open(
+                    at: temporary, continuing: store, options: store.writingOptions)
+                do {
+                    derived = try copy.save(changes)
+                } catch {
+                    try? copy.close()
+                    throw error
                 }
-                try FileSystem.synchronizeTree(sibling.path)
-                try SQLiteStore.moveIntoPlace(temporary, to: path)
-                return derived
+                try copy.close()
             }
+            try FileSystem.synchronizeTree(FileSystem.folder(of: temporary))
+            try SQLiteStore.moveIntoPlace(temporary, to: path)
+            return derived
         }
     }
 }
@@ -332,29 +323,24 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
     static func bytes(
         of store: any PersistentStore, forFileAt path: String, _ write: DocumentFile.Writer
     ) throws -> Data {
-        let sibling = try TemporarySibling.makeFolder(beside: path)
-        defer { sibling.remove() }
-        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
-        return try sibling.building {
-            try FileSystem.building(path, as: temporary) {
-                let context = QueueConfinedContext(
-                    coordinator: PersistentStoreCoordinator(store: store))
-                do {
-                    try context.performAndWait {
-                        try write($0, URL(fileURLWithPath: temporary))
-                    }
-                } catch {
-                    throw FileSystem.failure("write", path, thrown: error)
+        try TemporarySibling.buildingFile(beside: path) { temporary in
+            let context = QueueConfinedContext(
+                coordinator: PersistentStoreCoordinator(store: store))
+            do {
+                try context.performAndWait {
+                    try write($0, URL(fileURLWithPath: temporary))
                 }
-                guard try FileSystem.informationWithoutFollowing(at: temporary)?.kind == .regular
-                else {
-                    throw QuireError(
-                        .inputOutput,
-                        "“\(path)” was not saved: writeObjects(of:to:type:) wrote no file to its URL.",
-                        subject: .init(file: path))
-                }
-                return try FileSystem.contents(of: temporary)
+            } catch {
+                throw FileSystem.failure("write", path, thrown: error)
             }
+            guard try FileSystem.informationWithoutFollowing(at: temporary)?.kind == .regular
+            else {
+                throw QuireError(
+                    .inputOutput,
+                    "“\(path)” was not saved: writeObjects(of:to:type:) wrote no file to its URL.",
+                    subject: .init(file: path))
+            }
+            return try FileSystem.contents(of: temporary)
         }
     }
 

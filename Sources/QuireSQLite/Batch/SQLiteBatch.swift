@@ -191,15 +191,8 @@ struct SQLiteCountCheck {
     private func check(_ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity)
         throws
     {
-        let members: String
-        switch store.schema.toMany(relationship, of: entity) {
-        case .nowhere: return
-        case .foreignKey(let key):
-            members =
-                "\(SQLName.quoted(key.tableName)) d WHERE d.\(SQLName.quoted(key.column)) = o.Z_PK"
-        case .join(let join):
-            members =
-                "\(SQLName.quoted(join.tableName)) d WHERE d.\(SQLName.quoted(join.sourceColumn)) = o.Z_PK"
+        guard let members = store.schema.toMany(relationship, of: entity).rowsOfOwner else {
+            return
         }
         let table = SQLName.quoted(store.schema.entity(entity).tableName)
         let found = try connection.row(

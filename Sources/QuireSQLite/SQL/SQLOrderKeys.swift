@@ -1,3 +1,5 @@
+internal import QuireSystem
+
 /// Order keys of objects, as in Core Data: 2048 for the first, 1024 more for each that follows, and intermediate values
 /// for insertions.
 package enum SQLOrderKeys {
@@ -16,7 +18,8 @@ package enum SQLOrderKeys {
     /// - Returns: The new keys; unchanged elements keep theirs.
     static func keys(for keys: [Int64?]) -> [Int64] {
         var result = [Int64](repeating: 0, count: keys.count)
-        let kept = longestAscending(keys)
+        let kept = LongestIncreasingSubsequence.indexes(
+            of: keys.map { key in key.flatMap { $0 > 0 ? $0 : nil } })
         var previousIndex = -1
         var previousKey: Int64?
         for index in kept + [keys.count] {
@@ -49,33 +52,5 @@ package enum SQLOrderKeys {
         guard room > Int64(count) else { return nil }
         let parts = Int64(count) + 1
         return (1...Int64(count)).map { low + room / parts * $0 + room % parts * $0 / parts }
-    }
-
-    /// The positions of a longest strictly ascending subsequence of positive keys.
-    private static func longestAscending(_ keys: [Int64?]) -> [Int] {
-        var tails: [Int] = []
-        var predecessors = [Int](repeating: -1, count: keys.count)
-        for (index, key) in keys.enumerated() {
-            guard let key, key > 0 else { continue }
-            var low = 0
-            var high = tails.count
-            while low < high {
-                let middle = (low + high) / 2
-                if let other = keys[tails[middle]], other < key {
-                    low = middle + 1
-                } else {
-                    high = middle
-                }
-            }
-            predecessors[index] = low > 0 ? tails[low - 1] : -1
-            if low == tails.count { tails.append(index) } else { tails[low] = index }
-        }
-        var result: [Int] = []
-        var position = tails.last ?? -1
-        while position >= 0 {
-            result.append(position)
-            position = predecessors[position]
-        }
-        return result.reversed()
     }
 }

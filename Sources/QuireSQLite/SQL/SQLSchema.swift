@@ -136,6 +136,17 @@ package enum SQLToMany: Sendable {
         case .nowhere(let tableName): tableName
         }
     }
+
+    /// The rows `d` for the destinations of an owner `o`, to follow `FROM`; `nil` if none are kept.
+    package var rowsOfOwner: String? {
+        switch self {
+        case .nowhere: nil
+        case .foreignKey(let key):
+            "\(SQLName.quoted(key.tableName)) d WHERE d.\(SQLName.quoted(key.column)) = o.Z_PK"
+        case .join(let join):
+            "\(SQLName.quoted(join.tableName)) d WHERE d.\(SQLName.quoted(join.sourceColumn)) = o.Z_PK"
+        }
+    }
 }
 
 /// A column of the destination's table that holds the owner's primary key.

@@ -372,7 +372,7 @@ final class SyncCapture {
             }
         }
         let places = current.map { values.place(of: $0, in: relationship, of: record) }
-        let kept = Self.longestIncreasingRun(places)
+        let kept = LongestIncreasingSubsequence.indexes(of: places)
         var previous: SyncPlace?
         var nextKept = kept.makeIterator()
         var next = nextKept.next()
@@ -386,33 +386,6 @@ final class SyncCapture {
             set(.position(relationship.renamingIdentifier, id), .string(place.text), of: &record)
             previous = place
         }
-    }
-
-    /// The indexes of a longest strictly increasing subsequence of the places there are.
-    static func longestIncreasingRun(_ places: [SyncPlace?]) -> [Int] {
-        var ends: [Int] = []
-        var previous = [Int?](repeating: nil, count: places.count)
-        for (index, place) in places.enumerated() {
-            guard let place else { continue }
-            var (low, high) = (0, ends.count)
-            while low < high {
-                let middle = (low + high) / 2
-                if let end = places[ends[middle]], end < place {
-                    low = middle + 1
-                } else {
-                    high = middle
-                }
-            }
-            previous[index] = low > 0 ? ends[low - 1] : nil
-            if low == ends.count { ends.append(index) } else { ends[low] = index }
-        }
-        var run: [Int] = []
-        var index = ends.last
-        while let current = index {
-            run.append(current)
-            index = previous[current]
-        }
-        return run.reversed()
     }
 
     private func set(_ key: SyncKey, _ value: SyncValue, of record: inout SyncRecord) {

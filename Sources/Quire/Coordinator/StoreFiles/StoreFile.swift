@@ -249,17 +249,12 @@ struct NewStoreFile {
         progress: ((Progress) -> Void)? = nil
     ) throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
-        let sibling = try TemporarySibling.makeFolder(beside: path)
-        defer { sibling.remove() }
-        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
-        try sibling.building {
-            try FileSystem.building(path, as: temporary) {
-                try fill(
-                    temporary, from: source, permissionsOf: original ?? source.path,
-                    progress: progress)
-                try FileSystem.synchronizeTree(sibling.path)
-                try SQLiteStore.moveIntoPlace(temporary, to: path)
-            }
+        try TemporarySibling.buildingFile(beside: path) { temporary in
+            try fill(
+                temporary, from: source, permissionsOf: original ?? source.path,
+                progress: progress)
+            try FileSystem.synchronizeTree(FileSystem.folder(of: temporary))
+            try SQLiteStore.moveIntoPlace(temporary, to: path)
         }
     }
 

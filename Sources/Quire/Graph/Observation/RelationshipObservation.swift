@@ -109,19 +109,12 @@ public final class RelationshipObservation {
             ].compactMap { $0 }
         }
         // What stays in its place relative to the rest: a longest run of common members in the same order.
-        var common: [LongestIncreasingSubsequence.Element] = []
-        var indexes: [Int] = []
-        for (index, id) in new.enumerated() {
-            guard let position = old.firstIndex(of: id) else { continue }
-            common.append(.init(oldRank: 0, newRank: 0, oldPosition: position))
-            indexes.append(index)
-        }
+        let positions = new.map { old.firstIndex(of: $0) }
         var removed = IndexSet(old.indices)
         var inserted = IndexSet(new.indices)
-        for (number, isKept) in LongestIncreasingSubsequence.positions(in: common).enumerated()
-        where isKept {
-            removed.remove(common[number].oldPosition)
-            inserted.remove(indexes[number])
+        for index in LongestIncreasingSubsequence.indexes(of: positions) {
+            inserted.remove(index)
+            if let position = positions[index] { removed.remove(position) }
         }
         let oldMembers = removed.map { old[$0] }
         let newMembers = inserted.map { new[$0] }
