@@ -16,6 +16,26 @@ import Testing
         #expect(actual.text == block)
     }
 
+    @Test func oneVersionIsNamedEverywhere() throws {
+        func text(_ path: String) throws -> String {
+            try String(contentsOfFile: Checkout.path + "/" + path, encoding: .utf8)
+        }
+        let version = try CommandShell().run("quire --version").output
+            .trimmingCharacters(in: .newlines)
+        #expect(version.contains(/^\d+\.\d+\.\d+$/))
+        let changelog = try text("CHANGELOG.md")
+        let release = changelog.matches(of: /(?m)^## \[(\d.*)\] - \d{4}-\d\d-\d\d$/).first
+        #expect(release.map { String($0.1) } == version)
+        #expect(try text(Self.page).contains("| age | \(version), "))
+        for example in try FileManager.default.contentsOfDirectory(
+            atPath: Checkout.path + "/Examples")
+        {
+            #expect(
+                try text("Examples/\(example)/Package.swift").contains("from: \"\(version)\""),
+                "\(example)")
+        }
+    }
+
     /// The programs that blocks of the pages make, one after the other. A block is known by how it begins.
     private static let examples: [(name: String, blocks: [(page: String, beginning: String)])] = [
         ("TypedReadmeExample", [(page, "import Foundation\nimport Quire\nimport QuireMacros\n")]),
