@@ -255,6 +255,13 @@ extension Int64: SQLiteParameter {
     }
 }
 
+/// Integer literals are `Int`: without this they would be bound as floating-point numbers.
+extension Int: SQLiteParameter {
+    package func bind(to statement: SQLiteStatement, at index: Int32) throws {
+        try statement.bind(Int64(self), at: index)
+    }
+}
+
 extension Double: SQLiteParameter {
     package func bind(to statement: SQLiteStatement, at index: Int32) throws {
         try statement.bind(self, at: index)
