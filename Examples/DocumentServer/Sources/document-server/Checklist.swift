@@ -10,6 +10,9 @@ import QuireMacros
     @Attribute(default: 3, minimum: 1, maximum: 5) var priority: Int
     @Attribute var due: Date?
     @Relationship(inverse: \Label.items) var labels: Set<Label>
+
+    /// The number in the document, which its store never uses again: 12 of `Item/p12`.
+    var number: Int64 { objectID.number }
 }
 
 /// A label, which exists as long as an item has it.
@@ -24,74 +27,54 @@ final class Checklist: ManagedDocument {
 
     override var managedObjectModel: ManagedObjectModel? { try? Self.model.get() }
 
+    static let wait = LockWait(timeout: .seconds(2))
+
     required init(fileURL: URL) {
         super.init(fileURL: fileURL)
-        // The server saves each write before it acknowledges it, and drops what cannot be saved: the client is told.
+        // The server saves each write before it acknowledges it. What cannot be saved is dropped, and the client is told.
         autosavePolicy = .never
         keepsDrafts = false
+        // Another process may have it open, or this one be closing it still.
+        lockWait = Self.wait
     }
 }
 
-// MARK: - JSON
+// MARK: - Values
 
-/// An item as a client sends it. What is missing has its default value.
-struct ItemContent: Decodable, Sendable {
+/// An item as JSON. Of what clients send, only the title is required; the number is that of the URL.
+struct ItemValues: Codable, Sendable {
+    var number: Int64?
     var title: String
     var isDone: Bool?
     var priority: Int?
     var due: Date?
     var labels: [String]?
-}
-
-/// An item as the server sends it.
-struct ItemRepresentation: Encodable, Sendable {
-    var id: Int64
-    var title: String
-    var isDone: Bool
-    var priority: Int
-    var due: Date?
-    var labels: [String]
 
     init(_ item: Item) {
-        id = item.number
-        title = item.title
-        isDone = item.isDone
-        priority = item.priority
-        due = item.due
-        labels = item.labels.map(\.name).sorted()
+        (number, title, isDone) = (item.number, item.title, item.isDone)
+        (priority, due, labels) = (item.priority, item.due, item.labels.map(\.name).sorted())
     }
 }
 
 extension Item {
-    static let entityName = "Item"
-
-    /// The number of the item in its document, which the store never uses again: 12 of `Item/p12`.
-    var number: Int64 { objectID.number }
-
-    /// Gives the item the content that a client has sent.
-    func replace(with content: ItemContent) throws {
-        title = content.title
-        isDone = content.isDone ?? false
-        priority = content.priority ?? 3
-        due = content.due
-        let old = labels
-        labels = try Set((content.labels ?? []).map(label(named:)))
-        for label in old.subtracting(labels) { label.deleteIfUnused() }
+    /// Replaces all values.
+    func replaceValues(with values: ItemValues, in context: ManagedObjectContext) throws {
+        (title, isDone) = (values.title, values.isDone ?? false)
+        (priority, due) = (values.priority ?? 3, values.due)
+        let oldLabels = labels
+        labels = try Set((values.labels ?? []).map { try Label.named($0, in: context) })
+        for label in oldLabels where label.items.isEmpty { context.delete(label) }
     }
+}
 
-    private func label(named name: String) throws -> Label {
-        guard let context = managedObjectContext else { throw CancellationError() }
+extension Label {
+    fileprivate static func named(_ name: String, in context: ManagedObjectContext) throws -> Label
+    {
         let found = try context.fetch(Label.self, where: #Predicate { $0.name == name })
         if let label = found.first { return label }
         let label = Label(context: context)
         label.name = name
         return label
-    }
-}
-
-extension Label {
-    func deleteIfUnused() {
-        if items.isEmpty { managedObjectContext?.delete(self) }
     }
 }
 

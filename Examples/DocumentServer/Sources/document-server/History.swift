@@ -1,48 +1,41 @@
 import Foundation
 import Quire
 
-/// The changes of a document's items after a token: a feed to follow, whether the client was away for a second or a week.
+/// The changes of a document's items since a token: a feed to follow, whether the client was away for a second or a week.
 struct ChangeFeed: Encodable, Sendable {
-    struct Change: Encodable, Sendable {
+    struct Change: Encodable {
         var item: Int64
         var kind: String
+        var date: Date
         /// The properties that an update has changed.
         var properties: [String]?
-        var date: Date
     }
 
-    /// The transactions of one answer.
-    static let limit = 100
-
     var changes: [Change] = []
-    /// What to ask for next.
+    /// The token to ask with next. If there are changes, there may already be more.
     var token: String?
-    /// Whether there is more already.
-    var isComplete: Bool
 
     /// - Throws: `QuireError` with code `historyTokenExpired` if the history does not reach back to the token.
-    init(after text: String?, in context: ManagedObjectContext) throws {
-        var transactions = PersistentHistoryTransaction.fetchRequest
-        transactions.fetchLimit = Self.limit
-        var request = PersistentHistoryChangeRequest.fetchHistory(
-            after: try text.map { try PersistentHistoryToken(parsing: $0) })
-        request.fetchRequest = transactions
-        let result = try context.execute(request).transactions
-        for transaction in result {
-            for change in transaction.changes where change.objectID.entityName == Item.entityName {
+    init(after token: String?, in context: ManagedObjectContext) throws {
+        let place = try token.map { try PersistentHistoryToken(parsing: $0) }
+        var request = PersistentHistoryChangeRequest.fetchHistory(after: place)
+        request.fetchRequest = PersistentHistoryTransaction.fetchRequest
+        request.fetchRequest?.fetchLimit = 100
+        let transactions = try context.execute(request).transactions
+        self.token = transactions.last?.token.text ?? token
+        for transaction in transactions {
+            for change in transaction.changes where change.objectID.entityName == "Item" {
                 changes.append(
                     Change(
                         item: change.objectID.number, kind: "\(change.kind)",
-                        properties: change.updatedProperties, date: transaction.date))
+                        date: transaction.date, properties: change.updatedProperties))
             }
         }
-        token = result.last?.token.text ?? text
-        isComplete = result.count < Self.limit
     }
 }
 
 extension PersistentHistoryToken {
-    /// The token of a document's one store as a text: `NUMBER-UUID`.
+    /// `NUMBER-UUID`: a transaction of the document's store.
     fileprivate var text: String? {
         transactionNumbers.first.map { "\($0.value)-\($0.key)" }
     }
@@ -50,9 +43,7 @@ extension PersistentHistoryToken {
     fileprivate init(parsing text: String) throws {
         let parts = text.split(separator: "-", maxSplits: 1)
         guard parts.count == 2, let number = Int64(parts[0]) else {
-            throw RequestError(
-                status: .badRequest, code: "invalidToken",
-                message: "“\(text)” is not a token that this server has given.")
+            throw QuireError(.badRequest, "“\(text)” is not a token.")
         }
         self.init(transactionNumbers: [String(parts[1]): number])
     }

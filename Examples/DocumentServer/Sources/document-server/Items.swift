@@ -2,141 +2,98 @@ import FlyingFox
 import Foundation
 import Quire
 
-// What requests do with the items of a document. All run on the queue of a context.
-
-/// A document as the server sends it.
-struct DocumentRepresentation: Encodable, Sendable {
-    var name: String
-    var items: [ItemRepresentation]
-    /// How many items have each label.
-    var labels: [String: Int]
-
-    init(_ name: DocumentName, in context: ManagedObjectContext) throws {
-        var request = FetchRequest<Item>(sortOrderings: [SortOrdering("SELF")])
-        request.relationshipKeyPathsForPrefetching = ["labels"]
-        self.name = name.text
-        items = try context.fetch(request).map { ItemRepresentation($0) }
-        labels = [:]
-        for name in items.flatMap(\.labels) { labels[name, default: 0] += 1 }
-    }
-}
-
-/// The items that satisfy a query, a page of them.
-struct ItemPage: Encodable, Sendable {
-    var total: Int
-    var items: [ItemRepresentation]
-    /// The query of the next page, if there is one.
-    var next: String?
-}
-
-/// `?done=false&label=food&text=bread&sort=-priority&limit=20&offset=40`
-struct ItemQuery: Sendable {
-    private var request = FetchRequest<Item>()
-    private var parameters: [URLQueryItem] = []
-
-    /// - Throws: ``RequestError`` with status 400.
-    init(_ items: [HTTPRequest.QueryItem]) throws {
-        var conditions: [QueryPredicate] = []
-        var sort = ""
-        request.fetchLimit = 20
-        request.relationshipKeyPathsForPrefetching = ["labels"]
-        for item in items {
-            switch (item.name, item.value) {
-            case ("done", "true"): conditions.append(try QueryPredicate(#Predicate<Item> { $0.isDone }))
-            case ("done", "false"):
-                conditions.append(try QueryPredicate(#Predicate<Item> { !$0.isDone }))
-            case ("label", let name):
-                // Arguments are values: no text of a client is ever part of the format.
-                conditions.append(try QueryPredicate(format: "ANY labels.name == %@", name))
-            case ("text", let words):
-                conditions.append(try QueryPredicate(format: "title CONTAINS[cd] %@", words))
-            case ("sort", "title"), ("sort", "priority"), ("sort", "due"): sort = item.value
-            case ("sort", "-title"), ("sort", "-priority"), ("sort", "-due"): sort = item.value
-            case ("limit", let text): request.fetchLimit = try Self.number(text, in: 1...100)
-            case ("offset", let text): request.fetchOffset = try Self.number(text, in: 0...1_000_000)
-            default: throw Self.error(item)
-            }
-            if item.name != "offset" {
-                parameters.append(URLQueryItem(name: item.name, value: item.value))
-            }
-        }
-        request.predicate = .and(conditions)
-        // The items of equal rank in the order of their numbers, or a page could repeat what the last one had.
-        request.sortOrderings = [SortOrdering("SELF")]
-        if !sort.isEmpty {
-            let key = sort.trimmingPrefix("-")
-            request.sortOrderings.insert(
-                SortOrdering(String(key), ascending: !sort.hasPrefix("-")), at: 0)
-        }
-    }
-
-    func page(in context: ManagedObjectContext) throws -> ItemPage {
-        var all = request
-        (all.fetchLimit, all.fetchOffset) = (0, 0)
-        var page = ItemPage(
-            total: try context.count(for: all),
-            items: try context.fetch(request).map { ItemRepresentation($0) })
-        let offset = request.fetchOffset + page.items.count
-        if offset < page.total && !page.items.isEmpty {
-            var components = URLComponents()
-            components.queryItems =
-                parameters + [URLQueryItem(name: "offset", value: String(offset))]
-            page.next = components.string
-        }
-        return page
-    }
-
-    private static func number(_ text: String, in range: ClosedRange<Int>) throws -> Int {
-        guard let number = Int(text), range.contains(number) else {
-            throw error(.init(name: "number", value: text))
-        }
-        return number
-    }
-
-    private static func error(_ item: HTTPRequest.QueryItem) -> RequestError {
-        RequestError(
-            status: .badRequest, code: "invalidQuery",
-            message: "“\(item.name)=\(item.value)” is not part of a query for items.")
-    }
-}
-
-// MARK: - One item
+// What requests do with the items of a document, on the queue of a context.
 
 extension ManagedObjectContext {
-    /// The item of a number.
-    ///
+    func allItems() throws -> [ItemValues] {
+        var request = FetchRequest<Item>(sortOrderings: [SortOrdering("SELF")])
+        request.relationshipKeyPathsForPrefetching = ["labels"]
+        return try fetch(request).map { ItemValues($0) }
+    }
+
     /// - Throws: `QuireError` with code `notFound`.
     func item(_ number: Int64) throws -> Item {
-        let id = try persistentStoreCoordinator.objectID(for: "\(Item.entityName)/p\(number)")
+        let id = try persistentStoreCoordinator.objectID(for: "Item/p\(number)")
         guard let item = try existingObject(with: id) as? Item else {
             throw QuireError(.notFound, "There is no item \(number).")
         }
         return item
     }
 
-    func addItem(_ content: ItemContent) throws -> ItemRepresentation {
+    func addItem(_ values: ItemValues) throws -> ItemValues {
         let item = Item(context: self)
-        try item.replace(with: content)
+        try item.replaceValues(with: values, in: self)
         try obtainPermanentIDs(for: [item])
-        return ItemRepresentation(item)
+        return ItemValues(item)
     }
 
-    /// - Parameter condition: The value of `If-Match`: the ETag of the item that is to be replaced.
+    /// - Parameter condition: The value of `If-Match`, which names the values that the client has read.
     func replaceItem(
-        _ number: Int64, with content: ItemContent, if condition: String?
-    ) throws -> ItemRepresentation {
+        _ number: Int64, with values: ItemValues, if condition: String?
+    ) throws -> ItemValues {
         let item = try item(number)
-        try ETag(ItemRepresentation(item)).check(condition)
-        try item.replace(with: content)
-        return ItemRepresentation(item)
+        try ETag(ItemValues(item)).check(condition)
+        try item.replaceValues(with: values, in: self)
+        return ItemValues(item)
     }
 
     func deleteItem(_ number: Int64, if condition: String?) throws {
         let item = try item(number)
-        try ETag(ItemRepresentation(item)).check(condition)
-        let labels = item.labels
-        item.labels = []
-        for label in labels { label.deleteIfUnused() }
+        try ETag(ItemValues(item)).check(condition)
+        for label in item.labels where label.items.count == 1 { delete(label) }
         delete(item)
+    }
+}
+
+/// A query for items: `?isDone=false&label=food&text=bread&sort=-priority&limit=20&offset=40`.
+struct ItemQuery: Sendable {
+    struct Page: Encodable {
+        var items: [ItemValues]
+        /// The number of items on all pages.
+        var total: Int
+    }
+
+    private var request = FetchRequest<Item>(sortOrderings: [SortOrdering("SELF")])
+
+    /// - Throws: `QuireError` with code `badRequest`.
+    init(_ parameters: [HTTPRequest.QueryItem]) throws {
+        var conditions: [QueryPredicate] = []
+        request.fetchLimit = 20
+        request.relationshipKeyPathsForPrefetching = ["labels"]
+        for parameter in parameters {
+            let value = parameter.value
+            switch (parameter.name, value, Int(value) ?? -1) {
+            case ("isDone", "true", _), ("isDone", "false", _):
+                let isDone = value == "true"
+                conditions.append(try QueryPredicate(#Predicate<Item> { $0.isDone == isDone }))
+            // Arguments are values: a text of a client is never a part of the format.
+            case ("label", _, _):
+                conditions.append(try QueryPredicate("ANY labels.name == %@", value))
+            case ("text", _, _):
+                conditions.append(try QueryPredicate("title CONTAINS[cd] %@", value))
+            case ("sort", let key, _)
+            where ["title", "priority", "due"].contains(key.trimmingPrefix("-")):
+                // Before the order by number, without which items of the same rank could be on two pages.
+                let key = String(value.trimmingPrefix("-"))
+                let order = SortOrdering(
+                    key, ascending: key == value, options: .diacriticInsensitive)
+                request.sortOrderings.insert(order, at: 0)
+            case ("limit", _, 1...100): request.fetchLimit = Int(value) ?? 0
+            case ("offset", _, 0...): request.fetchOffset = Int(value) ?? 0
+            default:
+                throw QuireError(
+                    .badRequest, "“\(parameter.name)=\(value)” cannot be part of a query for items."
+                )
+            }
+        }
+        request.predicate = .and(conditions)
+    }
+
+    func page(in context: ManagedObjectContext) throws -> Page {
+        var all = request
+        (all.fetchLimit, all.fetchOffset) = (0, 0)
+        return Page(
+            items: try context.fetch(request).map { ItemValues($0) },
+            total: try context.count(for: all))
     }
 }

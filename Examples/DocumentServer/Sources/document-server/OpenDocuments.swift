@@ -2,28 +2,25 @@ import Foundation
 import Quire
 import QuireDocuments
 
-/// The documents of a folder. Each is opened on first use and stays open; beyond a limit, the one that was not used for the
-/// longest time is closed.
+/// The documents of a folder. Each is opened on first use and stays open. At the limit, the one that was not used for the longest
+/// time is closed; there are more only while all are in use.
 @MainActor
 final class OpenDocuments {
     let library: DocumentLibrary
     private let limit: Int
     private var places: [DocumentName: Place] = [:]
     private var useCount = 0
-    private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    /// A document from the beginning of its opening to the end of its closing.
+    typealias Opening = @MainActor (Checklist) async throws -> Checklist
+
+    /// A document that is open or being opened.
     @MainActor
     private final class Place {
         let opening: Task<ServedDocument, any Error>
-        /// The requests that use it. It is closed when there are none.
-        var users = 0
+        var userCount = 0
         var lastUse = 0
-        var isClosing = false
 
-        init(_ open: @escaping @MainActor () async throws -> Checklist) {
-            opening = Task { ServedDocument(try await open()) }
-        }
+        init(_ opening: Task<ServedDocument, any Error>) { self.opening = opening }
     }
 
     init(folder: String, limit: Int) {
@@ -31,168 +28,114 @@ final class OpenDocuments {
         self.limit = limit
     }
 
-    func path(of name: DocumentName) -> String { "\(library.folder)/\(name.text).checklist" }
-
-    // MARK: - Using
-
-    /// Runs a body with an open document, which stays open meanwhile.
+    /// Runs a body with an open document.
     func use<Result: Sendable>(
         _ name: DocumentName, _ body: (ServedDocument) async throws -> Result
     ) async throws -> Result {
-        let path = path(of: name)
-        let place = await takePlace(for: name) {
-            let document = Checklist(path: path)
+        let place = await takePlace(for: name) { document in
             try await document.open()
             return document
         }
-        defer { leave(place) }
-        return try await body(opened(place, of: name))
+        defer { place.userCount -= 1 }
+        return try await body(document(in: place, name))
     }
 
-    /// Creates a document. It is on the disk when this returns.
+    /// Creates a document, which is on the disk when this returns.
     ///
-    /// - Parameter make: Makes the package at a path, and opens it; throws if there is anything.
-    func create(
-        _ name: DocumentName, _ make: @escaping @MainActor (_ path: String) async throws -> Checklist
-    ) async throws {
-        let path = path(of: name)
+    /// - Parameter make: Makes the package of a document; throws if its path is taken. Returns the document, open.
+    func create(_ name: DocumentName, _ make: @escaping Opening) async throws {
         var isMade = false
-        let place = await takePlace(for: name) {
-            let document = try await make(path)
+        let place = await takePlace(for: name) { document in
+            let document = try await make(document)
             isMade = true
             return document
         }
-        defer { leave(place) }
-        _ = try await opened(place, of: name)
+        defer { place.userCount -= 1 }
+        _ = try await document(in: place, name)
         if !isMade { throw QuireError(.alreadyExists, "“\(name.text)” already exists.") }
     }
 
-    /// Closes a document when its requests have ended, and moves it to the trash.
+    /// Moves a document to the trash. Requests that still use it fail.
     func delete(_ name: DocumentName) async throws {
-        try await use(name) { _ in
-            guard let place = places[name], !place.isClosing else {
-                throw QuireError(.notFound, "“\(name.text)” is being deleted.")
-            }
-            place.isClosing = true
-        }
-        defer { forget(name) }
-        if let place = places[name] { await close(place) }
-        try await library.trash(path(of: name))
+        await close(name)
+        try await library.trash(path(of: name), waiting: Checklist.wait)
     }
 
     /// Closes all documents. They are saved: every write was, before it was acknowledged.
     func closeAll() async {
-        await withTaskGroup { group in
-            for (name, place) in places where !place.isClosing {
-                place.isClosing = true
-                group.addTask {
-                    await self.close(place)
-                    await self.forget(name)
-                }
-            }
+        await withDiscardingTaskGroup { group in
+            for name in places.keys { group.addTask { await self.close(name) } }
         }
-        while !places.isEmpty { await change() }
     }
 
     // MARK: - Places
 
-    /// The place of a document, which is opened if it is not open. Balance it with ``leave(_:)``.
-    private func takePlace(
-        for name: DocumentName, _ open: @escaping @MainActor () async throws -> Checklist
-    ) async -> Place {
-        while true {
-            if let place = places[name] {
-                if !place.isClosing { return enter(place) }
-                await change()
-            } else if places.count < limit {
-                let place = Place(open)
-                places[name] = place
-                return enter(place)
-            } else if let (name, place) = leastRecentlyUsed {
-                place.isClosing = true
-                await close(place)
-                forget(name)
-            } else {
-                await change()
-            }
+    private func path(of name: DocumentName) -> String {
+        "\(library.folder)/\(name.text).checklist"
+    }
+
+    /// The place of a document, which is opened if it is not open. It counts one user more.
+    private func takePlace(for name: DocumentName, _ open: @escaping Opening) async -> Place {
+        while places[name] == nil, places.count >= limit, let oldest = leastRecentlyUsed {
+            await close(oldest)
         }
-    }
-
-    private var leastRecentlyUsed: (DocumentName, Place)? {
-        places.filter { $0.value.users == 0 && !$0.value.isClosing }
-            .min { $0.value.lastUse < $1.value.lastUse }
-            .map { ($0.key, $0.value) }
-    }
-
-    private func enter(_ place: Place) -> Place {
         useCount += 1
-        place.lastUse = useCount
-        place.users += 1
+        let place = places[name] ?? makePlace(for: name, open)
+        (place.lastUse, place.userCount) = (useCount, place.userCount + 1)
         return place
     }
 
-    private func leave(_ place: Place) {
-        place.users -= 1
-        wakeWaiting()
+    private func makePlace(for name: DocumentName, _ open: @escaping Opening) -> Place {
+        let document = Checklist(path: path(of: name))
+        let place = Place(
+            Task { ServedDocument(try await open(document)) })
+        places[name] = place
+        return place
     }
 
-    /// Waits until the document of a place is open. A place without an open document is given up; the next request opens it anew.
-    private func opened(_ place: Place, of name: DocumentName) async throws -> ServedDocument {
-        func giveUp() { if places[name] === place { forget(name) } }
-        do {
-            let served = try await place.opening.value
-            if served.document.isOpen { return served }
-            giveUp()
-            throw QuireError(.storeUnavailable, "“\(name.text)” was closed; try again.")
-        } catch {
-            giveUp()
-            throw error
-        }
+    /// The document in a place. If it is not open, as its package is missing or another program has deleted it, the place is given
+    /// up: the next request tries again.
+    private func document(in place: Place, _ name: DocumentName) async throws -> ServedDocument {
+        let result = await place.opening.result
+        let isOpen = (try? result.get())?.document.isOpen == true
+        if !isOpen, places[name] === place { places[name] = nil }
+        return try result.get()
     }
 
-    /// Closes the document of a place that no request takes any more, when those that have it have ended.
-    private func close(_ place: Place) async {
-        while place.users > 0 { await change() }
-        guard let document = try? await place.opening.value.document else { return }
+    private var leastRecentlyUsed: DocumentName? {
+        places.filter { $0.value.userCount == 0 }.min { $0.value.lastUse < $1.value.lastUse }?.key
+    }
+
+    private func close(_ name: DocumentName) async {
+        guard let document = try? await places.removeValue(forKey: name)?.opening.value.document
+        else { return }
+        // If it fails there is nothing to lose: what could not be saved was not acknowledged.
         do { try await document.close() } catch {
-            // There is nothing to lose: what could not be saved was not acknowledged.
             try? await document.close(discardingChanges: true)
         }
     }
-
-    private func forget(_ name: DocumentName) {
-        places[name] = nil
-        wakeWaiting()
-    }
-
-    /// Waits until a request has ended or a document has been closed.
-    private func change() async { await withCheckedContinuation { waiting.append($0) } }
-
-    private func wakeWaiting() {
-        for continuation in waiting { continuation.resume() }
-        waiting = []
-    }
 }
 
-// MARK: - Names
-
-/// The name of a document in a URL, and of its package without the extension.
+/// The name of a document in URLs, and of its package without the extension.
 struct DocumentName: Hashable, Sendable {
     let text: String
 
-    /// - Throws: ``QuireError`` with code `invalidValue` if the text cannot be the name of a file, or would be hidden.
+    var url: String {
+        "/documents/" + (text.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? text)
+    }
+
+    /// - Throws: `QuireError` with code `invalidValue` if it cannot be the name of a file, or would hide it.
     init(_ text: String) throws {
-        // The same name, whether a client sends “é” as one character or as two.
-        let text = text.precomposedStringWithCanonicalMapping
-        let isControl = { (scalar: Unicode.Scalar) in scalar.properties.generalCategory == .control }
-        guard !text.isEmpty, text.utf8.count <= 200, !text.hasPrefix("."), !text.contains("/"),
-            !text.unicodeScalars.contains(where: isControl)
-        else {
+        // One name, whether a client sends “é” as one character or as two.
+        self.text = text.precomposedStringWithCanonicalMapping
+        let isControl = { (scalar: Unicode.Scalar) in scalar.value < 32 || scalar.value == 127 }
+        if self.text.isEmpty || self.text.utf8.count > 200 || self.text.hasPrefix(".")
+            || self.text.contains("/") || self.text.unicodeScalars.contains(where: isControl)
+        {
             throw QuireError(
                 .invalidValue,
-                "A document's name has 1 to 200 bytes, does not begin with a full stop, and has neither slashes nor control characters."
+                "A name has 1 to 200 bytes, no slash or control character, and no full stop at its start."
             )
         }
-        self.text = text
     }
 }

@@ -3,138 +3,108 @@ import Foundation
 import Quire
 import QuireDocuments
 
-/// What a URL names.
-enum Resource {
-    case documents
-    case document(DocumentName)
-    case archive(DocumentName)
-    case history(DocumentName)
-    case items(DocumentName)
-    case item(DocumentName, Int64)
-
-    /// - Throws: ``RequestError`` with status 404, or `QuireError` for a name that cannot be that of a document.
-    init(path: String) throws {
-        // Parts are decoded after they were separated: %2F is a character of a name, and not a valid one.
-        let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
-            .map { $0.removingPercentEncoding ?? "" }
-        switch (parts.first, parts.count, parts.dropFirst(2).first) {
-        case ("documents", 1, nil): self = .documents
-        case ("documents", 2, nil): self = .document(try DocumentName(parts[1]))
-        case ("documents", 3, "archive"): self = .archive(try DocumentName(parts[1]))
-        case ("documents", 3, "history"): self = .history(try DocumentName(parts[1]))
-        case ("documents", 3, "items"): self = .items(try DocumentName(parts[1]))
-        case ("documents", 4, "items"):
-            guard let number = Int64(parts[3]), number > 0, number < 1 << 40 else { fallthrough }
-            self = .item(try DocumentName(parts[1]), number)
-        default:
-            throw RequestError(
-                status: .notFound, code: "notFound", message: "Nothing has this URL.")
-        }
-    }
-}
-
-/// Answers requests. A response to a write with a status of 200 to 299 means that the change is on the disk.
+/// Answers requests. A status from 200 to 299 for a write means that it is on the disk.
 struct Routes: HTTPHandler {
     let documents: OpenDocuments
-    let archives = Archives()
 
     func handleRequest(_ request: HTTPRequest) async throws -> HTTPResponse {
         do {
-            if request.method == .PUT, request.headers[.contentType] == "application/zip" {
-                let archive = try await archives.receive(request)
-                defer { try? FileManager.default.removeItem(at: archive) }
-                return try await create(request, from: archive)
+            let isArchive = request.headers[.contentType] == "application/zip"
+            let body = try await request.body(limit: isArchive ? 16 << 20 : 64 << 10)
+            // Decoded after it was split: %2F is a character of a name, and one that no name may have.
+            let parts = request.target.path().components(separatedBy: "/").dropFirst()
+                .map { $0.removingPercentEncoding ?? "" }
+            if parts == ["documents"], request.method == .GET {
+                return try HTTPResponse(await list(), for: request)
             }
-            var body = Data()
-            try await request.receive(limit: 65_536) { body.append($0) }
-            return try await answer(request, body)
+            guard parts.count > 1, parts[0] == "documents" else { throw Self.unknown(request) }
+            return try await answer(
+                request, about: DocumentName(parts[1]), Array(parts.dropFirst(2)), body)
         } catch {
+            let isFull = (error as? CocoaError)?.code == .fileWriteOutOfSpace
+            let other = QuireError(isFull ? .outOfSpace : .inputOutput, "The request failed.")
+            let error = error as? QuireError ?? other
             return HTTPResponse(error, folder: documents.library.folder)
         }
     }
 
-    private func answer(_ request: HTTPRequest, _ body: Data) async throws -> HTTPResponse {
+    private func answer(
+        _ request: HTTPRequest, about name: DocumentName, _ parts: [String], _ body: Data
+    ) async throws -> HTTPResponse {
+        let number =
+            parts.count == 2
+            ? Int64(parts[1]).flatMap { (1..<1 << 40).contains($0) ? $0 : nil } : nil
+        if parts.count > (number == nil ? 1 : 2) { throw Self.unknown(request) }
         let condition = request.headers[HTTPHeader("If-Match")]
-        switch (request.method, try Resource(path: request.target.path())) {
-        case (.GET, .documents):
-            return try HTTPResponse(await list(), for: request)
-        case (.PUT, .document(let name)):
-            try await documents.create(name) { path in
-                let document = Checklist(path: path)
+
+        switch (request.method, parts.first, number) {
+        case (.PUT, nil, nil):
+            try await documents.create(name) { document in
+                if !body.isEmpty {
+                    return try await Archives.makeDocument(from: body, at: document.fileURL)
+                }
                 try await document.create()
                 return document
             }
             return HTTPResponse(.created, headers: [.location: name.url])
-        case (.GET, .document(let name)):
-            let document = try await read(name) {
-                try DocumentRepresentation(name, in: $0)
-            }
-            return try HTTPResponse(document, for: request)
-        case (.DELETE, .document(let name)):
+        case (.GET, nil, nil):
+            return try HTTPResponse(await read(name) { ["items": try $0.allItems()] }, for: request)
+        case (.DELETE, nil, nil):
             try await documents.delete(name)
             return HTTPResponse(.noContent)
-        case (.GET, .archive(let name)):
-            let archive = try await documents.use(name) { try await archives.export($0.document) }
-            return HTTPResponse(
-                statusCode: .ok, headers: [.contentType: "application/zip"],
-                body: HTTPBodySequence(data: archive, suggestedBufferSize: 65_536))
-        case (.GET, .history(let name)):
+        case (.GET, "archive", nil):
+            var response = HTTPResponse(.ok)
+            let archive = try await documents.use(name) { try await Archives.export($0.document) }
+            response.setBody(archive, type: "application/zip")
+            return response
+        case (.GET, "history", nil):
             let token = request.query["after"]
-            return HTTPResponse(.ok, try await read(name) { try ChangeFeed(after: token, in: $0) })
-        case (.GET, .items(let name)):
+            return try HTTPResponse(
+                await read(name) { try ChangeFeed(after: token, in: $0) }, for: request)
+        case (.GET, "items", nil):
             let query = try ItemQuery(request.query)
             return try HTTPResponse(await read(name) { try query.page(in: $0) }, for: request)
-        case (.POST, .items(let name)):
-            let content = try ItemContent(body: body)
-            let item = try await write(name) { try $0.addItem(content) }
+        case (.POST, "items", nil):
+            let values = try ItemValues(body: body)
+            let item = try await write(name) { try $0.addItem(values) }
+            let url = "\(name.url)/items/\(item.number ?? 0)"
+            return try HTTPResponse(item, for: request, status: .created, headers: [.location: url])
+        case (.GET, "items", let number?):
             return try HTTPResponse(
-                item, for: request, status: .created,
-                headers: [.location: "\(name.url)/items/\(item.id)"])
-        case (.GET, .item(let name, let number)):
-            let item = try await read(name) { ItemRepresentation(try $0.item(number)) }
-            return try HTTPResponse(item, for: request)
-        case (.PUT, .item(let name, let number)):
-            let content = try ItemContent(body: body)
+                await read(name) { ItemValues(try $0.item(number)) }, for: request)
+        case (.PUT, "items", let number?):
+            let values = try ItemValues(body: body)
             let item = try await write(name) {
-                try $0.replaceItem(number, with: content, if: condition)
+                try $0.replaceItem(number, with: values, if: condition)
             }
             return try HTTPResponse(item, for: request)
-        case (.DELETE, .item(let name, let number)):
+        case (.DELETE, "items", let number?):
             try await write(name) { try $0.deleteItem(number, if: condition) }
             return HTTPResponse(.noContent)
+        case (_, nil, nil), (_, "archive", nil), (_, "history", nil), (_, "items", _):
+            throw QuireError(
+                .methodNotAllowed, "\(request.method.rawValue) is not allowed here.")
         default:
-            throw RequestError(
-                status: .methodNotAllowed, code: "methodNotAllowed",
-                message: "\(request.method.rawValue) is not possible here.")
+            throw Self.unknown(request)
         }
     }
 
-    /// Creates a document from an archive.
-    private func create(_ request: HTTPRequest, from archive: URL) async throws -> HTTPResponse {
-        guard case .document(let name) = try Resource(path: request.target.path()) else {
-            throw RequestError(
-                status: .unsupportedMediaType, code: "unsupportedMediaType",
-                message: "Only documents are created from archives.")
-        }
-        try await documents.create(name) { path in
-            try await archives.makeDocument(from: archive, at: path)
-        }
-        return HTTPResponse(.created, headers: [.location: name.url])
+    private static func unknown(_ request: HTTPRequest) -> QuireError {
+        QuireError(.notFound, "There is nothing at “\(request.target.path())”.")
     }
 
     private struct Listed: Encodable {
         var name: String
         var modified: Date?
         var size: Int64
-        /// Why the document cannot be opened.
+        /// The reason why the document cannot be opened.
         var error: String?
     }
 
     private func list() async throws -> [Listed] {
         try await documents.library.entries().map {
             Listed(
-                name: $0.name, modified: $0.modified, size: $0.size,
-                error: $0.error?.code.rawValue)
+                name: $0.name, modified: $0.modified, size: $0.size, error: $0.error?.code.rawValue)
         }
     }
 
@@ -148,11 +118,5 @@ struct Routes: HTTPHandler {
         _ name: DocumentName, _ body: @escaping @Sendable (ManagedObjectContext) throws -> Result
     ) async throws -> Result {
         try await documents.use(name) { try await $0.write(body) }
-    }
-}
-
-extension DocumentName {
-    fileprivate var url: String {
-        "/documents/" + (text.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? text)
     }
 }
