@@ -16,6 +16,7 @@ let package = Package(
                 .product(name: "QuireDocuments", package: "quire"),
                 .product(name: "QuireMacros", package: "quire"),
                 .product(name: "FlyingFox", package: "FlyingFox"),
+                .product(name: "FlyingSocks", package: "FlyingFox"),
             ])
     ]
 )

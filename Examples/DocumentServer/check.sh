@@ -9,7 +9,8 @@ program=$(realpath "$1")
 readme=$(realpath "$(dirname "$0")")/README.md
 folder=$(mktemp -d)
 server=
-trap '{ [[ -z $server ]] || end KILL; } 2>/dev/null; rm -rf "$folder"' EXIT
+other=
+trap '{ [[ -z $server ]] || end KILL; [[ -z $other ]] || kill "$other"; } 2>/dev/null; rm -rf "$folder"' EXIT
 # The trash, and the archives while they are sent, are in the folder too.
 export XDG_DATA_HOME=$folder/data TMPDIR=$folder/temporary
 mkdir "$folder/documents" "$TMPDIR"
@@ -220,6 +221,7 @@ Picnic.checklist
 503
 END
 kill "$other"
+other=
 echo "The server answers other requests as it should."
 
 # --- What was acknowledged is on the disk

@@ -31,10 +31,11 @@ enum Archives {
         } catch {
             try? await document.close(discardingChanges: true)
             try? FileManager.default.removeItem(at: hidden)
-            guard let error = error as? QuireError,
-                [.invalidFormat, .incompatibleModel, .unsupported].contains(error.code)
-            else { throw error }
-            throw QuireError(.invalidArchive, "The body is not the archive of a checklist.")
+            switch (error as? QuireError)?.code {
+            case .invalidFormat, .incompatibleModel, .unsupported, .protectedDataUnavailable:
+                throw QuireError(.invalidArchive, "The body is not the archive of a checklist.")
+            default: throw error
+            }
         }
     }
 

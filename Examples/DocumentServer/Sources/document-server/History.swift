@@ -12,7 +12,7 @@ struct ChangeFeed: Encodable, Sendable {
     }
 
     var changes: [Change] = []
-    /// The token to ask with next. If there are changes, there may already be more.
+    /// The token to ask with next; while it is another than before, there may already be more.
     var token: String?
 
     /// - Throws: `QuireError` with code `historyTokenExpired` if the history does not reach back to the token.

@@ -76,7 +76,8 @@ struct ItemQuery: Sendable {
                 // Before the order by number, without which items of the same rank could be on two pages.
                 let key = String(value.trimmingPrefix("-"))
                 let order = SortOrdering(
-                    key, ascending: key == value, options: .diacriticInsensitive)
+                    key, ascending: key == value,
+                    options: [.caseInsensitive, .diacriticInsensitive])
                 request.sortOrderings.insert(order, at: 0)
             case ("limit", _, 1...100): request.fetchLimit = Int(value) ?? 0
             case ("offset", _, 0...): request.fetchOffset = Int(value) ?? 0

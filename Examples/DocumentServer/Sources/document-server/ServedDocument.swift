@@ -3,22 +3,22 @@ import QuireDocuments
 
 /// An open document. Its reads run in parallel, and its writes one after the other.
 ///
-/// - A write that returns is on the disk, and survives a power loss.
-/// - A write that throws has changed nothing. Only if the disk fails during the commit can the next opening show it saved.
-/// - A read sees one commit from its first fetch to its last, never a write that has not been acknowledged.
+/// - A write that returns is on the disk and survives a power loss.
+/// - A write that throws has changed nothing; only if the disk fails during the commit, the next opening may show it.
+/// - A read sees one commit, from its first fetch to its last, and never a change that is not on the disk.
 @MainActor
 final class ServedDocument {
     let document: Checklist
     private var waiting: [Write] = []
     private var isWriting = false
 
-    /// Makes a write's changes in memory, and returns what answers its request when these have been saved, or have not.
-    private typealias Write = @MainActor () async -> (_ saving: (any Error)?) -> Void
+    /// Makes the changes of a write in memory. What it returns answers the request, with the error of saving them if there was one.
+    private typealias Write = @MainActor () async -> (_ error: (any Error)?) -> Void
 
     init(_ document: Checklist) { self.document = document }
 
-    /// Runs a closure on a context of its own. It reads from the store, where only saved changes are: a background context of the
-    /// document would also show those that are being saved.
+    /// Runs a closure on a context of its own, which reads the store, and there one commit. A background context of the document
+    /// would also show the changes that are yet to be saved.
     func read<Result: Sendable>(
         _ body: sending @escaping (ManagedObjectContext) throws -> Result
     ) async throws -> Result {
@@ -55,8 +55,8 @@ final class ServedDocument {
         }
     }
 
-    /// Writes what waits. All writes that have come while one save ran share the next: as many clients as there are, a document
-    /// is synchronized to the disk once for all of them.
+    /// Makes and saves the writes that wait. Those that come during a save share the next one, so that many clients do not wait for
+    /// as many synchronizations of the disk.
     private func writeAll() async {
         while !waiting.isEmpty {
             let writes = waiting
@@ -69,8 +69,7 @@ final class ServedDocument {
         isWriting = false
     }
 
-    /// Saves the document, or takes it back to what is on the disk, so that no later save writes what clients were told has
-    /// failed.
+    /// Saves the document. If that fails, reverts it to what is on the disk: no later save may write what was reported as failed.
     private func save() async -> (any Error)? {
         do {
             try await document.save()
