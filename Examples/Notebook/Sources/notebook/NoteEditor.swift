@@ -1,3 +1,4 @@
+import CGTK
 import Foundation
 import Quire
 
@@ -23,9 +24,10 @@ final class NoteEditor {
         self.typing = typing
         let page = Box(
             vertical: true, spacing: 4, margin: 18, title, date, Scroll(text).expanding())
-        let attach = Button("_Attach…", style: "flat", action: "win.attach")
+        let attach = Button("_Attach…", style: "text", action: "win.attach")
         let foot = Box(
-            vertical: true, style: "attachments", Box(vertical: true, margin: 9, files, attach))
+            vertical: true, style: "attachments",
+            Box(vertical: true, margin: 9, files, attach.aligned(GTK_ALIGN_START)))
         content = Box(vertical: true, spacing: 0, page, foot)
         widget = Box(vertical: true, style: "editor", placeholder.expanding(), content)
         title.on("changed") { [unowned self] in
@@ -65,7 +67,7 @@ final class NoteEditor {
             let size = Int64(attachment.size).formatted(.byteCount(style: .file))
             files.append(
                 Box(
-                    Label("\u{1F4CE}"), Label(attachment.name),
+                    Icon("mail-attachment-symbolic"), Label(attachment.name),
                     Label(size, style: "dim-label").expanding(vertically: false),
                     Button(icon: "document-save-symbolic", toolTip: "Export") {
                         [unowned self] in export?(attachment)

@@ -22,7 +22,7 @@ extension NotebookWindow {
         }
         window.addAction("new") { [unowned self] in newNotebook() }
         window.addAction("open", key: "<Control>o") { [unowned self] in openNotebook() }
-        window.addAction("keep-version") { [unowned self] in keepVersion() }
+        window.addAction("keep-version", key: "<Control>k") { [unowned self] in keepVersion() }
         window.addAction("versions", key: "<Control>r") { [unowned self] in showVersions() }
         window.addAction("export", key: "<Control>e") { [unowned self] in exportNotebook() }
         window.addAction("protect", key: "<Control>p") { [unowned self] in changeProtection() }

@@ -62,12 +62,12 @@ final class NotebookWindow {
         typing.end()
         let context = document.managedObjectContext
         do { try list.show(context) } catch { show(error, "The notes could not be read.") }
+        // Made here and not in the tasks, which run later: they have all that happens from now on.
+        let (changes, states) = (context.changes, document.stateChanges)
         for observation in observations { observation.cancel() }
         observations = [
-            Task { [weak self] in for await _ in context.changes { self?.showState() } },
-            Task { [weak self, document] in
-                for await change in document.stateChanges { self?.stateDidChange(change) }
-            },
+            Task { [weak self] in for await _ in changes { self?.showState() } },
+            Task { [weak self] in for await change in states { self?.stateDidChange(change) } },
         ]
     }
 

@@ -33,6 +33,7 @@ final class Application: Object {
     private static let css = """
         .title-field { font-size: 150%; font-weight: bold; border: none; box-shadow: none; background: none; outline: none; }
         .editor textview, .editor textview text { background: none; font-size: 108%; }
+        .editor textview { padding: 0 9px; }
         .editor { background: @theme_base_color; }
         .sidebar-list { background: none; }
         .note-date { opacity: 0.55; font-size: 90%; margin: 0 8px 8px 8px; }

@@ -58,15 +58,17 @@ private final class Question: Widget {
         of application: UnsafeMutablePointer<GtkApplication>?
     ) async -> String? {
         let window = Question(gtk_window_new())
-        let buttons = Box()
-        gtk_widget_set_halign(buttons.pointer(), GTK_ALIGN_END)
+        let buttons = Box().aligned(GTK_ALIGN_END)
         for answer in answers {
             let isLast = answer == answers.last
             let button = Button(answer, style: isLast ? "suggested-action" : "text") {
                 [unowned window] in window.answer(answer)
             }
             buttons.append(button)
-            if isLast { gtk_window_set_default_widget(window.pointer(), button.pointer()) }
+            if isLast {
+                gtk_window_set_default_widget(window.pointer(), button.pointer())
+                if !(content is TextField) { button.focus() }
+            }
         }
         let box = Box(vertical: true, spacing: 12, margin: 18, Label(question, style: "question"))
         if !detail.isEmpty { box.append(Label(detail, wraps: true)) }

@@ -16,6 +16,12 @@ class Widget: Object {
         set { gtk_widget_set_sensitive(pointer(), newValue ? 1 : 0) }
     }
 
+    /// Keeps its width, at the start or the end of the space that there is.
+    func aligned(_ place: GtkAlign) -> Self {
+        gtk_widget_set_halign(pointer(), place)
+        return self
+    }
+
     func focus() { gtk_widget_grab_focus(pointer()) }
 
     /// Takes all the space that there is.
@@ -66,6 +72,10 @@ final class Label: Widget {
         gtk_label_set_xalign(reference, 0.5)
         return self
     }
+}
+
+final class Icon: Widget {
+    init(_ name: String) { super.init(gtk_image_new_from_icon_name(name)) }
 }
 
 final class Button: Widget {
@@ -153,7 +163,7 @@ final class TextArea: Widget {
 final class List: Widget {
     init(style: String, onSelection: @escaping @MainActor (Int?) -> Void) {
         super.init(gtk_list_box_new(), classes: style)
-        on("row-selected") { [unowned self] in onSelection(selection) }
+        on("row-selected") { [weak self] in if let self { onSelection(selection) } }
     }
 
     var selection: Int? {
