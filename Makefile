@@ -2,7 +2,9 @@
 
 BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev zlib1g-dev pkg-config
 TEST_PACKAGES := sqlite3 strace unzip zstd
-SOURCES := Sources Tests Benchmarks Examples/Notes/Sources Examples/Notes/Package.swift Package.swift
+# Of Examples/Notebook: what it has its window by, and what its check has a display and types by.
+EXAMPLE_PACKAGES := libgtk-4-dev xvfb xdotool
+SOURCES := Sources Tests Benchmarks Examples/*/Sources Examples/*/Package.swift Package.swift
 
 # Random tests start from another number with each commit, and print it; QUIRE_SEED=… repeats them.
 SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 1)"))
@@ -62,7 +64,7 @@ test:
 
 # A package that depends on this one, as a user's does.
 example:
-	@.ci/install-packages $(BUILD_PACKAGES)
+	@.ci/install-packages $(BUILD_PACKAGES) $(EXAMPLE_PACKAGES)
 	@.ci/example $(FLAGS)
 
 # The libraries' reference and articles. With BASE=/path for a web server that has them below that path.

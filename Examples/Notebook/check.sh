@@ -22,19 +22,21 @@ unset DBUS_SESSION_BUS_ADDRESS WAYLAND_DISPLAY
 
 Xvfb -displayfd 3 -screen 0 1024x720x24 -nolisten tcp 3>"$folder/display" 2>"$folder/xvfb" &
 server=$!
+disown
 app=
 trap 'kill -9 $app $server 2>/dev/null; rm -rf "$folder"' EXIT
 
 fail() {
     echo "Notebook: $1" >&2
     cat "$folder/output" >&2
+    list >&2 || true
     [ -z "$screenshot" ] || import -window root "$screenshot"
     exit 1
 }
 
-# Repeats a command until it succeeds, for a minute.
+# Repeats a command until it succeeds, for half a minute.
 await() {
-    for _ in {1..600}; do
+    for _ in {1..300}; do
         if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.1
     done
@@ -50,14 +52,15 @@ start() {
     app=$!
     await window "$1"
 }
-# Sends keys, or text, to the window with a title. No window manager does it here.
+# Sends keys, or text of one or two lines, to the window with a title. There is no window manager, which would do it.
 keys() {
     await window "$1"
     xdotool windowfocus "$(window "$1" | head -1)" key --delay 30 "${@:2}"
 }
 text() {
     await window "$1"
-    xdotool windowfocus "$(window "$1" | head -1)" type --delay 5 "$2"
+    xdotool windowfocus "$(window "$1" | head -1)" type --delay 5 "${2%%$'\n'*}"
+    [[ $2 != *$'\n'* ]] || xdotool key Return type --delay 5 "${2#*$'\n'}"
 }
 # Waits until the notebook has exactly some notes, as another process reads them.
 list() { "$program" --list "$book" <<<"$secret"; }
@@ -73,42 +76,49 @@ start '^Trip – Saved'
 keys '^Trip' ctrl+n
 text '^Trip' Lisbon
 keys '^Trip' Tab
-text '^Trip' 'Pack the camera'
+text '^Trip' $'Pack the camera\nTram 28 to Alfama'
 keys '^Trip' ctrl+s
-await has $'# Lisbon\nPack the camera'
-text '^Trip' ', or not'
+lisbon=$'# Lisbon\nPack the camera\nTram 28 to Alfama'
+await has "$lisbon"
+text '^Trip' ', or walk'
 keys '^Trip' ctrl+s
-await has $'# Lisbon\nPack the camera, or not'
+await has "$lisbon, or walk"
 keys '^Trip' ctrl+z ctrl+s
-await has $'# Lisbon\nPack the camera'
+await has "$lisbon"
 keys '^Trip' ctrl+shift+z ctrl+s
-await has $'# Lisbon\nPack the camera, or not'
+await has "$lisbon, or walk"
 keys '^Trip' ctrl+z ctrl+s
-await has $'# Lisbon\nPack the camera'
+await has "$lisbon"
 
 # A second note, with an attachment.
-seq 1000 >"$folder/tickets.csv"
+seq 100000 >"$folder/Tickets.csv"
 keys '^Trip' ctrl+n
 text '^Trip' 'Madrid'
 keys '^Trip' ctrl+shift+a
 keys '^Attach$' ctrl+l ctrl+a
-text '^Attach$' "$folder/tickets.csv"
+text '^Attach$' "$folder/Tickets.csv"
 keys '^Attach$' Return
-notes=$'# Madrid\n\n[tickets.csv, 3893]\n# Lisbon\nPack the camera'
-await has "$notes"
-await window '^Trip – Saved'
-[ -z "$screenshot" ] || import -window "$(window '^Trip' | head -1)" "$screenshot"
+await has $'# Madrid\n\n[Tickets.csv, 588895]\n'"$lisbon"
+ls "$book"/StoreContent/.persistentStore_SUPPORT/_EXTERNAL_DATA/* >/dev/null || fail 'the attachment is not a file'
 
 # What was saved automatically is there after the program was killed; also as text.
 keys '^Trip' Tab
-text '^Trip' 'Prado on Sunday'
-notes=$'# Madrid\nPrado on Sunday\n[tickets.csv, 3893]\n# Lisbon\nPack the camera'
+text '^Trip' $'Prado on Sunday, from ten\nDinner at Sol'
+notes=$'# Madrid\nPrado on Sunday, from ten\nDinner at Sol\n[Tickets.csv, 588895]\n'"$lisbon"
 await has "$notes"
+await window '^Trip – Saved'
+[ -z "$screenshot" ] || import -window "$(window '^Trip' | head -1)" "$screenshot"
 kill -9 "$app"
 wait "$app" 2>/dev/null || true
 grep -q 'Prado on Sunday' "$book"/AdditionalContent/*/Notes.txt || fail 'Notes.txt lacks a note'
 start '^Trip – Saved'
 has "$notes" || fail 'something is missing after the kill'
+
+# Another process that wants to write gets Quire's error.
+"$program" "$book" >>"$folder/output" 2>&1 &
+other=$!
+keys '^The notebook could not be opened' Return
+wait "$other" || fail 'the second process failed'
 
 # A version, and back to it.
 keys '^Trip' ctrl+k
@@ -116,7 +126,7 @@ text '^Keep Version$' 'Before leaving'
 keys '^Keep Version$' Return
 await gone '^Keep Version$'
 keys '^Trip' ctrl+d ctrl+s
-await has $'# Lisbon\nPack the camera'
+await has "$lisbon"
 keys '^Trip' ctrl+r
 keys '^Versions$' Return
 await has "$notes"
@@ -152,8 +162,13 @@ text '^Unlock Notebook$' 'correct horse'
 keys '^Unlock Notebook$' Return
 await window '^Trip – Saved, protected'
 has $'# Home\n\n'"$notes" || fail 'closing has not saved'
-keys '^Trip' ctrl+w
+
+# A process that is asked to end saves.
+keys '^Trip' ctrl+n
+text '^Trip' 'At last'
+await window '^Trip – Edited'
+kill "$app"
 await ended
-wait "$app" || fail 'the program failed'
+has $'# At last\n\n# Home\n\n'"$notes" || fail 'ending has not saved'
 ! grep -E 'CRITICAL|Fatal' "$folder/output" || fail 'GTK complains'
 echo "Notebook does what it should."

@@ -29,28 +29,31 @@ enum Keys {
         _ path: String, by prompt: Prompt, _ open: () async throws -> Void
     ) async throws {
         var reason = "“\(path)” is protected."
+        // Held until the document is open, which then holds it: a domain that nobody holds is locked.
+        var own: ProtectionDomain?
         while true {
             do {
                 if exist, domain == nil { domain = try ProtectionDomain.domain(of: keybag.path) }
                 return try await open()
             } catch let error as QuireError where error.code == .protectedDataUnavailable {
                 let passphrase = try await prompt(reason)
-                do { try await unlock(path, passphrase) } catch let error as QuireError {
-                    guard error.code == .wrongKey else { throw error }
+                own = try DocumentPackage.protectionDomain(at: path)
+                do {
+                    try await unlock([domain, own].compactMap(\.self), passphrase)
+                } catch let error as QuireError where error.code == .wrongKey {
                     reason = error.message
                 }
             }
         }
     }
 
-    /// Unlocks the keybag, or the notebook, which may have a passphrase of its own.
-    private static func unlock(_ path: String, _ passphrase: String) async throws {
-        if let domain {
+    /// Unlocks the first domain that a passphrase opens: the user's, or the notebook's, which may have one of its own.
+    private static func unlock(_ domains: [ProtectionDomain], _ passphrase: String) async throws {
+        for domain in domains {
             do { return try await domain.unlock(passphrase: passphrase) } catch let error
-                as QuireError where error.code == .wrongKey
+                as QuireError where error.code == .wrongKey && domain !== domains.last
             {}
         }
-        try await DocumentPackage.protectionDomain(at: path)?.unlock(passphrase: passphrase)
     }
 
     /// Protects a notebook that is not open, with a keybag that is made if there is none.

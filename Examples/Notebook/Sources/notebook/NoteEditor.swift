@@ -1,4 +1,3 @@
-import CGTK
 import Foundation
 import Quire
 
@@ -27,7 +26,7 @@ final class NoteEditor {
         let attach = Button("_Attach…", style: "text", action: "win.attach")
         let foot = Box(
             vertical: true, style: "attachments",
-            Box(vertical: true, margin: 9, files, attach.aligned(GTK_ALIGN_START)))
+            Box(vertical: true, margin: 9, files, attach.aligned(atEnd: false)))
         content = Box(vertical: true, spacing: 0, page, foot)
         widget = Box(vertical: true, style: "editor", placeholder.expanding(), content)
         title.on("changed") { [unowned self] in

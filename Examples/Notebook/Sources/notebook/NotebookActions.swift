@@ -1,4 +1,3 @@
-import CGTK
 import Foundation
 import Quire
 import QuireDocuments
@@ -6,54 +5,53 @@ import QuireDocuments
 /// What the user can do, with the keys for it.
 extension NotebookWindow {
     func addActions() {
-        window.addAction("new-note", key: "<Control>n") { [unowned self] in addNote() }
-        window.addAction("delete-note", key: "<Control>d") { [unowned self] in deleteNote() }
-        window.addAction("attach", key: "<Control><Shift>a") { [unowned self] in attach() }
-        window.addAction("undo", key: "<Control>z") { [unowned self] in
+        add("new-note", key: "<Control>n") { $0.addNote() }
+        add("delete-note", key: "<Control>d") { $0.deleteNote() }
+        add("attach", key: "<Control><Shift>a") { $0.attach() }
+        add("undo", key: "<Control>z") { $0.document.undoManager?.undo() }
+        add("redo", key: "<Control><Shift>z") { $0.document.undoManager?.redo() }
+        add("save", key: "<Control>s") { $0.save() }
+        add("new") { $0.newNotebook() }
+        add("open", key: "<Control>o") { $0.openNotebook() }
+        add("keep-version", key: "<Control>k") { $0.keepVersion() }
+        add("versions", key: "<Control>r") { $0.showVersions() }
+        add("export", key: "<Control>e") { $0.exportNotebook() }
+        add("protect", key: "<Control>p") { $0.changeProtection() }
+        window.addAction("close", key: "<Control>w") { [weak self] in self?.close() }
+        let menu = Window.menuButton([
+            [("_New Notebook…", "win.new"), ("_Open…", "win.open")],
+            [("_Keep Version…", "win.keep-version"), ("_Versions…", "win.versions")],
+            [("_Export…", "win.export"), ("_Protection…", "win.protect")],
+            [("_Delete Note", "win.delete-note"), ("_Close", "win.close")],
+        ])
+        let newNote = Button(icon: "list-add-symbolic", toolTip: "New Note", action: "win.new-note")
+        window.addToHeader(start: [newNote], end: [menu, redoButton, undoButton])
+    }
+
+    /// Adds an action. Before it is performed typing ends; while the document is closed it is not.
+    private func add(
+        _ name: String, key: String? = nil, _ body: @escaping @MainActor (NotebookWindow) -> Void
+    ) {
+        window.addAction(name, key: key) { [weak self] in
+            guard let self, document.isOpen else { return }
             typing.end()
-            document.undoManager?.undo()
+            body(self)
         }
-        window.addAction("redo", key: "<Control><Shift>z") { [unowned self] in
-            typing.end()
-            document.undoManager?.redo()
-        }
-        window.addAction("save", key: "<Control>s") { [unowned self] in
-            perform("The notebook could not be saved.") { try await self.document.save() }
-        }
-        window.addAction("new") { [unowned self] in newNotebook() }
-        window.addAction("open", key: "<Control>o") { [unowned self] in openNotebook() }
-        window.addAction("keep-version", key: "<Control>k") { [unowned self] in keepVersion() }
-        window.addAction("versions", key: "<Control>r") { [unowned self] in showVersions() }
-        window.addAction("export", key: "<Control>e") { [unowned self] in exportNotebook() }
-        window.addAction("protect", key: "<Control>p") { [unowned self] in changeProtection() }
-        window.addAction("close", key: "<Control>w") { [unowned self] in close() }
-        window.addToHeader(
-            start: [Button(icon: "list-add-symbolic", toolTip: "New Note", action: "win.new-note")],
-            end: [
-                Window.menuButton([
-                    [("_New Notebook…", "win.new"), ("_Open…", "win.open")],
-                    [("_Keep Version…", "win.keep-version"), ("_Versions…", "win.versions")],
-                    [("_Export…", "win.export"), ("_Protection…", "win.protect")],
-                    [("_Delete Note", "win.delete-note"), ("_Close", "win.close")],
-                ]),
-                Button(icon: "edit-redo-symbolic", toolTip: "Redo", action: "win.redo"),
-                Button(icon: "edit-undo-symbolic", toolTip: "Undo", action: "win.undo"),
-            ])
     }
 
     // MARK: - Notes
 
     private func addNote() {
-        typing.end()
-        list.select(Note(context: document.managedObjectContext))
+        let note = Note(context: document.managedObjectContext)
         document.undoManager?.setActionName("New Note")
+        // Ends the user event now and not after this turn of the main queue, so that the list has the note.
         document.managedObjectContext.processPendingChanges()
+        list.select(note)
         editor.focus()
     }
 
     private func deleteNote() {
         guard let note = list.selection else { return }
-        typing.end()
         document.managedObjectContext.delete(note)
         document.undoManager?.setActionName("Delete Note")
     }
@@ -61,34 +59,34 @@ extension NotebookWindow {
     private func attach() {
         guard let note = list.selection else { return }
         perform("The file could not be attached.") { [self] in
-            guard let path = await window.choose("Attach", GTK_FILE_CHOOSER_ACTION_OPEN) else {
-                return
-            }
+            guard let path = await window.choose("Attach", .file) else { return }
             try await Attachment.attach(URL(fileURLWithPath: path), to: note, in: document)
         }
     }
 
     func export(_ attachment: Attachment) {
         perform("The attachment could not be exported.") { [self] in
-            let path = await window.choose(
-                "Export", GTK_FILE_CHOOSER_ACTION_SAVE, name: attachment.name)
+            let path = await window.choose("Export", .newFile(name: attachment.name))
             if let path { try await attachment.export(to: URL(fileURLWithPath: path)) }
         }
     }
 
     // MARK: - Notebooks
 
+    private func save() {
+        perform("The notebook could not be saved.") { try await self.document.save() }
+    }
+
     private func newNotebook() {
         perform("The notebook could not be created.") { [self] in
-            let path = await window.choose(
-                "New Notebook", GTK_FILE_CHOOSER_ACTION_SAVE, name: "Notes.notebook")
+            let path = await window.choose("New Notebook", .newFile(name: "Notes.notebook"))
             if let path { await NotebookWindow.open(path, of: application) }
         }
     }
 
     private func openNotebook() {
         perform("The notebook could not be opened.") { [self] in
-            let path = await window.choose("Open", GTK_FILE_CHOOSER_ACTION_SELECT_FOLDER)
+            let path = await window.choose("Open", .folder)
             if let path { await NotebookWindow.open(path, of: application) }
         }
     }
@@ -98,7 +96,7 @@ extension NotebookWindow {
         perform("The notebook could not be exported.") { [self] in
             let name = "\(document.localizedName).zip"
             let path = await window.choose(
-                "Export as .zip or .tar.zst", GTK_FILE_CHOOSER_ACTION_SAVE, name: name)
+                "Export as .zip or .tar.zst", .newFile(name: name))
             guard let path else { return }
             var protection: ArchiveProtection?
             if document.fileProtection != FileProtection.none {

@@ -11,14 +11,16 @@ final class NotebookDocument: ManagedDocument {
     var window = WindowState()
     /// Called after the notebook was opened, or has other content because it was reverted, here or by others.
     var didLoad: (() -> Void)?
+    /// Called when the notebook may not be edited, because it is being reverted or closed, and when it may again.
+    var editingDidChange: ((Bool) -> Void)?
     /// Called before each save, to note the state of the window.
     var willSave: (() -> Void)?
     /// Called after each save.
     var afterSave: (() -> Void)?
 
     struct WindowState: Codable {
-        var width: Int32 = 980
-        var height: Int32 = 640
+        var width: Int32 = 880
+        var height: Int32 = 560
     }
 
     /// What is written beside the objects: values, which can leave the main actor.
@@ -83,6 +85,12 @@ final class NotebookDocument: ManagedDocument {
         if let state = contents as? WindowState { window = state }
         didLoad?()
     }
+
+    // MARK: - What happens to the document
+
+    override func disableEditing() { editingDidChange?(false) }
+
+    override func enableEditing() { editingDidChange?(true) }
 
     override func didSave() { afterSave?() }
 }

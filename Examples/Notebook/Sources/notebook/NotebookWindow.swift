@@ -16,6 +16,8 @@ final class NotebookWindow {
     let typing = TypingGroup()
     let list = NoteList()
     let editor: NoteEditor
+    let undoButton = Button(icon: "edit-undo-symbolic", toolTip: "Undo", action: "win.undo")
+    let redoButton = Button(icon: "edit-redo-symbolic", toolTip: "Redo", action: "win.redo")
     private var observations: [Task<Void, Never>] = []
     private var isClosing = false
 
@@ -42,19 +44,16 @@ final class NotebookWindow {
         let state = document.window
         window = Window(of: application, size: (state.width, state.height))
         editor = NoteEditor(typing: typing)
-        list.selectionDidChange = { [unowned self] in
-            editor.show(list.selection)
-            showState()
-        }
-        editor.export = { [unowned self] in export($0) }
+        list.selectionDidChange = { [weak self] in self?.showSelection() }
+        editor.export = { [weak self] in self?.export($0) }
         document.didLoad = { [weak self] in self?.showContent() }
+        document.editingDidChange = { [weak self] in self?.window.isSensitive = $0 }
         document.willSave = { [weak self] in self?.noteWindowState() }
         document.afterSave = { [weak self] in self?.showState() }
         addActions()
         window.instead(of: "close-request") { [weak self] in self?.close() }
         showContent()
-        let sidebar = Scroll(list.list)
-        window.show(Split(sidebar, editor.widget, position: 270))
+        window.show(Split(Scroll(list.list), editor.widget, position: 270))
     }
 
     /// Shows the notes from the start: objects of a document that was reverted, or opened again, are others.
@@ -69,6 +68,11 @@ final class NotebookWindow {
             Task { [weak self] in for await _ in changes { self?.showState() } },
             Task { [weak self] in for await change in states { self?.stateDidChange(change) } },
         ]
+    }
+
+    private func showSelection() {
+        editor.show(list.selection)
+        showState()
     }
 
     // MARK: - Observing the document
@@ -89,8 +93,12 @@ final class NotebookWindow {
                 document.hasUnsavedChanges ? "Edited" : "Saved"
             }
         window.setTitle(document.localizedName, isProtected ? "\(state), protected" : state)
-        window.enableAction("undo", document.undoManager?.canUndo ?? false)
-        window.enableAction("redo", document.undoManager?.canRedo ?? false)
+        if let manager = document.undoManager {
+            window.enableAction("undo", manager.canUndo)
+            window.enableAction("redo", manager.canRedo)
+            undoButton.setToolTip(manager.undoMenuItemTitle)
+            redoButton.setToolTip(manager.redoMenuItemTitle)
+        }
         for name in ["delete-note", "attach"] {
             window.enableAction(name, list.selection != nil)
         }
@@ -114,8 +122,9 @@ final class NotebookWindow {
     /// Saves the notebook, and closes the window if that has succeeded, or if the user does without.
     func close() {
         if isClosing { return }
-        isClosing = true
         typing.end()
+        guard document.isOpen else { return remove() }
+        isClosing = true
         Task {
             do {
                 try await document.close()
@@ -138,11 +147,10 @@ final class NotebookWindow {
         isClosing = true
         defer { isClosing = false }
         try await document.close()
-        window.isSensitive = false
-        defer { window.isSensitive = true }
         let result: Result<Void, any Error>
         do { result = .success(try await body()) } catch { result = .failure(error) }
         try await document.openOrCreate()
+        window.isSensitive = true
         try result.get()
     }
 
@@ -157,9 +165,7 @@ final class NotebookWindow {
     /// Performs a request of the user, and shows what is wrong if it fails.
     func perform(_ failure: String, _ body: @escaping @MainActor () async throws -> Void) {
         typing.end()
-        Task {
-            do { try await body() } catch is CancellationError {} catch { show(error, failure) }
-        }
+        Task { do { try await body() } catch { show(error, failure) } }
     }
 
     func show(

@@ -13,7 +13,11 @@ let usage = """
 @MainActor
 func list(_ path: String) async throws {
     let document = NotebookDocument(path: path)
-    try await Keys.unlocking(document.path, by: { _ in readLine() ?? "" }) {
+    let readPassphrase: Keys.Prompt = { reason in
+        guard let line = readLine() else { throw QuireError(.protectedDataUnavailable, reason) }
+        return line
+    }
+    try await Keys.unlocking(document.path, by: readPassphrase) {
         try await document.open(readOnly: true)
     }
     for note in try document.notes() {

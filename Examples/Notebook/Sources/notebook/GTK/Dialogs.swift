@@ -1,6 +1,11 @@
 import CGTK
 
 extension Window {
+    /// What the user is to choose.
+    enum Choice {
+        case file, folder, newFile(name: String)
+    }
+
     /// Asks something, in a window above this one, and waits for the answer without blocking anything.
     ///
     /// - Parameters:
@@ -13,17 +18,21 @@ extension Window {
         await Question.ask(question, detail, content, answers, above: pointer(), of: nil)
     }
 
-    /// Has the user choose a file, a folder or a place for a new file.
+    /// Has the user choose a file.
     ///
     /// - Returns: Its path; `nil` if the user cancels.
-    func choose(
-        _ title: String, _ action: GtkFileChooserAction, name: String? = nil
-    ) async -> String? {
-        let isNew = action == GTK_FILE_CHOOSER_ACTION_SAVE
+    func choose(_ title: String, _ choice: Choice) async -> String? {
+        let (action, button) =
+            switch choice {
+            case .file: (GTK_FILE_CHOOSER_ACTION_OPEN, "_Open")
+            case .folder: (GTK_FILE_CHOOSER_ACTION_SELECT_FOLDER, "_Open")
+            case .newFile: (GTK_FILE_CHOOSER_ACTION_SAVE, "_Save")
+            }
         let chooser = Object(
-            gtk_file_chooser_native_new(
-                title, pointer(), action, isNew ? "_Save" : "_Open", nil), isOwned: true)
-        if let name { gtk_file_chooser_set_current_name(chooser.reference, name) }
+            gtk_file_chooser_native_new(title, pointer(), action, button, nil), isOwned: true)
+        if case .newFile(let name) = choice {
+            gtk_file_chooser_set_current_name(chooser.reference, name)
+        }
         gtk_native_dialog_set_modal(chooser.pointer(), 1)
         let response = await withCheckedContinuation { continuation in
             chooser.onNumber("response") { continuation.resume(returning: $0) }
@@ -58,7 +67,7 @@ private final class Question: Widget {
         of application: UnsafeMutablePointer<GtkApplication>?
     ) async -> String? {
         let window = Question(gtk_window_new())
-        let buttons = Box().aligned(GTK_ALIGN_END)
+        let buttons = Box().aligned(atEnd: true)
         for answer in answers {
             let isLast = answer == answers.last
             let button = Button(answer, style: isLast ? "suggested-action" : "text") {

@@ -16,13 +16,15 @@ class Widget: Object {
         set { gtk_widget_set_sensitive(pointer(), newValue ? 1 : 0) }
     }
 
-    /// Keeps its width, at the start or the end of the space that there is.
-    func aligned(_ place: GtkAlign) -> Self {
-        gtk_widget_set_halign(pointer(), place)
-        return self
-    }
+    func setToolTip(_ text: String) { gtk_widget_set_tooltip_text(pointer(), text) }
 
     func focus() { gtk_widget_grab_focus(pointer()) }
+
+    /// Is as wide as it needs to be, at one end of the space.
+    func aligned(atEnd: Bool) -> Self {
+        gtk_widget_set_halign(pointer(), atEnd ? GTK_ALIGN_END : GTK_ALIGN_START)
+        return self
+    }
 
     /// Takes all the space that there is.
     func expanding(vertically: Bool = true) -> Self {
@@ -86,7 +88,7 @@ final class Button: Widget {
 
     init(icon: String, toolTip: String, click: @escaping @MainActor () -> Void) {
         super.init(gtk_button_new_from_icon_name(icon), classes: "flat")
-        gtk_widget_set_tooltip_text(pointer(), toolTip)
+        setToolTip(toolTip)
         on("clicked", click)
     }
 
@@ -99,7 +101,7 @@ final class Button: Widget {
     /// A button with a picture for an action of its window.
     init(icon: String, toolTip: String, action: String) {
         super.init(gtk_button_new_from_icon_name(icon))
-        gtk_widget_set_tooltip_text(pointer(), toolTip)
+        setToolTip(toolTip)
         gtk_actionable_set_action_name(reference, action)
     }
 }
@@ -181,10 +183,8 @@ final class List: Widget {
         gtk_list_box_insert(reference, content.pointer(), Int32(index))
     }
 
-    /// Removes a row, and gives its content back, if that is retained.
     func remove(at index: Int) {
         guard let row = gtk_list_box_get_row_at_index(reference, Int32(index)) else { return }
-        gtk_list_box_row_set_child(row, nil)
         gtk_list_box_remove(reference, UnsafeMutablePointer(OpaquePointer(row)))
     }
 }
