@@ -26,7 +26,7 @@ final class NoteEditor {
         let attach = Button("_Attach…", style: "text", action: "win.attach")
         let foot = Box(
             vertical: true, style: "attachments",
-            Box(vertical: true, margin: 9, files, attach.aligned(atEnd: false)))
+            Box(vertical: true, margin: 16, files, attach.aligned(atEnd: false)))
         content = Box(vertical: true, spacing: 0, page, foot)
         widget = Box(vertical: true, style: "editor", placeholder.expanding(), content)
         title.on("changed") { [unowned self] in

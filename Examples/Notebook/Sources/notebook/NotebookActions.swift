@@ -142,7 +142,7 @@ extension NotebookWindow {
             }
             list.selection = 0
             let answer = await window.ask(
-                "Versions", "", Scroll(list, minimumHeight: 220), answers: ["Cancel", "Restore"])
+                "Versions", "", Scroll(list, minimum: (360, 220)), answers: ["Cancel", "Restore"])
             guard answer == "Restore", let index = list.selection else { return }
             try await document.restore(versions[index].id)
         }

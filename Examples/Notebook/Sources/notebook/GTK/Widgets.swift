@@ -204,10 +204,11 @@ final class Split: Widget {
 
 /// A widget that is scrolled.
 final class Scroll: Widget {
-    init(_ child: Widget, minimumHeight: Int32 = -1) {
+    init(_ child: Widget, minimum: (width: Int32, height: Int32) = (-1, -1)) {
         super.init(gtk_scrolled_window_new())
         gtk_scrolled_window_set_child(reference, child.pointer())
-        gtk_scrolled_window_set_min_content_height(reference, minimumHeight)
+        gtk_scrolled_window_set_min_content_width(reference, minimum.width)
+        gtk_scrolled_window_set_min_content_height(reference, minimum.height)
         gtk_scrolled_window_set_policy(reference, GTK_POLICY_NEVER, GTK_POLICY_AUTOMATIC)
     }
 }
