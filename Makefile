@@ -2,8 +2,9 @@
 
 BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev zlib1g-dev pkg-config
 TEST_PACKAGES := sqlite3 strace unzip zstd
-SOURCES := Sources Tests Benchmarks Examples/Notes/Sources Examples/Notes/Package.swift \
-	Examples/DocumentServer/Sources Examples/DocumentServer/Package.swift Package.swift
+# The window of Examples/Notebook, and the display and the keys of its check; the client of Examples/DocumentServer's.
+EXAMPLE_PACKAGES := libgtk-4-dev xvfb xdotool curl unzip
+SOURCES := Sources Tests Benchmarks Examples/*/Sources Examples/*/Package.swift Package.swift
 
 # Random tests start from another number with each commit, and print it; QUIRE_SEED=… repeats them.
 SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 1)"))
@@ -63,7 +64,7 @@ test:
 
 # A package that depends on this one, as a user's does.
 example:
-	@.ci/install-packages $(BUILD_PACKAGES) curl unzip
+	@.ci/install-packages $(BUILD_PACKAGES) $(EXAMPLE_PACKAGES)
 	@.ci/example $(FLAGS)
 
 # The libraries' reference and articles. With BASE=/path for a web server that has them below that path.
