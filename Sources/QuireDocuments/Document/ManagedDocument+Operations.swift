@@ -90,16 +90,16 @@ extension ManagedDocument {
                 DispatchQueue.main.async { MainActor.assumeIsolated { handler(error) } }
             }
         case .stateChanged(let previous, let current):
-            if current.contains(.editingDisabled) && !previous.contains(.editingDisabled) {
+            if current.contains(.editingDisabled) && !isEditingDisabled {
+                isEditingDisabled = true
                 disableEditing()
             }
             notify(
                 DocumentStateChange(
                     previous: previous, current: current,
                     error: current.contains(.savingError) ? lastSaveError : operationError))
-            if previous.contains(.editingDisabled)
-                && current.isDisjoint(with: [.editingDisabled, .closed])
-            {
+            if isEditingDisabled && current.isDisjoint(with: [.editingDisabled, .closed]) {
+                isEditingDisabled = false
                 enableEditing()
             }
         case .start(let operation): start(operation)

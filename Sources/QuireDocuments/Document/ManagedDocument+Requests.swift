@@ -80,8 +80,8 @@ extension ManagedDocument {
         submit(.revert(nil), answer: completionHandler)
     }
 
-    /// Replaces the document's content with that of another package as of its last save, or of an archive: objects, external data
-    /// and additional content, all or nothing, also on disk. The document keeps its path. Unsaved changes are dropped. Objects that
+    /// Replaces the document's content with that of another package as of its last save: objects, external data and additional
+    /// content, all or nothing, also on disk. The document keeps its path. Unsaved changes are dropped. Objects that
     /// are still referenced belong to no context afterwards.
     ///
     /// - Parameters:
@@ -474,7 +474,8 @@ public enum SaveOperation: Sendable, Hashable {
 // MARK: - Versions
 
 extension ManagedDocument {
-    /// Saves unsaved changes, and keeps the document as a version. It can be edited and saved meanwhile.
+    /// Saves unsaved changes, and keeps the document as it is when this is called as a version. It can be edited meanwhile; what is to
+    /// be saved later waits until the version is complete.
     ///
     /// - Parameters:
     ///   - name: A name given by the user.
@@ -485,9 +486,16 @@ extension ManagedDocument {
     public func keepVersion(
         named name: String? = nil, keepingDamage: Bool = false, progress: Progress? = nil
     ) async throws -> DocumentVersion {
-        try await autosave()
-        return try await withPackage {
-            try $0.keepVersion(named: name, keepingDamage: keepingDamage, progress: progress)
+        // Both are requested at once, so that nothing else is saved in between.
+        var failure: QuireError?
+        submit(.autosave) { failure = $0 }
+        return try await withOpenDocument { open in
+            if let failure { throw failure }
+            let package = open.package
+            return try await FileQueue.copies.run {
+                try package.keepVersion(
+                    named: name, keepingDamage: keepingDamage, progress: progress)
+            }
         }
     }
 

@@ -99,6 +99,8 @@ open class ManagedDocument {
     var needsLibraryMetadata = false
     var libraryMetadataDate: Date?
     let stateBroadcast = Broadcast<DocumentStateChange>()
+    /// Whether ``disableEditing()`` was called last. It stays so while the document is closed.
+    var isEditingDisabled = false
     /// The pending effects.
     var effects: [StateMachine.Effect] = []
     var isCarryingOut = false
@@ -313,7 +315,7 @@ open class ManagedDocument {
     /// Called on the main actor when the document cannot be edited for now, because it is being reverted or closed.
     open func disableEditing() {}
 
-    /// Called on the main actor when the document can be edited again.
+    /// Called on the main actor when the document can be edited again, also when it is opened again after it was closed.
     open func enableEditing() {}
 
     /// Called on the main actor when the package has been moved or renamed by another program; ``fileURL`` is the new one.

@@ -77,6 +77,20 @@ import Testing
         try await reader.close()
     }
 
+    @Test func editingIsEnabledAgainWhenTheDocumentIsOpenedAgain() async throws {
+        let document = LoggingDocument(path: path)
+        document.text = "one"
+        try await document.create()
+        #expect(!document.takeLog().contains("enable"))
+        for _ in 1...2 {
+            try await document.close()
+            #expect(document.takeLog().filter { $0.hasSuffix("able") } == ["disable"])
+            try await document.open()
+            #expect(document.takeLog().filter { $0.hasSuffix("able") } == ["enable"])
+        }
+        try await document.close()
+    }
+
     /// Dropping it does not save; but no other process is kept from the document, or asks one that is gone.
     @Test func droppedDocumentLeavesNothingOpen() async throws {
         try await ManagedDocument.make(at: path)

@@ -36,6 +36,28 @@ import Testing
         try await document.close()
     }
 
+    /// Saves that are requested later are not in the version.
+    @Test func aVersionIsOfTheTimeItWasAskedFor() async throws {
+        let document = try await make()
+        var versions: [Task<DocumentVersion, any Error>] = []
+        for number in 1...5 {
+            try document.addNote("\(number)")
+            versions.append(Task { try await document.keepVersion() })
+            await Task.yield()
+            try document.addNote("after \(number)")
+            try await document.save()
+        }
+        for (index, task) in versions.enumerated() {
+            let checkout = try await document.checkOut(task.value.id)
+            let earlier = (1..<index + 1).flatMap { ["\($0)", "after \($0)"] }
+            #expect(
+                try await Set(ManagedDocument.titles(at: checkout.path))
+                    == Set(["first", "\(index + 1)"] + earlier))
+            checkout.close()
+        }
+        try await document.close()
+    }
+
     @Test func restoringShowsTheVersionAndKeepsWhatWasThere() async throws {
         let document = try await make()
         let version = try await document.keepVersion()
