@@ -150,7 +150,6 @@ final class NotebookWindow {
         let result: Result<Void, any Error>
         do { result = .success(try await body()) } catch { result = .failure(error) }
         try await document.openOrCreate()
-        window.isSensitive = true
         try result.get()
     }
 
