@@ -37,7 +37,9 @@ import Testing
             ])
         try await document.open()
         #expect(
-            document.takeLog() == ["configure", "read second", "load second", "state normal"])
+            document.takeLog() == [
+                "configure", "read second", "load second", "state normal", "enable",
+            ])
         document.text = "unsaved"
         document.updateChangeCount(.done)
         try await document.revert()
@@ -75,20 +77,6 @@ import Testing
         try await reader.open(readOnly: true)
         #expect(reader.text == "two")
         try await reader.close()
-    }
-
-    @Test func editingIsEnabledAgainWhenTheDocumentIsOpenedAgain() async throws {
-        let document = LoggingDocument(path: path)
-        document.text = "one"
-        try await document.create()
-        #expect(!document.takeLog().contains("enable"))
-        for _ in 1...2 {
-            try await document.close()
-            #expect(document.takeLog().filter { $0.hasSuffix("able") } == ["disable"])
-            try await document.open()
-            #expect(document.takeLog().filter { $0.hasSuffix("able") } == ["enable"])
-        }
-        try await document.close()
     }
 
     /// Dropping it does not save; but no other process is kept from the document, or asks one that is gone.
