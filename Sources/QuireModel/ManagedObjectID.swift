@@ -131,14 +131,14 @@ extension ManagedObjectID {
     /// Parses an identifier: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`. The object need not exist. The URI of
     /// a temporary identifier gives the permanent one that has replaced it.
     ///
-    /// - Parameter place: The number of the store, in place, of an entity's objects, for a text that names no store; `nil` for
-    ///   that of the given one.
+    /// - Parameter storeBits: For a text that names no store: the ``StoreIdentity/numberBits`` of the store that keeps objects of an
+    ///   entity; `nil` for those of `store`.
     /// - Throws: ``QuireError`` with code `invalidValue` if the text has neither form, `unknownEntity` if the model has no
     /// such entity, or `notFound` if the URI's store does not belong to the same coordinator, or the object of a temporary
     /// identifier was not saved through it.
     package init(
         parsing text: String, in layout: ResolvedModel, store: StoreIdentity,
-        place: (ResolvedEntity) -> UInt64? = { _ in nil }
+        storeBits: (ResolvedEntity) -> UInt64? = { _ in nil }
     ) throws {
         var rest = Substring(text)
         var named: UInt64?
@@ -173,7 +173,7 @@ extension ManagedObjectID {
             throw Self.malformed(text)
         }
         let entity = try layout.requireEntity(named: String(parts[0]))
-        let place = named ?? place(entity) ?? store.numberBits
+        let place = named ?? storeBits(entity) ?? store.numberBits
         let references = ReferenceObjects.existing(forStore: store.uuid(of: place))
         let key: Int64
         if let object, let references {

@@ -1,8 +1,8 @@
 internal import Foundation
 internal import QuireSystem
 
-/// The names of a store's objects in the store's own world (texts, UUIDs, data, integers), and the primary keys that stand for them
-/// in identifiers.
+/// The reference objects of an incremental store (what its source knows objects by: texts, UUIDs, data, integers), and the primary
+/// keys that stand for them in identifiers.
 ///
 /// Integers in the lower half of the range are primary keys themselves. The upper half numbers the others, in the order of
 /// their first use, for all hierarchies; nothing is forgotten, because identifiers may be kept anywhere. The numbers mean nothing
@@ -31,12 +31,12 @@ package final class ReferenceObjects: Sendable {
     private struct Weak: Sendable { weak let objects: ReferenceObjects? }
     private static let known = Lock<[String: Weak]>([:])
 
-    /// Those of a store that is open or was opened before in this process, as long as somebody has them; `nil` if it has none.
+    /// Those of an incremental store that is open, or still referenced; `nil` for any other store.
     static func existing(forStore uuid: String) -> ReferenceObjects? {
         known.withLock { $0[uuid]?.objects }
     }
 
-    /// Those of a store. A store that is opened twice has them once, so that its identifiers are equal.
+    /// Those of an incremental store. One that is opened twice shares them, so that its identifiers are equal.
     package static func make(forStore uuid: String) -> ReferenceObjects {
         known.withLock { known in
             if let objects = known[uuid]?.objects { return objects }

@@ -73,22 +73,13 @@ package struct PersistentHistorySelection {
         return query
     }
 
-    /// The condition on transactions of a store, or on their changes, and how their keys are written in it: for each the name
-    /// that other names of the same value stand for. `nil` if all are selected.
+    /// The condition on transactions of a store, or on their changes, and the key path from what it tests to the transaction; `nil` if
+    /// all are selected.
     package mutating func predicate(
         forStore uuid: String
-    ) throws -> (QueryPredicate, keys: [String: String])? {
+    ) throws -> (QueryPredicate, transaction: [String])? {
         guard let query = try query(forStore: uuid) else { return nil }
-        var keys: [String: String] = [:]
-        for (names, key) in [
-            (["number", "transactionNumber", "token"], "number"), (["date", "timestamp"], "date"),
-            (["author"], "author"), (["contextName"], "contextName"),
-            (["processName", "processID"], "processName"), (["bundleID"], "bundleID"),
-        ] {
-            for name in names { keys[selectsChanges ? "transaction.\(name)" : name] = key }
-        }
-        if selectsChanges { keys["transactionNumber"] = "number" }
-        return (query.predicate, keys)
+        return (query.predicate, selectsChanges ? ["transaction"] : [])
     }
 
     /// The number of elements after which no more are needed.

@@ -86,16 +86,18 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     public let layout: ResolvedModel
     /// The store's UUID and entity names.
     public var identity: StoreIdentity {
-        guard let identity = known.withLock({ $0 }) else {
+        loaded.identity
+    }
+    private let known: Lock<(identity: StoreIdentity, references: ReferenceObjects)?>
+    private var loaded: (identity: StoreIdentity, references: ReferenceObjects) {
+        guard let known = known.withLock({ $0 }) else {
             preconditionFailure(
                 "An IncrementalStore has no identity before its metadata is loaded.")
         }
-        return identity
+        return known
     }
-    private let known: Lock<StoreIdentity?>
     private let isClosed = Atomic(false)
     private let saving = NSLock()
-    private let references = Lock<ReferenceObjects?>(nil)
     /// The thread that runs a batch request; 0 for none.
     private let batchThread = Atomic<UInt>(0)
     private let counter = ContentVersion.newCounter()
@@ -222,8 +224,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         let metadata = try loadMetadata()
         let identity = StoreIdentity(
             uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name))
-        known.withLock { $0 = identity }
-        references.withLock { $0 = .make(forStore: identity.uuid) }
+        known.withLock { $0 = (identity, .make(forStore: identity.uuid)) }
         do { try metadata.requireModel(layout.model, path: path ?? type.rawValue) } catch {
             // Nothing else releases what the subclass holds. The model is what the caller has to change.
             try? close()
@@ -268,23 +269,15 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         for entity: ResolvedEntity, referenceObject: some Hashable & Sendable
     ) -> ManagedObjectID {
         let root = layout.entity(number: entity.rootNumber).name
+        let (identity, references) = loaded
         return ManagedObjectID(
             entityNumber: entity.number,
-            primaryKey: referenceObjects.primaryKey(for: referenceObject, root: root),
-            store: identity)
+            primaryKey: references.primaryKey(for: referenceObject, root: root), store: identity)
     }
 
     /// The reference object of an identifier, as given to ``newObjectID(for:referenceObject:)``; an integer is an `Int`.
     public func referenceObject(for id: ManagedObjectID) -> any Hashable & Sendable {
-        referenceObjects.object(for: id.primaryKey) ?? Int(id.primaryKey)
-    }
-
-    private var referenceObjects: ReferenceObjects {
-        guard let objects = references.withLock({ $0 }) else {
-            preconditionFailure(
-                "An IncrementalStore has no reference objects before its metadata is loaded.")
-        }
-        return objects
+        loaded.references.object(for: id.primaryKey) ?? Int(id.primaryKey)
     }
 
     /// The primary key of an object.

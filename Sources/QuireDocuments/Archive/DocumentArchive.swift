@@ -35,6 +35,16 @@ extension DocumentPackage {
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
         protection: ArchiveProtection? = nil, progress: Progress? = nil
     ) throws {
+        try export(
+            to: path, replacing: replacing, keepingDamage: keepingDamage, protection: protection,
+            progress: progress, whenCopied: {})
+    }
+
+    /// - Parameter whenCopied: Called when the package's files are not needed any more.
+    func export(
+        to path: String, replacing: Bool, keepingDamage: Bool, protection: ArchiveProtection?,
+        progress: Progress?, whenCopied: () -> Void
+    ) throws {
         let path = FileSystem.absolute(path)
         _ = try ArchiveFormat(path: path)
         let removesProtection = try checkChoice(protection, keepingDamage: keepingDamage)
@@ -72,11 +82,12 @@ extension DocumentPackage {
             }
             return digests
         }
+        let permissions = try FileSystem.information(at: layout.store)?.permissions
+        whenCopied()
         var damaged: [String] = []
         try ArchiveExport(
             folder: staging.path, destination: path, replacesExisting: replacing,
-            progress: progress,
-            permissions: FileSystem.information(at: layout.store)?.permissions,
+            progress: progress, permissions: permissions,
             objection: DocumentPackageLayout.objection(toArchived:isFolder:),
             verify: { path, digest in
                 if let expected = digests[FileSystem.path(staging.path, path)],

@@ -334,8 +334,8 @@ extension ManagedDocument {
 
     /// Saves unsaved changes, and exports the document to a `.zip` or `.tar.zst` archive, depending on the URL's extension.
     ///
-    /// Exporting an unchanged document again produces an identical archive, unless it is protected. The document can be edited and
-    /// saved meanwhile; closing makes the export fail.
+    /// The archive has what is saved when this is called. Exporting an unchanged document again produces an identical archive, unless
+    /// it is protected. The document can be edited meanwhile; what is to be saved later waits only until its files are copied.
     ///
     /// - Parameters:
     ///   - url: The archive to create.
@@ -349,8 +349,10 @@ extension ManagedDocument {
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
         protection: ArchiveProtection? = nil, progress: Progress? = nil
     ) async throws {
-        if !isReadOnly { try await autosave() }
-        try await exportSaved(to: url, replacing, keepingDamage, protection, progress)
+        let export = try await withSavedPackage {
+            try await $0.beginExport(to: url, replacing, keepingDamage, protection, progress)
+        }
+        try await export.value
     }
 
     /// Saves unsaved changes, and exports the document to the archive at a path; see
@@ -371,32 +373,17 @@ extension ManagedDocument {
         protection: ArchiveProtection? = nil, progress: Progress? = nil,
         completionHandler: @escaping DocumentCompletionHandler
     ) {
-        let exportSaved: @MainActor @Sendable (QuireError?) -> Void = { [self] error in
-            if let error { return completionHandler(error) }
+        withSavedPackage {
+            try await $0.beginExport(to: url, replacing, keepingDamage, protection, progress)
+        } answer: { [path] begun in
             Task { @MainActor in
-                var failure: QuireError?
                 do {
-                    try await self.exportSaved(
-                        to: url, replacing, keepingDamage, protection, progress)
+                    try await begun.get().value
+                    completionHandler(nil)
                 } catch {
-                    failure = QuireError(wrapping: error, path: self.path)
+                    completionHandler(QuireError(wrapping: error, path: path))
                 }
-                completionHandler(failure)
             }
-        }
-        if isReadOnly { exportSaved(nil) } else { submit(.autosave, answer: exportSaved) }
-    }
-
-    private func exportSaved(
-        to url: URL, _ replacing: Bool, _ keepingDamage: Bool, _ protection: ArchiveProtection?,
-        _ progress: Progress?
-    ) async throws {
-        let path = try FileSystem.path(of: url)
-        let package = try openPackage()
-        try await FileQueue.copies.run {
-            try package.export(
-                to: path, replacing: replacing, keepingDamage: keepingDamage,
-                protection: protection, progress: progress)
         }
     }
 
@@ -418,9 +405,58 @@ extension ManagedDocument {
         }
     }
 
+    /// Saves unsaved changes, and runs a body on the package before anything else is saved: both are requested at once. An error of
+    /// the body is no failure of the document, and is only thrown.
+    fileprivate func withSavedPackage<Value: Sendable>(
+        _ body: @escaping @MainActor (DocumentPackage) async throws -> Value
+    ) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            withSavedPackage(body) { continuation.resume(with: $0) }
+        }
+    }
+
+    private func withSavedPackage<Value: Sendable>(
+        _ body: @escaping @MainActor (DocumentPackage) async throws -> Value,
+        answer: @escaping @MainActor (Result<Value, any Error>) -> Void
+    ) {
+        var result: Result<Value, any Error>?
+        if !isReadOnly { submit(.autosave) { if let error = $0 { result = .failure(error) } } }
+        let work = DocumentWork { open in
+            if result != nil { return }
+            do { result = .success(try await body(open.package)) } catch {
+                result = .failure(error)
+            }
+        }
+        submit(.access(work)) { [self] error in
+            answer(result ?? .failure(error ?? notOpenError))
+        }
+    }
+
     private func openPackage() throws -> DocumentPackage {
         guard let package = openDocument?.package else { throw notOpenError }
         return package
+    }
+}
+
+extension DocumentPackage {
+    /// Starts an export, and returns when its files are copied: the package may change from then on.
+    fileprivate func beginExport(
+        to url: URL, _ replacing: Bool, _ keepingDamage: Bool, _ protection: ArchiveProtection?,
+        _ progress: Progress?
+    ) async throws -> Task<Void, any Error> {
+        let path = try FileSystem.path(of: url)
+        let (copied, continuation) = AsyncStream.makeStream(of: Void.self)
+        let export = Task {
+            defer { continuation.finish() }
+            try await FileQueue.copies.run {
+                try self.export(
+                    to: path, replacing: replacing, keepingDamage: keepingDamage,
+                    protection: protection, progress: progress
+                ) { continuation.finish() }
+            }
+        }
+        for await _ in copied {}
+        return export
     }
 }
 
@@ -486,13 +522,8 @@ extension ManagedDocument {
     public func keepVersion(
         named name: String? = nil, keepingDamage: Bool = false, progress: Progress? = nil
     ) async throws -> DocumentVersion {
-        // Both are requested at once, so that nothing else is saved in between.
-        var failure: QuireError?
-        submit(.autosave) { failure = $0 }
-        return try await withOpenDocument { open in
-            if let failure { throw failure }
-            let package = open.package
-            return try await FileQueue.copies.run {
+        try await withSavedPackage { package in
+            try await FileQueue.copies.run {
                 try package.keepVersion(
                     named: name, keepingDamage: keepingDamage, progress: progress)
             }
@@ -538,8 +569,11 @@ extension ManagedDocument {
         let migration = migrationOptions
         switch side {
         case .current:
-            try await autosave()
-            _ = try await withPackage { try $0.resolveConflict(version, keeping: .current) }
+            _ = try await withSavedPackage { package in
+                try await FileQueue.copies.run {
+                    try package.resolveConflict(version, keeping: .current)
+                }
+            }
         case .other:
             try await replaceContent {
                 try $0.resolveConflict(version, keeping: .other, migrating: migration)

@@ -22,59 +22,69 @@ struct SQLiteHistoryRange {
     }
 
     /// Leaves out transactions that do not satisfy those parts of a selection's predicate that SQL can evaluate: comparisons of
-    /// number, token, date and texts of a transaction with constants, and what is made of these.
+    /// number, token, date and texts of a transaction with constants, and combinations of these.
     mutating func narrow(
         to selection: inout PersistentHistorySelection, store uuid: String,
         _ tables: SQLiteHistoryTables
     ) throws {
-        guard let (predicate, keys) = try selection.predicate(forStore: uuid) else { return }
+        guard let (predicate, path) = try selection.predicate(forStore: uuid) else { return }
+        var columns: [[String]: SQLFragment] = [:]
+        for (keys, column) in [
+            (["number", "transactionNumber", "token"], "t.Z_PK"),
+            (["date", "timestamp"], "t.ZTIMESTAMP"), (["author"], tables.text("ZAUTHOR")),
+            (["contextName"], tables.text("ZCONTEXTNAME")),
+            (["processName", "processID"], tables.text("ZPROCESSID")),
+            (["bundleID"], tables.text("ZBUNDLEID")),
+        ] as [([String], SQLFragment)] {
+            for key in keys { columns[path + [key]] = column }
+        }
+        // Changes have it themselves.
+        columns[["transactionNumber"]] = "t.Z_PK"
         let conjuncts = if case .and(let parts) = predicate { parts } else { [predicate] }
         for conjunct in conjuncts {
-            if let part = Self.condition(conjunct, keys, tables) {
-                condition.append(" AND \(part)")
-            }
+            guard let part = Self.condition(conjunct, columns, depth: 0),
+                condition.bindings.count + part.bindings.count <= Self.maximumBindings
+            else { continue }
+            condition.append(" AND \(part)")
         }
     }
 
+    // SQLite limits parameters, the depth of expressions, and that of parentheses: https://sqlite.org/limits.html. What exceeds these is
+    // left to the evaluation of the predicate.
+    private static let maximumBindings = 500
+    private static let maximumDepth = 20
+
     /// SQL that is 1 where a predicate holds and 0 where not; `nil` if there is none.
     private static func condition(
-        _ predicate: QueryPredicate, _ keys: [String: String], _ tables: SQLiteHistoryTables
+        _ predicate: QueryPredicate, _ columns: [[String]: SQLFragment], depth: Int
     ) -> SQLFragment? {
+        if depth > maximumDepth { return nil }
         func combined(_ parts: [QueryPredicate], _ separator: SQLFragment) -> SQLFragment? {
-            let conditions = parts.compactMap { condition($0, keys, tables) }
+            let conditions = parts.compactMap { condition($0, columns, depth: depth + 1) }
             guard !parts.isEmpty, conditions.count == parts.count else { return nil }
             return "(\(conditions.joined(by: separator)))"
         }
         switch predicate {
         case .and(let parts): return combined(parts, " AND ")
         case .or(let parts): return combined(parts, " OR ")
-        case .not(let inner): return condition(inner, keys, tables).map { "NOT (\($0))" }
-        case .comparison(let comparison): return condition(comparison, keys, tables)
+        case .not(let inner):
+            return condition(inner, columns, depth: depth + 1).map { "NOT (\($0))" }
+        case .comparison(let comparison): return condition(comparison, columns)
         case .constant: return nil
         }
     }
 
     private static func condition(
-        _ comparison: QueryComparison, _ keys: [String: String], _ tables: SQLiteHistoryTables
+        _ comparison: QueryComparison, _ columns: [[String]: SQLFragment]
     ) -> SQLFragment? {
         guard case .keyPath(let path) = comparison.left, comparison.modifier == .direct,
-            comparison.options.isEmpty, let key = keys[path.joined(separator: ".")]
+            comparison.options.isEmpty, let column = columns[path]
         else { return nil }
-        let column: SQLFragment
-        switch key {
-        case "number": column = "t.Z_PK"
-        case "date": column = "t.ZTIMESTAMP"
-        case "author": column = tables.text("ZAUTHOR")
-        case "contextName": column = tables.text("ZCONTEXTNAME")
-        case "processName": column = tables.text("ZPROCESSID")
-        case "bundleID": column = tables.text("ZBUNDLEID")
-        default: return nil
-        }
         if comparison.operator == .in, case .collection(let elements) = comparison.right {
             let constants = elements.compactMap {
                 if case .constant(let value) = $0 { value } else { nil }
             }
-            // A comparison with a missing value is false, unless both are: so `IN` never finds it.
+            // SQL's `IN` does not find a missing value.
             guard constants.count == elements.count, !constants.isEmpty,
                 constants.allSatisfy({ !$0.stored.isNull })
             else { return nil }

@@ -79,6 +79,30 @@ import Testing
         try await reader.close()
     }
 
+    @Test(.inClear) func whatCannotBeSavedIsNotKeptAndReportedOnce() async throws {
+        let document = LoggingDocument(path: path)
+        try await document.create()
+        document.text = "one"
+        document.failure = QuireError(.inputOutput, "The writer fails.")
+        document.updateChangeCount(.done)
+        let version = await failure { try await document.keepVersion() }
+        #expect(version?.message == "The writer fails.")
+        #expect(document.errors.map(\.message) == ["The writer fails."])
+        let archive = folder.path("a.zip")
+        let export = await failure { try await document.export(to: archive) }
+        #expect(export?.message == "The writer fails.")
+        #expect(document.errors.count == 2)
+        #expect(!FileSystem.exists(archive))
+        document.failure = nil
+        document.errors = []
+        // An error of the export itself is none of the document.
+        let unknown = await failure { try await document.export(to: folder.path("a.rar")) }
+        #expect(unknown?.code == .unsupported)
+        #expect(document.errors.isEmpty && document.documentState == .normal)
+        #expect(try await document.versions().isEmpty)
+        try await document.close()
+    }
+
     /// Dropping it does not save; but no other process is kept from the document, or asks one that is gone.
     @Test func droppedDocumentLeavesNothingOpen() async throws {
         try await ManagedDocument.make(at: path)

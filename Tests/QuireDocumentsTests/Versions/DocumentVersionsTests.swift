@@ -36,24 +36,42 @@ import Testing
         try await document.close()
     }
 
-    /// Saves that are requested later are not in the version.
-    @Test func aVersionIsOfTheTimeItWasAskedFor() async throws {
+    /// Saves that are requested later are neither in the version nor in the archive.
+    @Test(arguments: ["version", "archive", "archive with a handler"])
+    func whatIsKeptIsOfTheTimeItWasAskedFor(kind: String) async throws {
         let document = try await make()
-        var versions: [Task<DocumentVersion, any Error>] = []
+        let folder = folder.path("kept")
+        var kept: [Task<Set<String>, any Error>] = []
         for number in 1...5 {
             try document.addNote("\(number)")
-            versions.append(Task { try await document.keepVersion() })
+            kept.append(
+                Task {
+                    if kind == "version" {
+                        let checkout = try await document.checkOut(document.keepVersion().id)
+                        return try await Set(ManagedDocument.titles(at: checkout.path))
+                    }
+                    let archive = "\(folder)\(number).zip"
+                    let url = URL(fileURLWithPath: archive)
+                    if kind == "archive" {
+                        try await document.export(to: url, protection: .keep)
+                    } else {
+                        try await withCheckedThrowingContinuation { continuation in
+                            document.export(to: url, protection: .keep) { error in
+                                continuation.resume(
+                                    with: error.map { .failure($0) } ?? .success(()))
+                            }
+                        }
+                    }
+                    try DocumentPackage.extract(archive, to: "\(folder)\(number).quire")
+                    return try await Set(ManagedDocument.titles(at: "\(folder)\(number).quire"))
+                })
             await Task.yield()
             try document.addNote("after \(number)")
             try await document.save()
         }
-        for (index, task) in versions.enumerated() {
-            let checkout = try await document.checkOut(task.value.id)
+        for (index, task) in kept.enumerated() {
             let earlier = (1..<index + 1).flatMap { ["\($0)", "after \($0)"] }
-            #expect(
-                try await Set(ManagedDocument.titles(at: checkout.path))
-                    == Set(["first", "\(index + 1)"] + earlier))
-            checkout.close()
+            #expect(try await task.value == Set(["first", "\(index + 1)"] + earlier))
         }
         try await document.close()
     }

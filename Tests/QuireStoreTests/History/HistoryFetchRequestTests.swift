@@ -170,6 +170,27 @@ import Testing
         try scene.coordinator.close()
     }
 
+    /// Longer and deeper than SQLite allows.
+    @Test func predicatesOfAnySizeAreEvaluated() throws {
+        let scene = try Scene()
+        let app = try QueryPredicate(format: "author == 'app'")
+        let names = QueryExpression.collection(
+            (0..<40_000).map { .constant(.string("\($0)")) } + [.constant(.string("app"))])
+        let other = QueryPredicate.comparison(
+            QueryComparison(.key("author"), .equal, .constant(.string("x"))))
+        var nested = app
+        for _ in 0..<100 { nested = .not(.or([.not(nested), other])) }
+        for predicate in [
+            .comparison(QueryComparison(.key("author"), .in, names)),
+            .or(Array(repeating: other, count: 3000) + [app]),
+            .and(Array(repeating: app, count: 3000)), nested,
+        ] {
+            let found = try scene.transactions("TRUEPREDICATE") { $0.predicate = predicate }
+            #expect(found.count == 4 && found.allSatisfy { $0.hasPrefix("app ") })
+        }
+        try scene.coordinator.close()
+    }
+
     /// In one store SQL leaves out transactions; with several the predicate is evaluated in memory only.
     @Test(arguments: [
         "author == 'app'", "author != 'app'", "NOT author == 'app'", "author IN {'app', 'x'}",

@@ -15,7 +15,7 @@ import QuireMacros
     var number: Int64 { objectID.number }
 }
 
-/// A label, which exists as long as an item has it.
+/// A label. It is deleted with the last item that has it.
 @Entity final class Label: ManagedObject {
     @Attribute(.unique, length: 1...50) var name: String
     @Relationship var items: Set<Item>
@@ -31,10 +31,10 @@ final class Checklist: ManagedDocument {
 
     required init(fileURL: URL) {
         super.init(fileURL: fileURL)
-        // The server saves each write before it acknowledges it. What cannot be saved is dropped, and the client is told.
+        // The server saves each write before acknowledging it. A write that cannot be saved is discarded and reported to the client.
         autosavePolicy = .never
         keepsDrafts = false
-        // Another process may have it open, or this one be closing it still.
+        // Another process may have it open, or this one may still be closing it.
         lockWait = Self.wait
     }
 }

@@ -90,7 +90,7 @@ struct ETag {
     let text: String
 
     init(_ json: Data) {
-        // FNV-1a. It need not resist attacks: whoever can write a colliding item can also overwrite the other one.
+        // FNV-1a. It need not resist attacks: a client that can write a colliding item can also overwrite the original.
         let digest = json.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {
             ($0 ^ UInt64($1)) &* 0x100_0000_01b3
         }
@@ -125,7 +125,7 @@ extension Data {
 // MARK: - Bodies
 
 extension HTTPRequest {
-    /// The body. One that is too large is read to its end, where the next request of the connection begins, but not kept.
+    /// The body. If it is too large, it is read and discarded, so that the connection can be used for the next request.
     func body(limit: Int) async throws -> Data {
         var data = Data()
         var count = 0

@@ -4,8 +4,8 @@ import QuireDocuments
 
 /// The keys of protected notebooks.
 ///
-/// The user has one keybag, which a passphrase unlocks. Its domain unlocks each notebook that is protected with it, as long as the
-/// process runs. The passphrase is nowhere: who forgets it has lost what is protected.
+/// The user has one keybag, which a passphrase unlocks. Its domain keeps the notebooks protected with it unlocked until the process
+/// ends. The passphrase is not stored: without it, protected notebooks are lost.
 @MainActor
 enum Keys {
     /// Asks the user for a passphrase.
@@ -24,12 +24,12 @@ enum Keys {
     /// Whether the user has a keybag already.
     static var exist: Bool { FileManager.default.fileExists(atPath: keybag.path) }
 
-    /// Opens something of a notebook, and asks for the passphrase as often as it is locked.
+    /// Runs a closure that opens a notebook, and asks for the passphrase until it succeeds.
     static func unlocking(
         _ path: String, by prompt: Prompt, _ open: () async throws -> Void
     ) async throws {
         var reason = "“\(path)” is protected."
-        // Held until the document is open, which then holds it: a domain that nobody holds is locked.
+        // Retained until the document is open and retains it: a domain is locked when it is released.
         var own: ProtectionDomain?
         while true {
             do {
@@ -56,7 +56,7 @@ enum Keys {
         }
     }
 
-    /// Protects a notebook that is not open, with a keybag that is made if there is none.
+    /// Protects a closed notebook, and creates the keybag if it does not exist.
     static func protect(_ path: String, passphrase: String) async throws {
         if exist {
             let domain = try domain ?? ProtectionDomain.domain(of: keybag.path)
@@ -70,12 +70,12 @@ enum Keys {
         try await setProtection(.complete, path, domain)
     }
 
-    /// Removes the protection of a notebook that is not open, and not locked.
+    /// Removes the protection of a closed, unlocked notebook.
     static func removeProtection(_ path: String) async throws {
         try await setProtection(.none, path, nil)
     }
 
-    /// Writes the whole notebook anew, off the main actor.
+    /// Rewrites the whole notebook, off the main actor.
     private static func setProtection(
         _ protection: FileProtection, _ path: String, _ domain: ProtectionDomain?
     ) async throws {

@@ -3,11 +3,11 @@ import Quire
 
 /// The sidebar: all notes, the one changed last on top.
 ///
-/// A `FetchedResultsController` fetches the notes and says where one was inserted, deleted, moved or updated, whoever changed
-/// it: the editor, undo, a background task, another program.
+/// A `FetchedResultsController` fetches the notes and reports insertions, deletions, moves and updates, whether they come from the
+/// editor, undo, a background task or another program.
 @MainActor
 final class NoteList: @MainActor FetchedResultsControllerDelegate {
-    /// What shows a note.
+    /// The row of a note.
     @MainActor private struct Row {
         let title = Label(style: "row-title")
         let date = Label(style: "dim-label")
@@ -26,7 +26,7 @@ final class NoteList: @MainActor FetchedResultsControllerDelegate {
     }
 
     private(set) var selection: Note?
-    /// Called when another note is selected, and when the one that is has changed.
+    /// Called when another note is selected, or the selected one has changed.
     var selectionDidChange: (() -> Void)?
     private(set) lazy var list = List(style: "sidebar-list") { [unowned self] in select(row: $0) }
     private var rows: [Row] = []
@@ -72,7 +72,7 @@ final class NoteList: @MainActor FetchedResultsControllerDelegate {
         changes.append((note, indexPath?.item, newIndexPath?.item))
     }
 
-    /// Removes rows from the end on and then inserts others from the start on: the order that the positions are meant for.
+    /// Removes rows from last to first, then inserts rows from first to last, which is the order that the positions assume.
     func controllerDidChangeContent(_ controller: FetchedResultsController<Note>) {
         let changes = changes
         self.changes = []

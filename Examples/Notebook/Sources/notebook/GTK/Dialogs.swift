@@ -1,24 +1,24 @@
 import CGTK
 
 extension Window {
-    /// What the user is to choose.
+    /// What a file dialog chooses.
     enum Choice {
         case file, folder, newFile(name: String)
     }
 
-    /// Asks something, in a window above this one, and waits for the answer without blocking anything.
+    /// Asks a question in a dialog above this window, without blocking the main thread.
     ///
     /// - Parameters:
     ///   - content: What is between the text and the buttons.
     ///   - answers: The buttons; Return presses the last one.
-    /// - Returns: The button that was pressed; `nil` if the user wants nothing.
+    /// - Returns: The button that was pressed; `nil` if the user closes the window.
     func ask(
         _ question: String, _ detail: String = "", _ content: Widget? = nil, answers: [String]
     ) async -> String? {
         await Question.ask(question, detail, content, answers, above: pointer(), of: nil)
     }
 
-    /// Has the user choose a file.
+    /// Shows a file dialog.
     ///
     /// - Returns: Its path; `nil` if the user cancels.
     func choose(_ title: String, _ choice: Choice) async -> String? {
@@ -49,7 +49,7 @@ extension Window {
 }
 
 extension Application {
-    /// Asks something while there is no window.
+    /// Asks a question while no window is open.
     func ask(
         _ question: String, _ detail: String = "", _ content: Widget? = nil, answers: [String]
     ) async -> String? {

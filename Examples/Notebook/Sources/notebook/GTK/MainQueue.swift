@@ -13,7 +13,7 @@ enum MainQueue {
         _ = g_unix_fd_add(
             _dispatch_get_main_queue_handle_4CF(), G_IO_IN,
             { descriptor, _, _ in
-                // Reset before the blocks run: one that is enqueued meanwhile makes it readable again.
+                // Reset before running the blocks, so that a block enqueued meanwhile makes it readable again.
                 var count: UInt64 = 0
                 _ = read(descriptor, &count, MemoryLayout<UInt64>.size)
                 _dispatch_main_queue_callback_4CF(nil)

@@ -1,6 +1,6 @@
 import CGTK
 
-/// What can be seen. Subclasses have what this app needs of GTK's widgets, and no more.
+/// A GTK widget. Subclasses wrap only what this app uses.
 class Widget: Object {
     init(_ new: UnsafeMutablePointer<GtkWidget>, classes: String...) {
         super.init(OpaquePointer(new))
