@@ -9,10 +9,29 @@ package import QuireSystem
 public struct PersistentHistoryToken: Codable, Hashable, Sendable {
     /// The numbers of the last transactions before it, by the UUIDs of their stores.
     public let transactionNumbers: [String: Int64]
+    /// The times of these transactions in seconds since the reference date, as far as they are known. If a backup of a store is
+    /// restored and changed, numbers are assigned again; the time tells which transaction the token is of.
+    package let transactionTimes: [String: Double]
 
-    /// Makes a token.
+    /// Makes a token from numbers alone. It cannot tell whether a transaction has been replaced, after a backup was restored, by
+    /// another of the same number; tokens that history requests return can.
     public init(transactionNumbers: [String: Int64]) {
+        self.init(transactionNumbers: transactionNumbers, transactionTimes: [:])
+    }
+
+    package init(transactionNumbers: [String: Int64], transactionTimes: [String: Double]) {
         self.transactionNumbers = transactionNumbers
+        self.transactionTimes = transactionTimes
+    }
+
+    /// Decodes a token; those that earlier versions encoded have numbers only.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            transactionNumbers: try container.decode(
+                [String: Int64].self, forKey: .transactionNumbers),
+            transactionTimes: try container.decodeIfPresent(
+                [String: Double].self, forKey: .transactionTimes) ?? [:])
     }
 }
 
@@ -98,7 +117,9 @@ public struct PersistentHistoryTransaction: Sendable, Hashable {
 
     /// The place in the history after the transaction.
     public var token: PersistentHistoryToken {
-        PersistentHistoryToken(transactionNumbers: [storeUUID: number])
+        PersistentHistoryToken(
+            transactionNumbers: [storeUUID: number],
+            transactionTimes: [storeUUID: date.timeIntervalSinceReferenceDate])
     }
 
     /// The changed objects, for `ManagedObjectContext.mergeChanges(from:)`.
@@ -191,7 +212,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
     /// Requests all transactions after a token; all there are if it is `nil`.
     ///
     /// Executing it throws ``QuireError`` with code `historyTokenExpired` if transactions after the token have been deleted, or
-    /// the store was replaced by another.
+    /// the store was replaced by another, or by an earlier state of itself that lacks the token's transaction.
     public static func fetchHistory(after token: PersistentHistoryToken?) -> Self {
         Self(.token(token), deletes: false)
     }
@@ -270,6 +291,17 @@ public struct PersistentHistoryChangeRequest: Sendable {
         case .date, .last, .lastBytes: 0
         }
     }
+
+    /// The time of that transaction in seconds since the reference date; `nil` if it is not known.
+    package func transactionTime(in storeUUID: String) -> Double? {
+        switch place {
+        case .token(let token): token?.transactionTimes[storeUUID]
+        case .transaction(let transaction):
+            transaction.storeUUID == storeUUID
+                ? transaction.date.timeIntervalSinceReferenceDate : nil
+        case .date, .last, .lastBytes: nil
+        }
+    }
 }
 
 /// The result of a history request.
@@ -341,6 +373,14 @@ extension QuireError {
         QuireError(
             .historyTokenExpired,
             "The history of “\(path)” after transaction \(number) has been deleted, in whole or in part; read the store again and continue from its current token.",
+            subject: .init(file: path))
+    }
+
+    /// The error of a token whose transaction the store does not have, though it has another of this number.
+    package static func historyTokenReplaced(_ number: Int64, path: String) -> QuireError {
+        QuireError(
+            .historyTokenExpired,
+            "Transaction \(number) of “\(path)” is not the one that the token is of: an earlier state of the store has been restored. Read the store again and continue from its current token.",
             subject: .init(file: path))
     }
 }

@@ -423,7 +423,11 @@ extension QuireError {
 extension PersistentHistoryToken: QueryArgument {
     /// The token as a constant, for a comparison with the `token` of a transaction in a fetch request for history.
     public var queryExpression: QueryExpression {
-        .constant(.composite(transactionNumbers.mapValues { .integer($0) }))
+        .constant(
+            .composite([
+                "numbers": .composite(transactionNumbers.mapValues { .integer($0) }),
+                "times": .composite(transactionTimes.mapValues { .double($0) }),
+            ]))
     }
 }
 
@@ -447,10 +451,16 @@ extension FetchSpecification {
 
 extension QueryExpression {
     fileprivate func mappingTokens(_ number: (PersistentHistoryToken) -> Int64) -> QueryExpression {
-        if case .constant(.composite(let numbers)) = self {
+        if case .constant(.composite(let values)) = self,
+            case .composite(let numbers) = values["numbers"],
+            case .composite(let times) = values["times"]
+        {
             let token = PersistentHistoryToken(
                 transactionNumbers: numbers.compactMapValues { value in
                     if case .integer(let number) = value { number } else { nil }
+                },
+                transactionTimes: times.compactMapValues { value in
+                    if case .double(let time) = value { time } else { nil }
                 })
             return .constant(.integer(number(token)))
         }

@@ -241,14 +241,17 @@ final class RemoteChangeTracker: Sendable {
         guard watch.withLock({ $0 != nil }), let coordinator else { return }
         reportCount.withLock { $0 += 1 }
         whenMerging?(changes)
-        let number = lastNumber.withLock { $0 }
+        var token: PersistentHistoryToken?
+        do {
+            token = try lastNumber.withLock { $0 }.map(store.historyToken(after:))
+        } catch {
+            Self.logger.info("The history of “\(store.storePath)” cannot be read: \(error)")
+        }
         coordinator.report(
             changes,
             RemoteChange(
                 store: store,
                 url: store.isInMemory ? nil : URL(fileURLWithPath: store.storePath),
-                historyToken: number.map {
-                    PersistentHistoryToken(transactionNumbers: [store.identity.uuid: $0])
-                }))
+                historyToken: token))
     }
 }

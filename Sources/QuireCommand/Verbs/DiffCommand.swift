@@ -217,7 +217,15 @@ struct DiffCommand: AsyncParsableCommand {
         do {
             let token = try JSONDecoder().decode(
                 PersistentHistoryToken.self, from: Data(text.utf8))
-            if let number = token.transactionNumbers[uuid] { return number }
+            if let number = token.transactionNumbers[uuid] {
+                // A token of another state of the store is an error.
+                var request = PersistentHistoryChangeRequest.fetchHistory(after: token)
+                request.resultType = .statusOnly
+                _ = try new.store.execute(request)
+                return number
+            }
+        } catch let error as QuireError {
+            throw error
         } catch {
             throw QuireError(
                 .invalidValue, "“\(text)” is not a history token: \(error.localizedDescription)",

@@ -99,15 +99,22 @@ struct SQLiteHistoryReader {
 }
 
 extension SQLiteConnection {
+    /// - Parameter time: The time of the transaction with this number, in seconds since the reference date, if it is known.
     /// - Throws: ``QuireError`` with code `historyTokenExpired` if transactions are missing between a number and the first that there
     ///   is, or the number is of another state of the store.
-    func checkHistory(after number: Int64, of store: SQLiteStore) throws {
+    func checkHistory(after number: Int64, time: Double? = nil, of store: SQLiteStore) throws {
         if number <= 0 { return }
         let last = try greatestNumber(of: .transaction)
         let first = try integer("SELECT min(Z_PK) FROM ATRANSACTION") ?? last &+ 1
         // Numbers of a token or a file may be any.
         if number > last || number &+ 1 < first {
             throw QuireError.historyTokenExpired(number, path: store.storePath)
+        }
+        let stored = try row("SELECT ZTIMESTAMP FROM ATRANSACTION WHERE Z_PK = ?", number) {
+            $0.double(0)
+        }
+        if let time, let stored, stored != time {
+            throw QuireError.historyTokenReplaced(number, path: store.storePath)
         }
     }
 }

@@ -100,9 +100,14 @@ extension SQLiteStore {
                 try range.narrow(to: &selection, store: identity.uuid, tables)
                 let reader = SQLiteHistoryReader(
                     store: self, connection: connection, tables: tables, range: range)
-                let numbers =
-                    [range.number] + selection.tokens.map { $0.transactionNumbers[identity.uuid] }
-                for number in numbers { try connection.checkHistory(after: number ?? 0, of: self) }
+                let uuid = identity.uuid
+                try connection.checkHistory(
+                    after: range.number ?? 0, time: request.transactionTime(in: uuid), of: self)
+                for token in selection.tokens {
+                    try connection.checkHistory(
+                        after: token.transactionNumbers[uuid] ?? 0,
+                        time: token.transactionTimes[uuid], of: self)
+                }
                 if request.resultType == .statusOnly { return PersistentHistoryResult() }
                 if request.isPlainCount {
                     return PersistentHistoryResult(count: try reader.count())

@@ -30,13 +30,30 @@ extension PersistentStoreCoordinator {
     public func currentPersistentHistoryToken(
         fromStores stores: [any PersistentStore]? = nil
     ) throws -> PersistentHistoryToken? {
-        var numbers: [String: Int64] = [:]
-        for store in stores ?? persistentStores {
-            if let number = try store.lastHistoryTransactionNumber() {
-                numbers[store.identity.uuid] = number
-            }
+        let tokens = try (stores ?? persistentStores).compactMap { store in
+            try store.lastHistoryTransactionNumber().map(store.historyToken(after:))
         }
-        return numbers.isEmpty ? nil : PersistentHistoryToken(transactionNumbers: numbers)
+        if tokens.isEmpty { return nil }
+        return PersistentHistoryToken(
+            transactionNumbers: tokens.reduce(into: [:]) { result, token in
+                result.merge(token.transactionNumbers) { $1 }
+            },
+            transactionTimes: tokens.reduce(into: [:]) { result, token in
+                result.merge(token.transactionTimes) { $1 }
+            })
+    }
+}
+
+extension PersistentStore {
+    /// The place in the history after a transaction, with its time if it has not been deleted.
+    func historyToken(after number: Int64) throws -> PersistentHistoryToken {
+        var fetch = PersistentHistoryTransaction.fetchRequest
+        fetch.predicate = .comparison(
+            QueryComparison(.keyPath(["number"]), .equal, .constant(.integer(number))))
+        var request = PersistentHistoryChangeRequest.fetchHistory(matching: fetch)
+        request.resultType = .transactionsOnly
+        return try execute(request).transactions.first?.token
+            ?? PersistentHistoryToken(transactionNumbers: [identity.uuid: number])
     }
 }
 
