@@ -32,7 +32,7 @@ final class SQLiteHistoryWriter {
         if isRequired, case .some(nil) = writer.history.tables { writer.history.tables = nil }
         if writer.history.tables == nil {
             var tables = try SQLiteHistoryTables(writer.connection)
-            if tables == nil, isRequired || store.options.tracksHistory && store.ownsHistory {
+            if tables == nil, isRequired || store.beginsHistory {
                 tables = try SQLiteHistoryTables(creatingIn: writer.connection)
             }
             try tables?.addTombstones(for: store.layout, writer.connection)
@@ -288,4 +288,7 @@ final class SQLiteHistoryWriter {
 extension SQLiteStore {
     /// Whether the options about history apply to the store.
     fileprivate var ownsHistory: Bool { carriesModel || !options.leavesForeignHistory }
+
+    /// Whether the next save begins a history if there is none.
+    var beginsHistory: Bool { options.tracksHistory && ownsHistory && !isReadOnly }
 }

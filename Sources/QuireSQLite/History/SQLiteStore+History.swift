@@ -33,10 +33,10 @@ extension SQLiteStore {
             subject: .init(file: storePath))
     }
 
-    /// The number of the last transaction in the history, deleted ones included.
+    /// The number of the last transaction in the history, deleted ones included; 0 if the first save is to begin it.
     public func lastHistoryTransactionNumber() throws -> Int64? {
         try read { connection in
-            guard try SQLiteHistoryTables(connection) != nil else { return nil }
+            guard try SQLiteHistoryTables(connection) != nil else { return beginsHistory ? 0 : nil }
             return try connection.greatestNumber(of: .transaction)
         }
     }
@@ -94,7 +94,9 @@ extension SQLiteStore {
     ) throws -> PersistentHistoryResult {
         try read { connection in
             try connection.readingOneState {
-                guard let tables = try SQLiteHistoryTables(connection) else { throw noHistory() }
+                guard let tables = try SQLiteHistoryTables(connection) else {
+                    return try emptyHistory(after: range.number ?? 0)
+                }
                 var selection = selection
                 var range = range
                 try range.narrow(to: &selection, store: identity.uuid, tables)
@@ -118,6 +120,13 @@ extension SQLiteStore {
         }
     }
 
+    /// The result for a store that nothing has been saved to since it is to keep a history.
+    private func emptyHistory(after number: Int64) throws -> PersistentHistoryResult {
+        if !beginsHistory { throw noHistory() }
+        if number > 0 { throw QuireError.historyTokenExpired(number, path: storePath) }
+        return PersistentHistoryResult()
+    }
+
     private func deleteHistory(
         _ request: PersistentHistoryChangeRequest, number: Int64
     ) throws -> PersistentHistoryResult {
@@ -125,7 +134,11 @@ extension SQLiteStore {
             let connection = writer.connection
             do {
                 try connection.begin()
-                guard let tables = try SQLiteHistoryTables(connection) else { throw noHistory() }
+                guard let tables = try SQLiteHistoryTables(connection) else {
+                    let result = try emptyHistory(after: 0)
+                    try connection.commit()
+                    return result
+                }
                 let count = try SQLiteHistoryDeletion(connection: connection, tables: tables)
                     .run(request, number: number)
                 try connection.commit()
