@@ -407,15 +407,18 @@ extension PredicateEvaluator {
         var current = start
         var isMany = isMany
         for (index, key) in keys.enumerated() {
+            let isLast = index == keys.count - 1
             var next: [QueryValue] = []
             for value in current {
                 switch value {
-                case .value(.null) where try leadsToMany(keys, step: index, from: start):
-                    isMany = true
-                case .value(.null):
-                    next.append(value)
+                // A reference without an object leads nowhere.
+                case .value(.null), .value(.objectID):
+                    if try leadsToMany(keys, step: index, from: start) {
+                        isMany = true
+                    } else {
+                        next.append(.value(.null))
+                    }
                 default:
-                    let isLast = index == keys.count - 1
                     let found = try self.value(at: key, of: value, isLast: isLast)
                     if case .objects(let objects) = found {
                         isMany = true
