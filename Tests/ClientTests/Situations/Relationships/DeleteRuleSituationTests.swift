@@ -88,7 +88,9 @@ import Testing
             #expect(try context.foundNames("Person") == (what == "delete" ? "" : "ab"))
             #expect(try context.foundNames("Badge") == (what == "delete" ? "" : "ab"))
             let isMoved = what == "move" || what == "set"
-            #expect(try context.findNamed("Department", "y").memberNames("staff") == (isMoved ? "ab" : ""))
+            #expect(
+                try context.findNamed("Department", "y").memberNames("staff")
+                    == (isMoved ? "ab" : ""))
             // The tag goes with one of its departments, and y has none any more.
             #expect(try context.foundNames("Tag") == "")
             #expect(try context.findNamed("Department", "y").objects("tags").isEmpty)
@@ -144,10 +146,12 @@ import Testing
                 for (format, expected) in [
                     ("user == nil", ""), ("user != nil", "ab"), ("user.name == nil", "a"),
                     ("user.badge != nil", "b"), ("user.badge.name == nil", "a"),
-                    ("user.leads.staff.@count == 0", "ab"), ("ANY user.leads.staff.name == 'a'", ""),
+                    ("user.leads.staff.@count == 0", "ab"),
+                    ("ANY user.leads.staff.name == 'a'", ""),
                     ("user == nil OR TERNARY(user != nil, name, 'x') == 'a'", "a"),
                 ] {
-                    #expect(try context.foundNames("Locker", format) == expected, "\(step): \(format)")
+                    #expect(
+                        try context.foundNames("Locker", format) == expected, "\(step): \(format)")
                     #expect(
                         try QueryPredicate(format: format).evaluate(with: locker)
                             == expected.contains("a"), "\(step): \(format)")
@@ -245,7 +249,8 @@ import Testing
             #expect(try context.foundNames("Badge", "person.name == 'p'") == "q")
             try context.save()
 
-            let locker = try context.insertNamed("Locker", "l", ["user": try context.findNamed("Person", "p")])
+            let locker = try context.insertNamed(
+                "Locker", "l", ["user": try context.findNamed("Person", "p")])
             context.processPendingChanges()
             context.delete(locker)
             #expect(try context.findNamed("Person", "p").object("locker") == nil)

@@ -19,7 +19,9 @@ extension ManagedObjectContext {
     }
 
     /// The sorted names of the objects that a predicate finds.
-    func foundNames(_ entity: String, _ format: String = "TRUEPREDICATE", _ arguments: (any QueryArgument)?...)
+    func foundNames(
+        _ entity: String, _ format: String = "TRUEPREDICATE", _ arguments: (any QueryArgument)?...
+    )
         throws -> String
     {
         let request = FetchRequest<ManagedObject>(

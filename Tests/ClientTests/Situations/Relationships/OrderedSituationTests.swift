@@ -58,7 +58,8 @@ import Testing
     /// Both sides of a many-to-many relationship are ordered, and each keeps an order of its own.
     /// Source: encrypted-core-data #158 “Added support for ordered to-many relationships” (edge cases mess up the order).
     @Test(arguments: SituationStore.files)
-    func bothSidesOfAManyToManyRelationshipHaveOrdersOfTheirOwn(store: SituationStore) async throws {
+    func bothSidesOfAManyToManyRelationshipHaveOrdersOfTheirOwn(store: SituationStore) async throws
+    {
         try await withProgramFolder { folder in
             let container = try await store.container(Self.model, in: folder)
             let context = container.viewContext
@@ -141,7 +142,8 @@ import Testing
             for key in ["notes", "songs"] {
                 list.moveObject(in: key, from: 0, to: 2)  // bcad
                 list.insert(
-                    try context.insertNamed(key == "notes" ? "Note" : "Song", "n"), into: key, at: 0)
+                    try context.insertNamed(key == "notes" ? "Note" : "Song", "n"), into: key, at: 0
+                )
             }
             try await container.performBackgroundTask { other in
                 let list = try #require(try other.fetch(FetchRequest("Playlist")).first)
@@ -197,13 +199,15 @@ import Testing
             #expect(lists[0].memberNames("songs") == "ac" && lists[1].memberNames("songs") == "ca")
             if isSavedBetween { try context.save() }
             undo.undo()
-            #expect(lists[0].memberNames("songs") == "abc" && lists[1].memberNames("songs") == "bca")
+            #expect(
+                lists[0].memberNames("songs") == "abc" && lists[1].memberNames("songs") == "bca")
             #expect(lists[0].memberNames("notes") == "123")
             let back = try context.findNamed("Song", "b")
             #expect(back.memberNames("playlists") == "yx")
             try context.save()
             context.refreshAllObjects()
-            #expect(lists[0].memberNames("songs") == "abc" && lists[1].memberNames("songs") == "bca")
+            #expect(
+                lists[0].memberNames("songs") == "abc" && lists[1].memberNames("songs") == "bca")
             #expect(back.memberNames("playlists") == "yx")
             undo.redo()
             #expect(lists[0].memberNames("notes") == "13" && lists[0].memberNames("songs") == "ac")

@@ -39,7 +39,8 @@ import Testing
         }
     }
 
-    private func isFriend(_ a: String, _ b: String, _ context: ManagedObjectContext) throws -> Bool {
+    private func isFriend(_ a: String, _ b: String, _ context: ManagedObjectContext) throws -> Bool
+    {
         try context.findNamed("Person", a).objects("friends").contains {
             $0["name"] as? String == b
         }
@@ -108,7 +109,8 @@ import Testing
                 #expect(try context.foundNames("Person", "ANY followers.name == 'c'") == "bc")
                 #expect(
                     try context.foundNames(
-                        "Person", "SUBQUERY(follows, $p, $p.followers.@count > 1).@count == 2") == "ac")
+                        "Person", "SUBQUERY(follows, $p, $p.followers.@count > 1).@count == 2")
+                        == "ac")
             }
         }
     }
@@ -215,7 +217,8 @@ import Testing
             func chain() throws -> String {
                 var film = try context.fetch(
                     FetchRequest<ManagedObject>(
-                        "Film", predicate: try QueryPredicate(format: "prequel == nil AND sequel != nil"))
+                        "Film",
+                        predicate: try QueryPredicate(format: "prequel == nil AND sequel != nil"))
                 ).first
                 var names = ""
                 while let each = film, names.count < 9 {
