@@ -32,10 +32,11 @@ package struct StoredObject: QuerySubject {
             guard let slot = relationship.slot else {
                 return .objects(try objects.related(to: self, through: relationship))
             }
-            guard case .objectID(let id) = try snapshot.value(at: slot),
-                let object = try objects.object(for: id)
-            else { return .value(.null) }
-            return .object(object)
+            guard case .objectID(let id) = try snapshot.value(at: slot) else {
+                return .value(.null)
+            }
+            // A reference without an object is not missing, in SQL and to a context.
+            return try objects.object(for: id).map { .object($0) } ?? .value(.objectID(id))
         case .fetched, nil:
             throw QuireError(
                 .unknownKey,

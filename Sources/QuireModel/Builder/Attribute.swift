@@ -196,7 +196,8 @@ public protocol RelationshipPart: Sendable {
 }
 
 extension RelationshipPart {
-    /// Makes the relationship required when its owner is saved.
+    /// Makes the relationship required when its owner is saved. A to-many relationship also needs a minimum,
+    /// ``ToMany/count(atLeast:atMost:)``: without one it may be empty, as in Core Data.
     public func required() -> Self { optional(false) }
 
     /// Sets whether the relationship may be empty when its owner is saved.

@@ -67,11 +67,16 @@ package struct PredicateEvaluator {
 
     /// The values that `ANY` and `ALL` quantify over.
     func elements(of operand: Operand) -> [AttributeValue] {
+        if case .list(let values) = operand { return values }
+        return members(of: operand).map(\.attributeValue)
+    }
+
+    /// The elements, with objects as such.
+    private func members(of operand: Operand) -> [QueryValue] {
         switch operand {
-        case .many(let values): values.map(\.attributeValue)
-        case .list(let values): values
-        case .one(let value):
-            ValueOrder.isMissing(value.attributeValue) ? [] : [value.attributeValue]
+        case .many(let values): values
+        case .list(let values): values.map { .value($0) }
+        case .one(let value): ValueOrder.isMissing(value.attributeValue) ? [] : [value]
         }
     }
 
@@ -353,16 +358,14 @@ extension PredicateEvaluator {
         case .count, .sum, .average, .minimum, .maximum, .median, .mode, .standardDeviation:
             let values = try values(of: arguments[0])
             return .one(.value(AggregateFunctions.value(of: function, values)))
-        case .distinct:
-            return several(AggregateFunctions.distinct(try values(of: arguments[0])))
+        case .distinct: return distinct(try members(of: operand(arguments[0])))
         case .union:
-            let both = try values(of: arguments[0]) + values(of: arguments[1])
-            return several(AggregateFunctions.distinct(both))
+            return distinct(try arguments.flatMap { try members(of: operand($0)) })
         case .intersection, .difference:
             let others = try values(of: arguments[1])
-            return several(
-                try values(of: arguments[0]).filter { value in
-                    others.contains { AggregateFunctions.isSame($0, value) }
+            return .many(
+                try members(of: operand(arguments[0])).filter { value in
+                    others.contains { AggregateFunctions.isSame($0, value.attributeValue) }
                         == (function == .intersection)
                 })
         case .element:
@@ -379,8 +382,16 @@ extension PredicateEvaluator {
         }
     }
 
-    private func several(_ values: [AttributeValue]) -> Operand {
-        .many(values.map { .value($0) })
+    private func distinct(_ values: [QueryValue]) -> Operand {
+        var objects: [ManagedObjectID: any QuerySubject] = [:]
+        for case .object(let object) in values { objects[object.objectID] = object }
+        return .many(
+            AggregateFunctions.distinct(values.map(\.attributeValue)).map { value in
+                if case .objectID(let id) = value, let object = objects[id] {
+                    return .object(object)
+                }
+                return .value(value)
+            })
     }
 
     /// The value at an index of a collection, which may depend on its count; missing if out of bounds.
@@ -407,15 +418,18 @@ extension PredicateEvaluator {
         var current = start
         var isMany = isMany
         for (index, key) in keys.enumerated() {
+            let isLast = index == keys.count - 1
             var next: [QueryValue] = []
             for value in current {
                 switch value {
-                case .value(.null) where try leadsToMany(keys, step: index, from: start):
-                    isMany = true
-                case .value(.null):
-                    next.append(value)
+                // A reference without an object leads nowhere.
+                case .value(.null), .value(.objectID):
+                    if try leadsToMany(keys, step: index, from: start) {
+                        isMany = true
+                    } else {
+                        next.append(.value(.null))
+                    }
                 default:
-                    let isLast = index == keys.count - 1
                     let found = try self.value(at: key, of: value, isLast: isLast)
                     if case .objects(let objects) = found {
                         isMany = true

@@ -130,6 +130,11 @@ enum KeyPathOperator: String, CaseIterable {
     case maximum = "max"
     case distinctUnionOfObjects
     case unionOfObjects
+    // Paths through several to-many relationships are flat: of collections means the same.
+    case distinctUnionOfSets
+    case distinctUnionOfArrays
+    case unionOfSets
+    case unionOfArrays
 
     /// The function applied to the values at the key path; `nil` for the identity.
     var function: QueryFunction? {
@@ -139,13 +144,13 @@ enum KeyPathOperator: String, CaseIterable {
         case .average: .average
         case .minimum: .minimum
         case .maximum: .maximum
-        case .distinctUnionOfObjects: .distinct
-        case .unionOfObjects: nil
+        case .distinctUnionOfObjects, .distinctUnionOfSets, .distinctUnionOfArrays: .distinct
+        case .unionOfObjects, .unionOfSets, .unionOfArrays: nil
         }
     }
 
     /// Whether it is multi-valued, so that another operator can follow.
-    var givesMany: Bool { self == .distinctUnionOfObjects || self == .unionOfObjects }
+    var givesMany: Bool { function == .distinct || function == nil }
 
     /// The operator of a key, if it is one.
     init?(key: String) {

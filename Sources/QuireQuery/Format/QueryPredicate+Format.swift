@@ -32,7 +32,8 @@ extension QueryPredicate {
     ///   `UNION INTERSECT MINUS`. A sign before a number is part of it unless a value precedes it: `-2 ** 2` is 4, and
     ///   `a -1` a subtraction.
     /// - Key path operators: `books.@count`, `books.@sum.pages` and `@avg`, `@min`, `@max`, `@distinctUnionOfObjects`,
-    ///   `@unionOfObjects`; also after other values, and with the keys before the operator (`books.pages.@sum`).
+    ///   `@unionOfObjects` (`…OfSets` and `…OfArrays` mean the same); also after other values, and with the keys before the
+    ///   operator (`books.pages.@sum`).
     /// - `SUBQUERY(books, $b, $b.year < 1800)`, optionally followed by `.@count`, `.@max.pages` or `.title`.
     /// - `a[0]`, `a[FIRST]`, `a[LAST]`, `a[SIZE]`.
     /// - `TERNARY(year < 1800, "old", "new")`.

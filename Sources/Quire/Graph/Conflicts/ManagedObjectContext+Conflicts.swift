@@ -72,8 +72,10 @@ extension ManagedObjectContext {
         }
         if merges.isEmpty {
             // All are checked before any object changes.
-            for conflict in constraints { try check(conflict, of: found) }
+            var orders = MergedOrders()
+            for conflict in constraints { try check(conflict, of: found, noting: &orders) }
             constraints.forEach(resolve)
+            arrange(like: orders)
             processPendingChanges()
         } else if merges.allSatisfy(canMergeInPlace) {
             // The constraint violations may be resolved with the objects; the next attempt detects the rest.
@@ -246,8 +248,11 @@ extension ManagedObjectContext {
     /// Checks that no object would disappear in favour of one that cannot take its place.
     ///
     /// - Throws: ``QuireError`` with code `constraintConflict`, as a batch insert of the same row.
-    private func check(_ conflict: ConstraintConflict, of found: SaveConflicts) throws {
+    private func check(
+        _ conflict: ConstraintConflict, of found: SaveConflicts, noting orders: inout MergedOrders
+    ) throws {
         try forEachStep(of: conflict) { step in
+            note(step, in: &orders)
             guard step.isOfUnrelatedEntities, let (loser, winner) = step.objects else { return }
             let names = conflict.constraint.map { "“\($0)”" }.joined(separator: ", ")
             throw QuireError(
@@ -399,6 +404,74 @@ extension ManagedObjectContext {
         }
     }
 
+    // MARK: Orders
+
+    /// The orders of relationships of and to objects that are merged into others, whose changes win.
+    private struct MergedOrders {
+        struct Order: Hashable {
+            let owner: ManagedObjectID
+            let relationship: String
+        }
+
+        var survivors: [ManagedObjectID: ManagedObject] = [:]
+        var wanted: OrderedDictionary<Order, OrderedSet<ManagedObjectID>> = [:]
+        /// The orders of the survivors before.
+        var present: [Order: OrderedSet<ManagedObjectID>] = [:]
+
+        /// The object that remains of an object.
+        func survivor(of id: ManagedObjectID) -> ManagedObject? {
+            var found = survivors[id]
+            for _ in survivors {
+                guard let id = found?.objectID, let next = survivors[id] else { break }
+                found = next
+            }
+            return found
+        }
+    }
+
+    private func note(_ step: ConstraintStep, in orders: inout MergedOrders) {
+        guard case .merge(let loser, let winner, let kind) = step,
+            kind == .mergeByPropertyObjectTrump || kind == .overwrite
+        else { return }
+        orders.survivors[loser.objectID] = winner
+        func note(_ owner: ManagedObject, _ relationship: ResolvedEntity.Relationship) {
+            let order = MergedOrders.Order(owner: owner.objectID, relationship: relationship.name)
+            if orders.wanted[order] == nil {
+                orders.wanted[order] = owner.members(of: relationship)
+            }
+        }
+        for relationship in loser.resolvedEntity.relationships {
+            if relationship.isOrdered, !loser.members(of: relationship).isEmpty,
+                let target = winner.resolvedEntity.relationship(named: relationship.name)
+            {
+                note(loser, relationship)
+                orders.present[.init(owner: winner.objectID, relationship: target.name)] =
+                    winner.members(of: target)
+            }
+            if let inverse = layout.inverse(of: relationship), inverse.isOrdered {
+                for id in relatedIDs(of: loser, relationship) { note(object(with: id), inverse) }
+            }
+        }
+    }
+
+    /// Arranges relationships of the objects that remain like those of the merged ones.
+    private func arrange(like orders: MergedOrders) {
+        for (order, wanted) in orders.wanted {
+            let owner = orders.survivor(of: order.owner) ?? object(with: order.owner)
+            guard owner.state.contains(.live),
+                let relationship = owner.resolvedEntity.relationship(named: order.relationship),
+                relationship.isOrdered
+            else { continue }
+            var members = owner.members(of: relationship)
+            let place = MergedOrders.Order(owner: owner.objectID, relationship: relationship.name)
+            if let before = orders.present[place] {
+                members = before.intersection(members).union(members)
+            }
+            let ids = wanted.map { orders.survivor(of: $0)?.objectID ?? $0 }
+            reorder(owner, relationship, members.arranged(like: ids))
+        }
+    }
+
     /// Redirects one-way references from the deleted object to the survivor.
     private func moveReferences(from loser: ManagedObject, to winner: ManagedObject) {
         let id = loser.objectID
@@ -413,8 +486,14 @@ extension ManagedObjectContext {
                 } else if let index = relationship.toManyIndex,
                     object.toManyState(index).added.contains(id)
                 {
+                    let order = relationship.isOrdered ? object.members(of: relationship) : []
                     removeFromMany(of: object, relationship, loser)
                     addToMany(of: object, relationship, winner)
+                    if relationship.isOrdered {
+                        let members = object.members(of: relationship)
+                        let ids = order.map { $0 == id ? winner.objectID : $0 }
+                        reorder(object, relationship, members.arranged(like: ids))
+                    }
                 }
             }
         }

@@ -486,7 +486,7 @@ extension ManagedObjectContext {
 
 extension OrderedSet<ManagedObjectID> {
     /// The same objects, ordered like `order`; each other object follows the one that precedes it here.
-    fileprivate func arranged(like order: some Sequence<ManagedObjectID>) -> OrderedSet<
+    func arranged(like order: some Sequence<ManagedObjectID>) -> OrderedSet<
         ManagedObjectID
     > {
         let wanted = OrderedSet(order).intersection(self)
