@@ -116,6 +116,7 @@ final class SyncCapture {
     private func finishSegment() throws {
         let records = order.compactMap { changed[$0] }
         if records.isEmpty { return }
+        try tables.removeConflicts(settledBy: records)
         try tables.addToOutbox(records)
         count += records.count
         (changed, order, version, size) = ([:], [], nil, 0)
