@@ -29,6 +29,8 @@ final class SyncCapture {
     private var version: SyncVersion?
     /// The time of the transaction of the history whose changes are captured.
     private var time: Date { didSet { if time != oldValue { version = nil } } }
+    /// Whether the object that is captured has been saved since the last time.
+    private var isInHistory = false
     /// About the number of bytes of the changed values.
     private var size = 0
     private var count = 0
@@ -116,6 +118,7 @@ final class SyncCapture {
     private func finishSegment() throws {
         let records = order.compactMap { changed[$0] }
         if records.isEmpty { return }
+        try tables.removeConflicts(settledBy: records)
         try tables.addToOutbox(records)
         count += records.count
         (changed, order, version, size) = ([:], [], nil, 0)
@@ -149,6 +152,8 @@ final class SyncCapture {
         try store.forEachObjectInHistory(after: tables.settings.captured) { objectID, date in
             // Not later than now, whatever another program's clock was.
             time = min(date, self.date)
+            isInHistory = true
+            defer { isInHistory = false }
             try capture(objectID, row: store.row(for: objectID))
         }
     }
@@ -268,10 +273,22 @@ final class SyncCapture {
         of object: SyncTables.Object, _ row: ObjectSnapshot, _ entity: SyncModel.Entity
     ) throws {
         var object = object
-        for slot in entity.slots where isShown(entity.name(of: slot), object.record, entity) {
+        for slot in entity.slots {
             let current = try row.valueWithoutLoading(at: slot.index)
+            if !isShown(entity.name(of: slot), object.record, entity) {
+                // What is saved before rows have been written again is a change. A value that a migration computes is not one.
+                let former = slot.attribute?.defaultValue ?? .null
+                guard isInHistory, current != former else { continue }
+            }
             let expected = try values.value(of: slot, object.record, entity)
             if try expected.isSame(as: current) { continue }
+            if let rule = formerRule(of: slot, entity),
+                let former = values.value(of: slot, object.record, entity, by: rule),
+                try former.isSame(as: current)
+            {
+                // The former model did not allow the value; its row is written again.
+                continue
+            }
             if case .blob(let blob) = expected, current.isNull,
                 try tables.isMissing(blob, of: object.record.id)
             {
@@ -290,8 +307,7 @@ final class SyncCapture {
             // A counter that was set to null counts as 0.
             if try !captured.isSame(as: current) { touched.insert(object.record.id) }
         }
-        for relationship in entity.memberships
-        where isShown(relationship.renamingIdentifier, object.record, entity) {
+        for relationship in entity.memberships {
             let name = relationship.renamingIdentifier
             let current = try members(of: relationship, row)
             let expected = try values.members(of: relationship, object.record)
@@ -299,7 +315,7 @@ final class SyncCapture {
                 set(.member(name, id), .boolean(true), of: &object.record)
             }
             let removed = expected.subtracting(current)
-            if removed.isEmpty { continue }
+            if removed.isEmpty || !isShown(name, object.record, entity) { continue }
             try remove(removed, from: name, of: &object.record)
             for id in try values.visibility.duplicates(of: object.record.id) {
                 guard var hidden = try self.object(id) else { continue }
@@ -308,7 +324,9 @@ final class SyncCapture {
             }
         }
         for relationship in entity.orders
-        where isShown(relationship.renamingIdentifier, object.record, entity) {
+        where isShown(relationship.renamingIdentifier, object.record, entity)
+            && wasOrdered(relationship, object.record, entity)
+        {
             try captureOrder(of: relationship, row, &object.record)
         }
         if changed[object.record.id] != nil { keep(object) }
@@ -334,6 +352,25 @@ final class SyncCapture {
         guard let known else { return true }
         return known["\(entity.name).\(name)"] != nil
             || !record.entries.keys.contains { $0.propertyName == name }
+    }
+
+    /// The rule of an attribute in the model that rows were written with, if it was another one.
+    private func formerRule(
+        of slot: ResolvedEntity.Slot, _ entity: SyncModel.Entity
+    ) -> SyncValueRule? {
+        known?["\(entity.name).\(entity.name(of: slot)):rule"].flatMap { SyncValueRule(text: $0) }
+    }
+
+    /// Whether a row shows the order that its record has: the relationship may have had none in the model that rows were written with.
+    private func wasOrdered(
+        _ relationship: ResolvedEntity.Relationship, _ record: SyncRecord,
+        _ entity: SyncModel.Entity
+    ) -> Bool {
+        let name = relationship.renamingIdentifier
+        guard let known, known["\(entity.name).\(name):order"] == nil else { return true }
+        return !record.entries.keys.contains {
+            if case .position(name, _) = $0 { true } else { false }
+        }
     }
 
     private func members(

@@ -145,12 +145,14 @@ struct SyncFiles {
             try tables.object(id) ?? .init(record: SyncRecord(id: id, entity: Self.entity))
         let present = Self.digest(of: object.record)
         if present == digest { return nil }
+        let version = tables.nextVersion(at: date)
         // A remote change has not been written yet, so this change was made without knowledge of it.
         if let entry = object.record[Self.contentKey], present != nil, present != old {
             try tables.addConflict(of: object.record, Self.contentKey, entry, at: date)
             conflictCount += 1
+        } else if value != nil {
+            try tables.removeConflicts(of: id, Self.contentKey, before: version)
         }
-        let version = tables.nextVersion(at: date)
         var change = SyncRecord(id: id, entity: Self.entity)
         func set(_ key: SyncKey, _ value: SyncValue) {
             change.set(key, value, version)

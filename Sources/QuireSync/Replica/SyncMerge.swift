@@ -234,6 +234,19 @@ extension SyncTables {
         }
     }
 
+    /// Removes the conflicts of values that have been changed here since.
+    func removeConflicts(settledBy records: [SyncRecord]) throws {
+        let hasConflicts = try connection.withStatement(
+            "SELECT 1 FROM QUIRE_SYNC_CONFLICT LIMIT 1"
+        ) { try $0.step() }
+        guard hasConflicts else { return }
+        for record in records {
+            for (key, entry) in record.entries where key != .existence {
+                try removeConflicts(of: record.id, key, before: entry.version)
+            }
+        }
+    }
+
     func removeConflict(_ number: Int64) throws {
         try connection.run("DELETE FROM QUIRE_SYNC_CONFLICT WHERE Z_NUMBER = ?", number)
     }

@@ -46,8 +46,8 @@ final class SyncModel: Sendable {
     private let byName: [String: ResolvedEntity]
     /// A digest of the model's version hashes.
     let digest: String
-    /// The names in records of all entities, and of all properties, each with its entity's, and those in this version of the model;
-    /// and the uniqueness constraints, of which rows depend, too.
+    /// The names in records of all entities, and of all properties, each with its entity's, and those in this version of the model.
+    /// What else rows depend on has keys with a colon: uniqueness constraints, which properties are required, types, orders.
     let names: [String: String]
 
     /// The key of an entity's user info with the names of the attributes that identify its objects, separated by commas.
@@ -74,12 +74,20 @@ final class SyncModel: Sendable {
         for entity in entities {
             names[entity.name] = entity.entity.name
             for slot in entity.slots {
-                names["\(entity.name).\(entity.name(of: slot))"] =
-                    "\(entity.entity.name).\(slot.name)"
+                let name = "\(entity.name).\(entity.name(of: slot))"
+                names[name] = "\(entity.entity.name).\(slot.name)"
+                if let attribute = slot.attribute {
+                    names[name + ":rule"] = SyncValueRule(attribute).text
+                } else if entity.requiredSlots.contains(where: { $0.index == slot.index }) {
+                    names[name + ":rule"] = "required"
+                }
             }
             for relationship in entity.memberships + entity.orders {
                 names["\(entity.name).\(relationship.renamingIdentifier)"] =
                     "\(entity.entity.name).\(relationship.name)"
+            }
+            for relationship in entity.orders {
+                names["\(entity.name).\(relationship.renamingIdentifier):order"] = "ordered"
             }
             for (number, constraint) in entity.entity.uniquenessConstraints.enumerated() {
                 names["\(entity.name):\(number)"] = constraint.properties.joined(separator: ",")
@@ -221,6 +229,45 @@ final class SyncModel: Sendable {
             ]
         }
         return !name(inverse).lexicographicallyPrecedes(name(relationship))
+    }
+}
+
+/// What a model shows of the values that an attribute has in records: another model may have set one that it does not allow.
+struct SyncValueRule {
+    let type: AttributeType
+    private let isOptional: Bool
+    let defaultValue: AttributeValue
+
+    init(_ attribute: AttributeDescription) {
+        (type, isOptional) = (attribute.type, attribute.isOptional)
+        defaultValue = attribute.defaultValue
+    }
+
+    /// The value in a row in the place of one in a record: null if it is of another type, and the default value if that is required.
+    func shown(_ value: AttributeValue) -> AttributeValue {
+        let shown = (try? AttributeDescription(name: "", type: type).coerce(value)) ?? .null
+        return shown.isNull && !isOptional ? defaultValue : shown
+    }
+
+    // MARK: As a text
+
+    /// - Parameter text: The ``text`` of a rule; `nil` if it is of none.
+    init?(text: String) {
+        let parts = text.split(separator: " ")
+        guard parts.count == 3, let type = Int(parts[0]).flatMap(AttributeType.init(rawValue:)),
+            let data = Data(base64Encoded: String(parts[2]))
+        else { return nil }
+        var reader = SyncByteReader(Array(data)[...], file: "")
+        guard let value = try? SyncValue(from: &reader).attributeValue else { return nil }
+        (self.type, isOptional, defaultValue) = (type, parts[1] == "optional", value)
+    }
+
+    var text: String {
+        let value = (try? SyncValue(defaultValue)) ?? .null
+        return [
+            "\(type.rawValue)", isOptional ? "optional" : "required",
+            Data(value.encoded).base64EncodedString(),
+        ].joined(separator: " ")
     }
 }
 

@@ -13,6 +13,7 @@ extension SyncReplica {
                 let isFile = found.entity == SyncFiles.entity
                 if isFile && !SyncFiles.isContent(found.key) { return nil }
                 let object = try tables.object(found.id)
+                let keptRecord = object.flatMap { $0.record.isAlive ? $0.record : nil }
                 var lost = object?.record ?? SyncRecord(id: found.id, entity: found.entity)
                 lost.set(found.key, found.lost.value, found.lost.version)
                 let name = object?.record.entity ?? found.entity
@@ -24,13 +25,12 @@ extension SyncReplica {
                     entityName: isFile
                         ? SyncConflict.additionalContent : entity?.entity.name ?? name,
                     propertyName: path ?? entity?.propertyName(for: property) ?? property,
-                    kind: object?.record.isAlive ?? false ? .value : .deletion,
+                    kind: keptRecord == nil ? .deletion : .value,
                     lost: try described(found.key, of: lost, tables),
-                    kept: try object.map { try described(found.key, of: $0.record, tables) }
-                        ?? .null,
+                    kept: try keptRecord.map { try described(found.key, of: $0, tables) } ?? .null,
                     date: SyncClock.date(of: found.lost.version.time))
                 if case .blob(let blob) = found.lost.value { conflict.lostByteCount = blob.size }
-                if case .blob(let blob)? = object?.record[found.key]?.value {
+                if case .blob(let blob)? = keptRecord?[found.key]?.value {
                     conflict.keptByteCount = blob.size
                 }
                 return conflict

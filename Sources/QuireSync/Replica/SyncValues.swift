@@ -67,6 +67,24 @@ final class SyncValues {
         return .value(coerced(entry.value.attributeValue ?? .null, for: slot, entity.entity))
     }
 
+    /// The value that a row shows of an attribute if it was written with another model, and the store has been migrated since.
+    ///
+    /// - Returns: `nil` if that is not known: the value is in a file, or no model has given it.
+    func value(
+        of slot: ResolvedEntity.Slot, _ record: SyncRecord, _ entity: SyncModel.Entity,
+        by rule: SyncValueRule
+    ) -> Value? {
+        let name = entity.name(of: slot)
+        let counter = SyncCounter(slot, named: name, of: record, as: rule.type)
+        let counted = counter.flatMap { $0.isCounted ? $0.value : nil }
+        if let value = counted ?? record[.property(name)]?.value.attributeValue {
+            return .value(coerced(rule.shown(value), for: slot, entity.entity))
+        }
+        // It was inserted as null by a model without a default value.
+        let isNull = record[.property(name)] == nil && slot.attribute?.defaultValue.isNull ?? true
+        return isNull ? .value(coerced(rule.defaultValue, for: slot, entity.entity)) : nil
+    }
+
     private func coerced(
         _ value: AttributeValue, for slot: ResolvedEntity.Slot, _ entity: ResolvedEntity
     ) -> AttributeValue {

@@ -15,10 +15,16 @@ struct SyncCounter {
 
     /// `nil` if the attribute is not a number.
     ///
-    /// - Parameter name: The attribute's name in records.
-    init?(_ slot: ResolvedEntity.Slot, named name: String, of record: SyncRecord) {
-        guard let attribute = slot.attribute, attribute.type.isNumber else { return nil }
-        type = attribute.type
+    /// - Parameters:
+    ///   - name: The attribute's name in records.
+    ///   - otherType: The attribute's type in another model.
+    init?(
+        _ slot: ResolvedEntity.Slot, named name: String, of record: SyncRecord,
+        as otherType: AttributeType? = nil
+    ) {
+        guard let attribute = slot.attribute else { return nil }
+        type = otherType ?? attribute.type
+        guard type.isNumber else { return nil }
         if let entry = record[.property(name)] {
             first = entry.value
         } else {
