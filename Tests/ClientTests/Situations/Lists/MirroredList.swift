@@ -24,6 +24,9 @@ import Testing
     @Relationship var tasks: Set<ListedTask>
 }
 
+/// Whether the program holds the objects that its list shows: then they are registered in the context.
+enum HeldRows: CaseIterable { case none, all }
+
 extension ManagedObjectModel {
     /// Tasks of projects, with labels.
     static var listedTasks: ManagedObjectModel {
