@@ -28,8 +28,8 @@ import Testing
         }
     }
 
-    // Undo of a deletion, of a move and of several edits; each must be one animation, and redo the same.
-    // Source: Stack Overflow: “NSUndoManager and NSFetchedResultsController: undo of delete doesn't update the table”.
+    // Undo of a deletion, of a move and of several edits; each must be one animation, and redo the same. Sources:
+    // cimgf.com, “Core Data and the Undo Manager”; JohnEstropia/CoreStore issue 21.
     @Test(arguments: SituationStore.allCases)
     func undoAndRedoAreShownStepByStep(_ store: SituationStore) async throws {
         try await tasks(store) { list, context in
@@ -73,8 +73,8 @@ import Testing
         }
     }
 
-    // Cancel: a rollback takes back an insertion, a deletion, a move and a text that is not sorted by.
-    // Source: Stack Overflow: “NSFetchedResultsController does not update after NSManagedObjectContext rollback”.
+    // Cancel: a rollback takes back an insertion, a deletion, a move and a text that is not sorted by. Source:
+    // blindingskies/BSFetchedResultsController issue 6.
     @Test(arguments: SituationStore.allCases)
     func aRollbackIsShownWithEveryText(_ store: SituationStore) async throws {
         try await tasks(store) { list, context in
@@ -99,7 +99,7 @@ import Testing
     }
 
     // The context is reset, on low memory or to drop everything: rows whose text only was changed must be drawn again.
-    // Source: Stack Overflow: “NSFetchedResultsController after NSManagedObjectContext reset: objects are invalidated”.
+    // Source: woocommerce/woocommerce-ios pull request 2821.
     @Test(arguments: SituationStore.allCases)
     func aResetIsShownWithEveryText(_ store: SituationStore) async throws {
         try await tasks(store) { list, context in
@@ -121,7 +121,7 @@ import Testing
     }
 
     // `refresh(_:mergeChanges: false)` discards what was typed; the cell kept the discarded text. With `true` it stays.
-    // Source: Stack Overflow: “refreshObject:mergeChanges: and NSFetchedResultsController”.
+    // Source: wireapp/wire-ios-data-model pull request 129.
     @Test(arguments: SituationStore.allCases, [false, true])
     func refreshingAnEditedRowIsShown(_ store: SituationStore, mergesChanges: Bool) async throws {
         try await tasks(store) { list, context in
@@ -140,8 +140,8 @@ import Testing
         }
     }
 
-    // Another process, or a coordinator of its own, writes the file; the program refreshes everything when it is told so. Rows that the
-    // program does not hold must change too. Source: Apple Developer Forums: “NSFetchedResultsController and changes of an extension”.
+    // Another process, or a coordinator of its own, writes the file; the program refreshes everything when it is told so.
+    // Rows that the program does not hold must change too. Source: JohnEstropia/CoreStore issue 309.
     @Test(arguments: HeldRows.allCases)
     func refreshingEverythingShowsWhatAnotherProcessWrote(_ held: HeldRows) async throws {
         try await withProgramFolder { folder in
@@ -171,8 +171,8 @@ import Testing
         }
     }
 
-    // `willSave()` sets the date of the last change, by which the list is sorted: the row must move with the save.
-    // Source: Stack Overflow: “Core Data: setting lastModified in willSave” with a list of the most recent first.
+    // `willSave()` sets the date of the last change, by which the list is sorted: the row must move with the save. Source:
+    // Apple, NSManagedObject.willSave() (a last-modified timestamp).
     @Test(arguments: SituationStore.allCases)
     func aDateSetByWillSaveMovesTheRow(_ store: SituationStore) async throws {
         let model = try ManagedObjectModel(classes: [ListedPage.self])
@@ -207,8 +207,8 @@ import Testing
         }
     }
 
-    // A delegate that edits and saves in `controllerDidChangeContent`, so that each change causes the next; the program ended in a loop or
-    // an exception. Source: Stack Overflow: “Saving the context in controllerDidChangeContent”.
+    // A delegate that edits and saves in `controllerDidChangeContent`, so that each change causes the next; the program
+    // ended in a loop or an exception. Source: openradar 24205241.
     @Test(arguments: SituationStore.allCases)
     func aDelegateMayEditAndSave(_ store: SituationStore) async throws {
         try await tasks(store) { list, context in
@@ -225,7 +225,9 @@ import Testing
             try context.task("b2").category = "a"
             try list.check("edited")
             #expect(!context.hasChanges)
-            #expect(list.texts == ["a: new a1 a2 b2", "b: b1"] || list.texts == ["a: new a1 b2 a2", "b: b1"])
+            #expect(
+                list.texts == ["a: new a1 a2 b2", "b: b1"]
+                    || list.texts == ["a: new a1 b2 a2", "b: b1"])
             #expect(try context.fetch(ListedTask.self).map(\.rank).sorted() == [1, 1, 2, 3, 4])
             context.delete(try context.task("a1"))
             try context.save()
@@ -235,7 +237,8 @@ import Testing
     }
 
     // Two lists of one context: selecting in one changes the other; the delegate of each deletes what the other shows.
-    // Source: Stack Overflow: “Two NSFetchedResultsControllers in one view controller”.
+    // Source: aplus.rs, “Using NSFetchedResultsController's diffable snapshot with UICollectionView's diffable data
+    // source”.
     @Test(arguments: SituationStore.allCases)
     func twoListsOfAContextStayInStep(_ store: SituationStore) async throws {
         try await tasks(store) { list, context in
@@ -274,8 +277,9 @@ import Testing
         }
     }
 
-    // New objects get permanent identifiers before the save, so that the snapshots do not change with it; then the save fails, because
-    // something else is invalid. Source: newbe.dev, “How to get a diffable snapshot from an NSFetchResultsController in iOS 13?”.
+    // New objects get permanent identifiers before the save, so that the snapshots do not change with it; then the save
+    // fails, because something else is invalid. Source: newbe.dev, “How to get a diffable snapshot from an
+    // NSFetchResultsController in iOS 13?”.
     @Test(arguments: SituationStore.allCases)
     func obtainedIdentifiersStayInSnapshots(_ store: SituationStore) async throws {
         try await tasks(store) { list, context in
@@ -299,8 +303,8 @@ import Testing
         }
     }
 
-    // Objects that are changed and saved in the same turn, and deleted in the next, before the interface has run.
-    // Source: Apple Developer Forums: “NSFetchedResultsController with NSDiffableDataSource: updates are lost when saved immediately”.
+    // Objects that are changed and saved in the same turn, and deleted in the next, before the interface has run. Source:
+    // Apple Developer Forums thread 692357; alexj.org, “Fetched Results Controller & Diffable Data Source Snapshot Issues”.
     @Test(arguments: SituationStore.allCases)
     func changingAndSavingAtOnceIsOneBatch(_ store: SituationStore) async throws {
         try await tasks(store) { list, context in

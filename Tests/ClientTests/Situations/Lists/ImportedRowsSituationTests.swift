@@ -37,8 +37,8 @@ import Testing
         }
     }
 
-    // Objects that a background context changes so that they now match the predicate, and that the main context has never loaded, did
-    // not come into the list. Source: BPXL Craft, “NSFetchedResultsController Woes” (Medium).
+    // Objects that a background context changes so that they now match the predicate, and that the main context has never
+    // loaded, did not come into the list. Source: BPXL Craft, “NSFetchedResultsController Woes” (Medium).
     @Test(arguments: SituationStore.allCases, HeldRows.allCases)
     func importedChangesLetRowsInAndOut(_ store: SituationStore, _ held: HeldRows) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -60,8 +60,8 @@ import Testing
         }
     }
 
-    // The main context has unsaved changes of the same objects. Both kinds must be shown.
-    // Source: Stack Overflow: “NSFetchedResultsController doesn't call controllerDidChangeContent after update to non-fetched object”.
+    // The main context has unsaved changes of the same objects. Both kinds must be shown. Source:
+    // magicalpanda/MagicalRecord issue 210.
     @Test(arguments: SituationStore.allCases)
     func importedChangesAreShownBesideUnsavedOnes(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -90,8 +90,9 @@ import Testing
         }
     }
 
-    // A batch update, a batch insert and a batch delete are merged with `mergeChanges(fromRemoteContextSave:into:)`; rows that only change
-    // their text must be drawn again. Source: Big Nerd Ranch, “New in Core Data and iOS 8: Batch Updating”.
+    // A batch update, a batch insert and a batch delete are merged with `mergeChanges(fromRemoteContextSave:into:)`; rows
+    // that only change their text must be drawn again. Source: Big Nerd Ranch, “New in Core Data and iOS 8: Batch
+    // Updating”.
     @Test(arguments: SituationStore.allCases, HeldRows.allCases)
     func mergedBatchRequestsAreShown(_ store: SituationStore, _ held: HeldRows) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -133,8 +134,9 @@ import Testing
         }
     }
 
-    // A delegate that fetches while the rest of a merge is still to be processed: an insertion is reported, then the cells' fetch makes the
-    // context process deletions and updates in between. Source: peymano/CoreDataFetchedResultsController (a sample with the crash).
+    // A delegate that fetches while the rest of a merge is still to be processed: an insertion is reported, then the cells'
+    // fetch makes the context process deletions and updates in between. Source: peymano/CoreDataFetchedResultsController (a
+    // sample with the crash).
     @Test(arguments: HeldRows.allCases)
     func fetchingInTheDelegateDoesNotDisturbAMerge(_ held: HeldRows) async throws {
         try await withSituation(.sqlite, .listedTasks) { container in
@@ -143,7 +145,8 @@ import Testing
                 list.willApply = {
                     for number in 0..<7 {
                         let title = "t\(number)"
-                        _ = try context.fetch(ListedTask.self, where: #Predicate { $0.title == title })
+                        _ = try context.fetch(
+                            ListedTask.self, where: #Predicate { $0.title == title })
                     }
                     counts.append(try context.count(for: ListedTask.self))
                 }
@@ -198,8 +201,8 @@ import Testing
         }
     }
 
-    // Root context, main context with the list, and a scratch context: saving all three reported the changes twice.
-    // Source: magicalpanda/MagicalRecord issue 726.
+    // Root context, main context with the list, and a scratch context: saving all three reported the changes twice. Source:
+    // magicalpanda/MagicalRecord issue 726.
     @Test(arguments: SituationStore.allCases)
     func savingThroughThreeContextsIsReportedOnce(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -266,8 +269,8 @@ import Testing
         }
     }
 
-    // An import takes stories that exist already, by a unique value, while the user's unsaved favourites are shown.
-    // Source: Stack Overflow: “How to avoid changing property values in an NSBatchInsertRequest?”
+    // An import takes stories that exist already, by a unique value, while the user's unsaved favourites are shown. Source:
+    // Stack Overflow: “How to avoid changing property values in an NSBatchInsertRequest?”
     @Test(arguments: SituationStore.allCases)
     func importedStoriesKeepTheUsersFavourites(_ store: SituationStore) async throws {
         let model = try ManagedObjectModel(classes: [ListedStory.self])
@@ -319,10 +322,4 @@ import Testing
             #expect(list.texts == ["true: new2* own*", "false: new1 new3 new5 old0"])
         }
     }
-}
-
-@Entity final class ListedStory: ManagedObject {
-    @Attribute(.unique) var address: String
-    @Attribute var title: String
-    @Attribute(default: false) var isFavorite: Bool
 }

@@ -5,9 +5,9 @@ import Testing
 
 /// What is asked for: predicates and orders that change or lead to other objects, limits, section names and index titles.
 @MainActor @Suite struct ListedQuestionsSituationTests {
-    /// A search field sets the request's predicate and fetches again, with a cache: “The persistent cache of section information does not
-    /// match the current configuration”. Changes go on to be followed, by the new predicate.
-    /// Source: Stack Overflow: “NSFetchedResultsController: changing predicate not working”.
+    // A search field sets the request's predicate and fetches again, with a cache: “The persistent cache of section
+    // information does not match the current configuration”. Changes go on to be followed, by the new predicate. Sources:
+    // blindingskies/BSFetchedResultsController issue 6; JohnEstropia/CoreStore issue 218.
     @Test(arguments: SituationStore.allCases)
     func predicateAndOrderMayChange(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -49,8 +49,8 @@ import Testing
         }
     }
 
-    // The predicate is changed from within a callback, when the user's filter is itself an object.
-    // Source: Stack Overflow: “performFetch inside controllerDidChangeContent”.
+    // The predicate is changed from within a callback, when the user's filter is itself an object. Source:
+    // oreillymedia/flapjack pull request 41.
     @Test func fetchingAnewWithinACallbackIsPossible() async throws {
         try await withSituation(.sqlite, .listedTasks) { container in
             let context = container.viewContext
@@ -77,8 +77,8 @@ import Testing
         }
     }
 
-    // Chats are sorted by the date of their last message, contacts by how many they have: sort keys on the far side of a to-many
-    // relationship. Source: realm/realm-swift issue 1277 (marchy's comment).
+    // Chats are sorted by the date of their last message, contacts by how many they have: sort keys on the far side of a
+    // to-many relationship. Source: realm/realm-swift issue 1277 (marchy's comment).
     @Test(arguments: SituationStore.allCases)
     func ordersThroughToManyRelationshipsAreFollowed(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -135,8 +135,8 @@ import Testing
         }
     }
 
-    // A list of the books of an author that is new itself; the author is saved, by which it gets another identifier, and a background
-    // task adds books. Source: Stack Overflow: “NSFetchedResultsController predicate with a temporary object ID”.
+    // A list of the books of an author that is new itself; the author is saved, by which it gets another identifier, and a
+    // background task adds books. Sources: openradar 45072441; magicalpanda/MagicalRecord issue 246.
     @Test(arguments: SituationStore.allCases)
     func aPredicateOnANewObjectIsFollowedAfterItsSave(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -147,10 +147,12 @@ import Testing
             var request = FetchRequest<ListedTask>(sortOrderings: [SortOrdering("title")])
             request.predicate = try QueryPredicate(format: "project == %@", project)
             let list = try MirroredList(
-                tasks: FetchedResultsController(fetchRequest: request, managedObjectContext: context))
+                tasks: FetchedResultsController(
+                    fetchRequest: request, managedObjectContext: context))
             request.predicate = try QueryPredicate(format: "NOT project IN %@", [project])
             let others = try MirroredList(
-                tasks: FetchedResultsController(fetchRequest: request, managedObjectContext: context))
+                tasks: FetchedResultsController(
+                    fetchRequest: request, managedObjectContext: context))
             context.addTask("a", to: project)
             context.addTask("x", to: other)
             try list.check("inserted")
@@ -179,8 +181,8 @@ import Testing
         }
     }
 
-    // The latest five of a log, while rows are added by an import, removed, and dated alike.
-    // Source: Stack Overflow: “NSFetchedResultsController ignores fetchLimit”.
+    // The latest five of a log, while rows are added by an import, removed, and dated alike. Sources:
+    // JohnEstropia/CoreStore issue 207; konstpavlone/KSPFetchedResultsController issue 2.
     @Test(arguments: SituationStore.allCases)
     func aLimitHoldsWhileRowsComeAndGo(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -215,7 +217,9 @@ import Testing
             try latest.check("imported")
             try page.check("imported")
             #expect(latest.texts.first?.split(separator: " ").count == 5)
-            for task in try context.fetch(ListedTask.self) where task.rank == 5 { context.delete(task) }
+            for task in try context.fetch(ListedTask.self) where task.rank == 5 {
+                context.delete(task)
+            }
             try check("deleted", "t3 t2 t1")
             context.rollback()
             try latest.check("rolled back")
@@ -230,8 +234,8 @@ import Testing
         }
     }
 
-    // Rows without a section name, and with an empty one: two sections with the same identifier are an error of a diffable data source.
-    // Source: Stack Overflow: “NSFetchedResultsController sectionNameKeyPath with nil values”.
+    // Rows without a section name, and with an empty one: two sections with the same identifier are an error of a diffable
+    // data source. Source: Roobiq/RBQFetchedResultsController pull request 21 (a name that comes several times).
     @Test(arguments: SituationStore.allCases, [true, false])
     func missingAndEmptyNamesAreOneSection(_ store: SituationStore, ascending: Bool) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -262,7 +266,8 @@ import Testing
             let byProject = try MirroredList(
                 tasks: context.tasks(
                     SortOrdering("project.name", ascending: ascending), SortOrdering("rank"),
-                    sections: "project.name")) { $0.project?.name ?? "" }
+                    sections: "project.name")
+            ) { $0.project?.name ?? "" }
             let project = context.addProject("P")
             try context.task("t1").project = project
             try byProject.check("a project")
@@ -274,9 +279,10 @@ import Testing
         }
     }
 
-    // Sections by a name whose order ignores case: “apple” and “Apple” alternate, and a section would come twice. That must be an error
-    // and not a wrong list; sorted by the name itself within, they are two sections. And the titles of the index beside the list.
-    // Source: hachinobu.hateblo.jp, “The fetched object at index x has an out of order section name”.
+    // Sections by a name whose order ignores case: “apple” and “Apple” alternate, and a section would come twice. That must
+    // be an error and not a wrong list; sorted by the name itself within, they are two sections. And the titles of the
+    // index beside the list. Source: hachinobu.hateblo.jp, “The fetched object at index x has an out of order section
+    // name”.
     @Test(arguments: SituationStore.allCases)
     func namesThatDifferInCaseAreTwoSections(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -309,8 +315,8 @@ import Testing
         }
     }
 
-    // Sections by whether something is done or by a date, descending, as in a list of reminders.
-    // Source: Apple sample DateSectionTitles; Stack Overflow: “sectionNameKeyPath with a Boolean attribute”.
+    // Sections by whether something is done or by a date, descending, as in a list of reminders. Source: Apple sample
+    // DateSectionTitles.
     @Test(arguments: SituationStore.allCases)
     func sectionsByTruthValuesAndDates(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -324,7 +330,8 @@ import Testing
             let done = try MirroredList(
                 tasks: context.tasks(
                     SortOrdering("isDone", ascending: false), SortOrdering("rank"),
-                    sections: "isDone")) { String($0.isDone) }
+                    sections: "isDone")
+            ) { String($0.isDone) }
             let days = try MirroredList(
                 tasks: context.tasks(
                     SortOrdering("due", ascending: false), SortOrdering("rank"), sections: "due")
@@ -345,8 +352,8 @@ import Testing
         }
     }
 
-    // “Give me dictionaries” or a request without an order, for a controller. Source: Stack Overflow: “NSFetchedResultsController with
-    // NSDictionaryResultType in swift”.
+    // “Give me dictionaries” or a request without an order, for a controller. Source: Roobiq/RBQFetchedResultsController
+    // issue 109.
     @Test func requestsThatCannotBeFollowedAreErrors() async throws {
         try await withSituation(.inMemory, .listedTasks) { container in
             let context = container.viewContext

@@ -19,6 +19,12 @@ import Testing
     @Relationship(deleteRule: .cascade) var tasks: Set<ListedTask>
 }
 
+@Entity final class ListedStory: ManagedObject {
+    @Attribute(.unique) var address: String
+    @Attribute var title: String
+    @Attribute(default: false) var isFavorite: Bool
+}
+
 @Entity final class ListedLabel: ManagedObject {
     @Attribute var name: String
     @Relationship var tasks: Set<ListedTask>
@@ -80,7 +86,8 @@ extension ManagedObjectContext {
 
 /// A list on a screen: it knows what its controller has told it, applies each batch as table views do, and draws only those
 /// rows again that were reported.
-@MainActor final class MirroredList<Result: ManagedObject>:
+@MainActor
+final class MirroredList<Result: ManagedObject>:
     @MainActor FetchedResultsControllerDelegate
 {
     struct Row: Equatable {

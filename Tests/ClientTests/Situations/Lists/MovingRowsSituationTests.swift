@@ -5,9 +5,9 @@ import Testing
 
 /// Rows that change their place and sections that come and go.
 @MainActor @Suite struct MovingRowsSituationTests {
-    // A user's status changes: their row opens a new section at the index path that it had. NSFetchedResultsController reported an
-    // update, and the table view raised an exception. The same in reverse.
-    // Source: deusty.com, “Hideous bug in NSFetchedResultsController (iPhone OS 3.1 and later)”.
+    // A user's status changes: their row opens a new section at the index path that it had. NSFetchedResultsController
+    // reported an update, and the table view raised an exception. The same in reverse. Source: deusty.com, “Hideous bug in
+    // NSFetchedResultsController (iPhone OS 3.1 and later)”.
     @Test(arguments: SituationStore.allCases)
     func aRowThatOpensANewSectionAtItsIndexPathIsAMove(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -33,8 +33,8 @@ import Testing
         }
     }
 
-    // The only session of phase 0 enters phase 1, whose section then has the number 0: the table counted rows of the wrong section.
-    // Source: 3lvis/DATASource issue 120.
+    // The only session of phase 0 enters phase 1, whose section then has the number 0: the table counted rows of the wrong
+    // section. Source: 3lvis/DATASource issue 120.
     @Test(arguments: [false, true])
     func theLastRowOfASectionMovesIntoTheNextOne(isSaved: Bool) async throws {
         try await withSituation(.sqlite, .listedTasks) { container in
@@ -58,13 +58,14 @@ import Testing
         }
     }
 
-    // A section's only photo gets another date: its section is deleted and one inserted in the same batch; “cannot move an item from a
-    // deleted section”. Source: jessesquires/JSQDataSourcesKit issue 12.
+    // A section's only photo gets another date: its section is deleted and one inserted in the same batch; “cannot move an
+    // item from a deleted section”. Source: jessesquires/JSQDataSourcesKit issue 12.
     @Test func theOnlyRowOfASectionMovesToANewSection() async throws {
         try await withSituation(.sqlite, .listedTasks) { container in
             let context = container.viewContext
             for (day, title) in ["a", "b", "c"].enumerated() {
-                context.addTask(title).due = Date(timeIntervalSinceReferenceDate: 86400 * Double(day))
+                context.addTask(title).due = Date(
+                    timeIntervalSinceReferenceDate: 86400 * Double(day))
             }
             try context.save()
             let list = try MirroredList(
@@ -87,8 +88,8 @@ import Testing
         }
     }
 
-    // Two people, John and Sam, in sections by name. Sam becomes John, and Sam again: he stayed in John's section.
-    // Source: polqf/RealmResultsController issue 84.
+    // Two people, John and Sam, in sections by name. Sam becomes John, and Sam again: he stayed in John's section. Source:
+    // polqf/RealmResultsController issue 84.
     @Test func aRowReturnsToItsSectionWhenItsNameReturns() async throws {
         try await withSituation(.sqlite, .listedTasks) { container in
             let context = container.viewContext
@@ -96,7 +97,8 @@ import Testing
             let sam = context.addTask("Sam")
             try context.save()
             let list = try MirroredList(
-                tasks: context.tasks(SortOrdering("title"), sections: "title")) { $0.title }
+                tasks: context.tasks(SortOrdering("title"), sections: "title")
+            ) { $0.title }
             for name in ["John", "Sam", "Zoe", "Adam", "Sam"] {
                 sam.title = name
                 try list.check(name)
@@ -113,8 +115,8 @@ import Testing
         }
     }
 
-    // Rows are dragged to another position by numbering them anew, then dragged back; the second drag began with the order before the
-    // first. Source: ashfurrow/yourfirstswiftapp pull request 5.
+    // Rows are dragged to another position by numbering them anew, then dragged back; the second drag began with the order
+    // before the first. Source: ashfurrow/yourfirstswiftapp pull request 5.
     @Test(arguments: SituationStore.allCases)
     func draggingRowsTwiceBeginsWithTheNewOrder(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -144,8 +146,8 @@ import Testing
         }
     }
 
-    // A query for 0 < number < 5; one transaction deletes 1, 2 and 3, and changes 4 to 1. The changed object's index was that of before.
-    // Source: realm/realm-swift issues 5499 and 6553.
+    // A query for 0 < number < 5; one transaction deletes 1, 2 and 3, and changes 4 to 1. The changed object's index was
+    // that of before. Source: realm/realm-swift issues 5499 and 6553.
     @Test(arguments: SituationStore.allCases)
     func deletionsAndAnUpdateInOneSaveHaveTheirIndexPaths(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in
@@ -160,7 +162,9 @@ import Testing
             last.isDone = true
             try context.save()
             #expect(
-                list.takeLog() == ["delete 0.0 -", "delete 0.1 -", "delete 0.2 -", "update 0.3 0.0"])
+                list.takeLog() == [
+                    "delete 0.0 -", "delete 0.1 -", "delete 0.2 -", "update 0.3 0.0",
+                ])
             try list.check()
             #expect(list.texts == ["t4!"])
         }
@@ -192,8 +196,8 @@ import Testing
         }
     }
 
-    // Games in sections by the name of their league, in the order of the leagues' position: sections came in the order of names.
-    // Source: aplus.rs, “NSFRC's sections considered harmful”.
+    // Games in sections by the name of their league, in the order of the leagues' position: sections came in the order of
+    // names. Source: aplus.rs, “NSFRC's sections considered harmful”.
     @Test(arguments: SituationStore.allCases)
     func sectionsHaveTheOrderOfTheFirstOrdering(_ store: SituationStore) async throws {
         try await withSituation(store, .listedTasks) { container in

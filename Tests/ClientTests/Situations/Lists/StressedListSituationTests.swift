@@ -29,7 +29,8 @@ private struct Seeded: RandomNumberGenerator {
         let context: ManagedObjectContext
         let saveAll: @MainActor () async throws -> Void
         let background:
-            @MainActor (@escaping @Sendable (ManagedObjectContext) throws -> Void) async throws -> Void
+            @MainActor (@escaping @Sendable (ManagedObjectContext) throws -> Void) async throws ->
+                Void
         var random: Seeded
         var number = 0
         var lists: [MirroredList<ListedTask>] = []
@@ -39,9 +40,10 @@ private struct Seeded: RandomNumberGenerator {
         init(
             _ context: ManagedObjectContext, seed: UInt64,
             saveAll: @escaping @MainActor () async throws -> Void,
-            background: @escaping @MainActor (
-                @escaping @Sendable (ManagedObjectContext) throws -> Void
-            ) async throws -> Void
+            background:
+                @escaping @MainActor (
+                    @escaping @Sendable (ManagedObjectContext) throws -> Void
+                ) async throws -> Void
         ) {
             (self.context, self.saveAll, self.background) = (context, saveAll, background)
             random = Seeded(state: seed)
@@ -237,7 +239,8 @@ private struct Seeded: RandomNumberGenerator {
                 try await document.create(model: .listedTasks)
                 document.managedObjectContext.mergePolicy = .mergeByPropertyObjectTrump
                 let run = Run(
-                    document.managedObjectContext, seed: seed, saveAll: { try await document.save() },
+                    document.managedObjectContext, seed: seed,
+                    saveAll: { try await document.save() },
                     background: { body in
                         try await document.performBackgroundTask { try body($0) }
                     })
