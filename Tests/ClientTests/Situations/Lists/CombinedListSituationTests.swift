@@ -198,8 +198,10 @@ import Testing
 
     // The delegate saves when the outcome of a conflict is reported, within the save. Source: kasianov-mikhail/scout pull
     // request 822.
-    @Test(arguments: SituationStore.allCases)
-    func aDelegateThatSavesDuringAConflict(_ store: SituationStore) async throws {
+    @Test(arguments: SituationStore.allCases, [false, true])
+    func aDelegateThatSavesDuringAConflict(
+        _ store: SituationStore, withSnapshots: Bool
+    ) async throws {
         let model = try ManagedObjectModel(classes: [ListedStory.self])
         try await withSituation(store, model) { container in
             let context = container.viewContext
@@ -216,10 +218,11 @@ import Testing
                     fetchRequest: FetchRequest<ListedStory>(sortOrderings: [SortOrdering("title")]),
                     managedObjectContext: context), text: \.title)
             var saves = 0
-            list.didChange = {
+            let save: () throws -> Void = {
                 saves += 1
                 if context.hasChanges { try context.save() }
             }
+            if withSnapshots { list.didTakeSnapshot = save } else { list.didChange = save }
             _ = story("1", "another")
             _ = story("2", "two")
             try context.save()
@@ -316,126 +319,6 @@ import Testing
             #expect(batches == 1)
             #expect(list == nil)
             #expect(other.texts == ["a b c"])
-        }
-    }
-
-    // A row that another context deletes while it is edited here is inserted again by the save, under “object trumps”: it
-    // comes back. Source: Simperium/simperium-ios issue 436.
-    @Test(arguments: SituationStore.allCases)
-    func aRowDeletedElsewhereGoesWithTheMerge(_ store: SituationStore) async throws {
-        try await withSituation(store, .listedTasks) { container in
-            let context = container.viewContext
-            context.automaticallyMergesChangesFromParent = true
-            context.undoManager = UndoManager()
-            for number in 0..<3 { context.addTask("t\(number)", rank: number) }
-            try context.save()
-            context.undoManager?.removeAllActions()
-            let list = try MirroredList(tasks: context.tasks(SortOrdering("rank")))
-            let edited = try context.task("t1")
-            edited.rank = 7
-            try list.check("edited")
-            try await container.performBackgroundTask { background in
-                background.delete(try background.task("t1"))
-                try background.task("t2").isDone = true
-                try background.save()
-            }
-            await withCheckedContinuation { turn in DispatchQueue.main.async { turn.resume() } }
-            try list.check("merged")
-            #expect(list.texts == ["t0 t2!"])
-            context.undoManager?.undo()
-            try list.check("undone")
-            #expect(list.texts == ["t0 t2!"])
-            try context.save()
-            try list.check("saved")
-            #expect(edited.managedObjectContext == nil || edited.isDeleted)
-        }
-    }
-
-    // A deletion is saved, and undone. Then the program merges the history, in which is its own deletion, or its parent's
-    // save arrives: what undo has brought back must stay, with its relationships, and be saved. Source: Apple, “Consuming
-    // relevant store changes” (all transactions since the last token are merged into the view context).
-    @Test(arguments: SituationStore.allCases, ["history", "parent"])
-    func undoneDeletionsOutlastTheMergeOfTheirSave(
-        _ store: SituationStore, _ way: String
-    ) async throws {
-        let model = ManagedObjectModel {
-            Entity("Owner") {
-                Attribute("name", .string)
-                ToMany("pets", "Pet", inverse: "owner")
-            }
-            Entity("Pet") {
-                Attribute("name", .string)
-                ToOne("owner", "Owner", inverse: "pets")
-            }
-        }
-        try await withSituation(store, model) { container in
-            let parent = container.viewContext
-            let context = way == "parent" ? ManagedObjectContext.mainQueue(parent: parent) : parent
-            if way == "parent" { context.automaticallyMergesChangesFromParent = true }
-            @MainActor func saveAll() throws {
-                try context.save()
-                try parent.save()
-            }
-            let owner = try context.insertObject(entityName: "Owner")
-            owner["name"] = "Ann"
-            for name in ["Cat", "Dog"] {
-                let pet = try context.insertObject(entityName: "Pet")
-                pet["name"] = name
-                pet["owner"] = owner
-            }
-            try saveAll()
-            await withCheckedContinuation { turn in DispatchQueue.main.async { turn.resume() } }
-            let name: (ManagedObject) -> String = { $0["name", as: String.self] ?? "" }
-            let owners = try MirroredList(
-                FetchedResultsController(
-                    fetchRequest: FetchRequest("Owner", sortOrderings: [SortOrdering("name")]),
-                    managedObjectContext: context), text: name)
-            let pets = try MirroredList(
-                FetchedResultsController(
-                    fetchRequest: FetchRequest(
-                        "Pet", sortOrderings: [SortOrdering("owner.name"), SortOrdering("name")]),
-                    managedObjectContext: context, sectionNameKeyPath: "owner.name"),
-                sectionName: { $0.object("owner").map(name) ?? "" }, text: name)
-            let dog = try #require(pets.controller.fetchedObjects?.last)
-            @MainActor func check(_ step: String, _ ownerNames: String, _ petNames: [String]) throws
-            {
-                try owners.check(step)
-                try pets.check(step)
-                #expect(owners.texts == [ownerNames], "\(step)")
-                #expect(pets.texts == petNames, "\(step)")
-            }
-            let undoManager = UndoManager()
-            undoManager.groupsByEvent = false
-            context.undoManager = undoManager
-            undoManager.beginUndoGrouping()
-            context.delete(owner)
-            context.delete(dog)
-            context.processPendingChanges()
-            undoManager.endUndoGrouping()
-            let deleted = [owner.objectID, dog.objectID]
-            let updated = pets.controller.fetchedObjects?.first.map { [$0.objectID] } ?? []
-            try saveAll()
-            try check("deleted", "", ["Cat"])
-            undoManager.undo()
-            try check("undone", "Ann", ["Ann: Cat Dog"])
-            switch way {
-            case "history":
-                ManagedObjectContext.mergeChanges(
-                    fromRemoteContextSave: ObjectIDChanges(updated: updated, deleted: deleted),
-                    into: [context])
-            default:
-                await withCheckedContinuation { turn in DispatchQueue.main.async { turn.resume() } }
-            }
-            try check("merged", "Ann", ["Ann: Cat Dog"])
-            try saveAll()
-            try check("saved", "Ann", ["Ann: Cat Dog"])
-            let stored = try await container.performBackgroundTask { background in
-                try background.fetch(FetchRequest("Pet", sortOrderings: [SortOrdering("name")])).map
-                {
-                    $0.object("owner")?["name", as: String.self]
-                }
-            }
-            #expect(stored == ["Ann", "Ann"])
         }
     }
 }

@@ -119,10 +119,14 @@ final class MirroredList<Result: ManagedObject>:
     private(set) var log: [String] = []
     private(set) var batchCount = 0
     private(set) var snapshotCount = 0
+    /// The objects of the last batch's deletions.
+    private(set) var deletedObjects: [Result] = []
     /// Runs at the end of each batch, before it is applied.
     var willApply: () throws -> Void = {}
     /// Runs at the end of each batch.
     var didChange: () throws -> Void = {}
+    /// Runs when a snapshot comes.
+    var didTakeSnapshot: () throws -> Void = {}
 
     private var isInBatch = false
     private var changes: [Change] = []
@@ -178,7 +182,7 @@ final class MirroredList<Result: ManagedObject>:
     func controllerWillChangeContent(_ controller: FetchedResultsController<Result>) {
         #expect(!isInBatch)
         isInBatch = true
-        (changes, sectionChanges, renames) = ([], [], [:])
+        (changes, sectionChanges, renames, deletedObjects) = ([], [], [:], [])
     }
 
     func controller(
@@ -196,6 +200,7 @@ final class MirroredList<Result: ManagedObject>:
         at indexPath: IndexPath?, for type: FetchedResultsChangeType, newIndexPath: IndexPath?
     ) {
         #expect(isInBatch)
+        if type == .delete { deletedObjects.append(anObject) }
         // A deleted object may have no values any more.
         let row =
             type == .delete ? Row(objectID: anObject.objectID, text: "") : self.row(anObject)
@@ -210,6 +215,7 @@ final class MirroredList<Result: ManagedObject>:
     ) {
         self.snapshot = snapshot
         snapshotCount += 1
+        #expect(throws: Never.self) { try didTakeSnapshot() }
     }
 
     func controller(
