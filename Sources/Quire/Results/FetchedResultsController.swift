@@ -287,7 +287,11 @@ extension FetchedResultsController: ContextObserver {
     // MARK: Affected results
 
     private func follow(_ changes: ContextChange, _ state: State) throws {
-        if changes.concernsAll { return try refetch(state, updated: nil) }
+        if changes.concernsAll {
+            // The context of a closed document has no objects, though its store may still be open.
+            if let closed = managedObjectContext.saveBlock { throw closed }
+            return try refetch(state, updated: nil)
+        }
         let concerned = AffectedResults(changes, state.query, state.list)
         if concerned.isEmpty && originals.isEmpty { return }
         if try concerned.isUnbounded || concerns(concerned, window: state) {

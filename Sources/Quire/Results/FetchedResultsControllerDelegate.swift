@@ -86,8 +86,8 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     /// A batch of changes is complete.
     func controllerDidChangeContent(_ controller: FetchedResultsController<Result>)
 
-    /// The controller cannot process the changes, because the store could not be read, or the sections no longer stay together.
-    /// It has no results until ``FetchedResultsController/performFetch()`` succeeds.
+    /// The controller cannot process the changes, because the store could not be read, its document was closed, or the sections
+    /// no longer stay together. It has no results until ``FetchedResultsController/performFetch()`` succeeds.
     func controller(
         _ controller: FetchedResultsController<Result>, didFailWith error: QuireError)
 

@@ -48,11 +48,13 @@ extension ManagedObjectContext {
     /// Merges. A context's save names every object whose relationships it has changed; if `isByRows`, only the rows are
     /// known that were written.
     func merge(_ changes: ObjectIDChanges, isByRows: Bool) {
-        let changes = changes.map { storeIdentity.adopting($0) ?? $0 }
+        var changes = changes.map { storeIdentity.adopting($0) ?? $0 }
         takePendingChanges(concernedBy: changes)
         processPendingChanges()
         advanceQueryGeneration()
         forgetRows(concernedBy: changes)
+        // What undo has inserted again since that deletion is not deleted: the next save writes it.
+        changes.deleted.removeAll { identityMap.find($0.bits)?.isNew ?? false }
         undoRequiresInverseRepair = undoManager != nil
         undoManager?.disableUndoRegistration()
         var event = EventChanges()
