@@ -77,6 +77,25 @@ extension SQLiteStore {
         }
     }
 
+    /// The dates of the transactions after another one that have inserted objects, as far as the history has them.
+    package func insertionDates(after number: Int64) throws -> HistoryInsertionDates {
+        var dates = HistoryInsertionDates()
+        try read { connection in
+            guard try SQLiteHistoryTables(connection) != nil else { return }
+            try connection.forEachRow(
+                """
+                SELECT c.ZENTITY, c.ZENTITYPK, t.ZTIMESTAMP FROM ACHANGE c
+                JOIN ATRANSACTION t ON t.Z_PK = c.ZTRANSACTIONID
+                WHERE c.ZTRANSACTIONID > ?1 AND c.ZCHANGETYPE = 0 ORDER BY c.ZENTITY, c.ZENTITYPK
+                """, number
+            ) { row in
+                guard let entity = schema.modelNumber(ofStoreNumber: row.integer(0)) else { return }
+                dates.add(entity, row.integer(1), row.double(2))
+            }
+        }
+        return dates
+    }
+
     /// Makes the store keep a history from now on, whoever saves, in the transaction that ``saveInOneTransaction(_:)`` has begun on
     /// this thread.
     package func beginHistory() throws {
@@ -167,5 +186,35 @@ extension SQLiteConnection {
             try execute("ROLLBACK")
             throw error
         }
+    }
+}
+
+/// When objects were inserted. Objects that one transaction has inserted are ranges of keys.
+package struct HistoryInsertionDates: Sendable {
+    private var ranges: [Int: [(keys: ClosedRange<Int64>, time: Double)]] = [:]
+
+    /// Adds an object; those of an entity in the order of their keys.
+    fileprivate mutating func add(_ entity: Int, _ key: Int64, _ time: Double) {
+        var known = ranges[entity, default: []]
+        ranges[entity] = nil
+        if let last = known.last, last.time == time, last.keys.upperBound == key - 1 {
+            known[known.count - 1].keys = last.keys.lowerBound...key
+        } else {
+            known.append((key...key, time))
+        }
+        ranges[entity] = known
+    }
+
+    /// The date of an object's insertion; `nil` if it is not known.
+    package func date(of objectID: ManagedObjectID) -> Date? {
+        guard let ranges = ranges[objectID.entityNumber] else { return nil }
+        let key = objectID.primaryKey
+        var (low, high) = (0, ranges.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if ranges[middle].keys.upperBound < key { low = middle + 1 } else { high = middle }
+        }
+        guard low < ranges.count, ranges[low].keys.contains(key) else { return nil }
+        return Date(timeIntervalSinceReferenceDate: ranges[low].time)
     }
 }

@@ -45,14 +45,18 @@ final class SyncCapture {
     /// The objects with changed records, until these are put into the tables, and their rows.
     private var found: [SyncIdentifier: SyncTables.Object] = [:]
     private var foundRows: [ManagedObjectID: SyncIdentifier] = [:]
-    /// The number of objects that have got a new identifier.
+    /// The number of objects that have got a random identifier.
     private var newCount: UInt64 = 0
+    /// When objects were inserted that have not been captured, once that is asked for.
+    private var insertionDates: HistoryInsertionDates?
 
     /// The number of rows that one transaction goes through.
     static let scanSize = 2_000
 
     /// The names of the model that rows were written with, if it was another one; see ``SyncModel/names``.
     private let known: [String: String]?
+    /// The last transaction of the history that had been captured before.
+    private let captured: Int64
 
     init(_ tables: SyncTables, date: Date) throws {
         self.tables = tables
@@ -61,6 +65,7 @@ final class SyncCapture {
         values = SyncValues(tables, tables.model)
         self.date = date
         time = date
+        captured = tables.settings.captured
     }
 
     /// Captures what there is. If all rows must be gone through, a part of them.
@@ -143,6 +148,18 @@ final class SyncCapture {
     private func newIdentifier() -> SyncIdentifier {
         newCount += 1
         return SyncIdentifier(at: currentVersion().time, index: newCount)
+    }
+
+    /// The identifier of a row's object by its insertion; `nil` if that is not in the history.
+    private func identifier(ofInserted row: ObjectSnapshot) throws -> SyncIdentifier? {
+        let dates =
+            try insertionDates ?? store.insertionDates(after: captured)
+        insertionDates = dates
+        return dates.date(of: row.objectID).map {
+            SyncIdentifier(
+                ofRow: row.objectID.primaryKey, entity: model.rootName(of: row.entity),
+                insertedAt: $0, store: store.identity.uuid, in: tables.settings.container)
+        }
     }
 
     // MARK: - History
@@ -243,7 +260,8 @@ final class SyncCapture {
         var id =
             try entity.identifier(of: entries, in: tables.settings.container, model)
             ?? tables.deletedObject(formerlyAt: row.objectID)?.record.id
-            ?? tables.formerIdentifier(of: row.objectID)?.id ?? newIdentifier()
+            ?? tables.formerIdentifier(of: row.objectID)?.id
+            ?? identifier(ofInserted: row) ?? newIdentifier()
         // A second object of one identity in the store is another object.
         if let taken = try object(id), taken.objectID != nil || !taken.record.canComeBack {
             id = newIdentifier()

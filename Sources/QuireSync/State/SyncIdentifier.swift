@@ -32,6 +32,31 @@ public struct SyncIdentifier: Hashable, Comparable, Sendable, CustomStringConver
         low = 0x8000_0000_0000_0000 | UInt64.random(in: 0...0x3FFF_FFFF_FFFF_FFFF)
     }
 
+    /// A new identifier of an object that was inserted in a store: the same in all copies of the store that were made since. So an object
+    /// that had not been sent when a store was copied, or a backup made, is not sent as two.
+    ///
+    /// - Parameters:
+    ///   - key: The object's primary key; later objects have greater identifiers.
+    ///   - entity: The name of the root of the entity's hierarchy.
+    ///   - date: The date of the transaction. Copies insert other objects with the key at other times.
+    init(
+        ofRow key: Int64, entity: String, insertedAt date: Date, store: String,
+        in container: SyncIdentifier
+    ) {
+        var hash = SHA256()
+        hash.update(data: container.bytes)
+        hash.update(data: Data(store.utf8) + [0] + Data(entity.utf8) + [0])
+        let time = date.timeIntervalSinceReferenceDate.bitPattern
+        for number in [time, UInt64(bitPattern: key)] {
+            withUnsafeBytes(of: number.bigEndian) { hash.update(bufferPointer: $0) }
+        }
+        let milliseconds = UInt64(min(max(date.timeIntervalSince1970, 0), 1e11) * 1000)
+        let number = UInt64(bitPattern: key)
+        high = ((milliseconds &+ number >> 12) & 0xFFFF_FFFF_FFFF) << 16 | 0x7000 | number & 0xFFF
+        low =
+            SyncIdentifier(bytes: Array(hash.finalize())[..<16]).low & ~(3 << 62) | 1 << 63
+    }
+
     /// The identifier of an object that is known by a value of its own, so that two machines that insert it have one object: a UUID
     /// of version 8.
     init(ofObjectNamed name: [UInt8], entity: String, in container: SyncIdentifier) {
@@ -44,7 +69,7 @@ public struct SyncIdentifier: Hashable, Comparable, Sendable, CustomStringConver
         low = digest.low & ~(3 << 62) | 1 << 63
     }
 
-    /// Whether it is a random one, which no other machine makes again.
+    /// Whether it is a random one, or that of a row, which no other machine makes again, but for copies of the store.
     var isRandom: Bool { high & 0xF000 == 0x7000 }
 
     /// - Precondition: There are 16 bytes.
