@@ -86,6 +86,8 @@ struct StoreExamination {
     let isOurs: Bool
     /// The model that the store carries, in our form or in Core Data's.
     let carriedModel: ManagedObjectModel?
+    /// The store's records.
+    let records: [String: String]
 
     init(_ path: String) throws {
         let path = FileSystem.absolute(path)
@@ -101,6 +103,7 @@ struct StoreExamination {
             catalog = try reader.catalog()
             isOurs = tables.contains(SQLiteTables.model)
             carriedModel = try connection.carriedModel(path: path)
+            records = try connection.records()
         } catch let failure as SQLiteFailure {
             throw failure.openingError(path: path)
         }
