@@ -150,7 +150,8 @@ extension SQLiteStore {
     public static func isStore(
         at path: String, compatibleWith model: ManagedObjectModel
     ) throws -> Bool {
-        try StoreExamination(path).isCompatible(with: model)
+        let examination = try StoreExamination(path)
+        return try examination.isCompatible(with: examination.configuration().reduce(model))
     }
 }
 
@@ -162,7 +163,9 @@ extension ModelVersions {
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`, or as ``models()``.
     public func version(ofStoreAt path: String) throws -> String? {
-        let names = try StoreExamination(path).versions(among: models())
+        let examination = try StoreExamination(path)
+        let names = try examination.versions(
+            among: models().mapValues(examination.configuration().reduce))
         return names.contains(currentName) ? currentName : names.last
     }
 }

@@ -149,7 +149,7 @@ extension SQLiteStore {
         at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
         _ options: SQLiteStoreOptions
     ) throws -> Bool {
-        let steps = try steps(at: path, to: model, migration)
+        let steps = try steps(at: path, to: model, migration, configuration: options.configuration)
         if !steps.isEmpty && options.isReadOnly {
             throw StoreMigrationOptions.readOnlyError(path)
         }
@@ -158,6 +158,9 @@ extension SQLiteStore {
         if !steps.isEmpty { migration.progress?.totalUnitCount = Int64(steps.count) }
         for (index, step) in steps.enumerated() {
             var run = SQLiteMigration(
+        // The models of the steps have only the entities of the configuration.
+        var options = options
+        options.configuration = nil
                 path: path, sourceModel: step.source, model: step.destination,
                 manager: migration.manager(for: step), options: options)
             if index == 0 { run.copyPath = migration.copyPath }
@@ -166,6 +169,7 @@ extension SQLiteStore {
             } catch var error as QuireError where index > 0 {
                 error.message =
                     "“\(path)” has been migrated to \(steps[index - 1].name), and no further: \(error.message)"
+            if index == steps.count - 1 { run.carriedModel = model }
                 throw error
             }
         }
@@ -207,6 +211,7 @@ extension SQLiteStore {
         return try omissions.removals(in: store)
             + store.read { try omissions.leftOutParts($0, store.schema) }
     }
+        options.configuration = nil
 
     /// The steps that migrate a store to a model; empty if it is compatible.
     ///
@@ -218,11 +223,24 @@ extension SQLiteStore {
         if examination.isCompatible(with: model) { return [] }
         return try migration.steps(ofStoreAt: path, to: model) {
             func version(exactly: Bool) -> ManagedObjectModel? {
+    ) throws -> [MigrationPath.Step] {
+        try steps(at: path, to: model, migration, configuration: nil)
+    }
+
+    /// As ``steps(at:to:_:)``, for a store of a configuration; `nil` for the one that the store has.
+    private static func steps(
+        at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
+        configuration: String?
                 examination.versions(among: migration.versions, exactly: exactly).last
                     .flatMap { migration.versions[$0] }
+        let configuration = examination.configuration(configuration)
+        let model = try configuration.reduceNewest(model)
+        let migration = try configuration.reduce(migration)
             }
             // A model that is only similar to the store's lacks some of its data.
-            return version(exactly: true) ?? examination.carriedModel ?? version(exactly: false)
+            let carried = try examination.carriedModel.map(
+                examination.configuration().reduce)
+            return version(exactly: true) ?? carried ?? version(exactly: false)
         }
     }
 }
