@@ -219,6 +219,19 @@ extension ManagedObjectModel {
         return merged
     }
 
+    /// The model of a store that has only some of the entities: without requests and fetched properties of others.
+    package func reduced(to names: Set<String>) -> ManagedObjectModel {
+        var model = keeping(entities: names)
+        for index in model.entities.indices {
+            model.entities[index].properties.removeAll {
+                guard case .fetched(let fetched) = $0 else { return false }
+                return !names.contains(fetched.fetchRequest.entityName)
+            }
+        }
+        model.knownVersionHashes = knownVersionHashes?.filter { names.contains($0.key) }
+        return model
+    }
+
     /// The model reduced to some of its entities.
     private func keeping(entities names: Set<String>) -> ManagedObjectModel {
         var model = self

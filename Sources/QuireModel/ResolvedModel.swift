@@ -302,6 +302,16 @@ extension ResolvedModel {
         }
         return numbers
     }
+
+    /// The name of the configuration of a store that has the given entities; `nil` if it has all, or those of no configuration.
+    package func configurationName(ofStoreWith names: Set<String>) -> String? {
+        let kept = names.intersection(entities.map(\.name))
+        if kept.count == entities.count { return nil }
+        return model.configurations.first { configuration in
+            let numbers = try? entityNumbers(ofConfiguration: configuration.name)
+            return numbers.map { Set($0.map { entity(number: $0).name }) == kept } ?? false
+        }?.name
+    }
 }
 
 // MARK: - Names

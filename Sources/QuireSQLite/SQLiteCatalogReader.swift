@@ -136,6 +136,16 @@ extension SQLiteConnection {
                 subject: .init(file: path), underlying: error)
         }
     }
+
+    /// The records of earlier saves, by key.
+    package func records() throws -> [String: String] {
+        guard try hasTable(SQLiteTables.records) else { return [:] }
+        var records: [String: String] = [:]
+        try forEachRow("SELECT Z_KEY, Z_VALUE FROM \(SQLiteTables.records)") {
+            records[$0.text(0)] = $0.text(1)
+        }
+        return records
+    }
 }
 
 // MARK: - Tables

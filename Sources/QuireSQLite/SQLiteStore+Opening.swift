@@ -278,13 +278,7 @@ private struct SQLiteStoreOpening {
     /// The configuration whose entities the store keeps: the one in the options, or else, if the store lacks some entities, the
     /// one with exactly the entities it keeps.
     private func configuration(of layout: ResolvedModel, _ catalog: SQLCatalog) -> String? {
-        if let given = options.configuration { return given }
-        let kept = Set(catalog.entities.map(\.name)).intersection(layout.entities.map(\.name))
-        if kept.count == layout.entities.count { return nil }
-        return layout.model.configurations.first { configuration in
-            let numbers = try? layout.entityNumbers(ofConfiguration: configuration.name)
-            return numbers.map { Set($0.map { layout.entity(number: $0).name }) == kept } ?? false
-        }?.name
+        options.configuration ?? layout.configurationName(ofStoreWith: catalog.entityNames)
     }
 
     /// Creates the model's indexes in the store, unless it is opened read-only.

@@ -102,14 +102,7 @@ extension SQLiteStore {
 
     /// The records of earlier saves.
     public func records() throws -> [String: String] {
-        try read { connection in
-            guard try connection.hasTable(SQLiteTables.records) else { return [:] }
-            var records: [String: String] = [:]
-            try connection.forEachRow("SELECT Z_KEY, Z_VALUE FROM \(SQLiteTables.records)") {
-                records[$0.text(0)] = $0.text(1)
-            }
-            return records
-        }
+        try read { try $0.records() }
     }
 
     // MARK: - Parts of statements

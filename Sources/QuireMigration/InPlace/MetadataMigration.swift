@@ -60,7 +60,8 @@ struct MetadataMigration {
     /// - Returns: The paths of files that are unreferenced once this is committed.
     func write(
         _ plan: TransferPlan, _ schema: SQLSchema, model: ManagedObjectModel,
-        loading: SQLiteBulkLoad, filesBefore: Set<String>, _ connection: SQLiteConnection
+        carried: ManagedObjectModel, loading: SQLiteBulkLoad, filesBefore: Set<String>,
+        _ connection: SQLiteConnection
     ) throws -> [String] {
         try writeEntities(schema.layout, connection)
         for (root, key) in plan.maximumKeys {
@@ -69,7 +70,7 @@ struct MetadataMigration {
         }
         _ = try loading.writeGreatestKeys()
         try writeMetadata(model, connection)
-        try writeModel(model, connection)
+        try writeModel(carried, connection)
         try writeHistory(plan, connection)
         try writeMirroring(plan, connection)
         try connection.moveSynchronizedRows(movedRows(plan, schema))

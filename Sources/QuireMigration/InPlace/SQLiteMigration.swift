@@ -31,6 +31,8 @@ struct SQLiteMigration {
     /// The model of the store; `nil` for the one that it carries.
     let sourceModel: ManagedObjectModel?
     let model: ManagedObjectModel
+    /// The model that the store carries afterwards, which may have the entities of other stores too; `nil` for the new model.
+    var carriedModel: ManagedObjectModel?
     let manager: MigrationManager
     let options: SQLiteStoreOptions
     var method = Method.automatic
@@ -131,7 +133,8 @@ struct SQLiteMigration {
             try completion.makeParts()
             try checkpoint(.partsMade)
             unused = try books.write(
-                plan, schema, model: model, loading: load, filesBefore: before, connection)
+                plan, schema, model: model, carried: carriedModel ?? model, loading: load,
+                filesBefore: before, connection)
             if let draft { try connection.writeDraft(draft) }
             try manager.advance(0)
             try load.synchronizeFiles()

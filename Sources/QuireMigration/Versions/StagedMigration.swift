@@ -32,9 +32,11 @@ public struct MigrationStage: Sendable {
     /// fill an attribute that the old model lacks from one that the new model lacks, with an intermediate model that has
     /// both.
     ///
+    /// The models must differ in their version hashes, or in uniqueness constraints; a version hash modifier makes them differ.
+    ///
     /// - Parameters:
     ///   - allowsRemoval: Whether data without a destination may be removed, such as data that a handler has moved.
-    ///   - willMigrate: Called with the store before the migration.
+    ///   - willMigrate: Called with the store before the migration; if that fails, again the next time.
     ///   - didMigrate: Called with the store after the migration. If the process ends before it has returned, it is called
     ///     again the next time.
     public static func custom(
@@ -45,6 +47,23 @@ public struct MigrationStage: Sendable {
         MigrationStage(
             kind: .custom(from: source, to: destination, will: willMigrate, did: didMigrate),
             label: label, allowsRemoval: allowsRemoval)
+    }
+
+    /// The text that identifies a stage in the record of a store.
+    fileprivate var record: String {
+        guard case .custom(_, let to, _, _) = kind else { return label }
+        return "\(label) \(ManagedObjectModel.versionChecksum(of: to.entityVersionHashes()))"
+    }
+
+    /// Refuses a stage whose handlers would never be called, because a store of its first model has its second one already.
+    fileprivate func check() throws {
+        guard case .custom(let from, let to, let will, let did) = kind, will != nil || did != nil,
+            from.isIndistinguishable(from: to)
+        else { return }
+        throw QuireError(
+            .invalidModel,
+            "The stage “\(label)” begins and ends with the same version of the model, so its handlers would never be called; "
+                + "set a version hash modifier in the new model.")
     }
 }
 
@@ -58,7 +77,8 @@ public struct MigrationStage: Sendable {
 /// try migration.migrateStore(at: path)
 /// ```
 ///
-/// Each stage is atomic: an interrupted migration resumes after the last completed stage.
+/// Each migration is atomic, and an interrupted one resumes after the last completed stage. What a handler has saved stays
+/// saved, even if it throws: it is called again the next time, so it should expect objects that it has already changed.
 public struct StagedMigration: Sendable {
     /// The stages, in their order.
     public let stages: [MigrationStage]
@@ -71,10 +91,12 @@ public struct StagedMigration: Sendable {
     /// Migrates a store that is not open.
     ///
     /// - Throws: As ``MigrationManager/migrateStore(from:to:)``, with code `incompatibleModel` if the store has none of the
-    ///   models, and errors of the handlers.
+    ///   models, `invalidModel` if a stage with a handler has two models that a store cannot tell apart, and errors of the
+    ///   handlers.
     public func migrateStore(
         at path: String, options: SQLiteStoreOptions = SQLiteStoreOptions()
     ) throws {
+        for stage in stages { try stage.check() }
         let examination = try StoreExamination(path)
         var place = try Place(examination, stages, path: path)
         for (index, stage) in stages.enumerated().dropFirst(place.stage) {
@@ -84,13 +106,15 @@ public struct StagedMigration: Sendable {
                     try move(&place, to: model, stage, path, options)
                 }
             case .custom(let from, let to, let will, let did):
-                if !place.isAtEnd(of: index) {
+                if index > place.stage || place.progress == .begun {
                     try move(&place, to: from, stage, path, options)
                     if let will { try handle(will, from, path, options) }
-                    if did != nil { try record(stage.label, from, path, options) }
+                    if did != nil { try record(stage.record, from, path, options) }
                     try move(&place, to: to, stage, path, options)
+                } else if place.progress == .done {
+                    continue
                 }
-                if let did, try isRecorded(stage.label, to, path, options) {
+                if let did {
                     try handle(did, to, path, options)
                     try record(nil, to, path, options)
                 }
@@ -100,31 +124,50 @@ public struct StagedMigration: Sendable {
 
     /// The stage that a store has reached.
     private struct Place {
+        enum Progress {
+            case begun, migrated, done
+        }
+
         var current: ManagedObjectModel
         /// The stage that is to be done, or was done last.
-        var stage: Int
+        let stage: Int
         /// The model of a lightweight stage that comes next.
         var model = 0
-        private let hasDoneStage: Bool
+        let progress: Progress
 
         init(
             _ examination: StoreExamination, _ stages: [MigrationStage], path: String
         ) throws {
-            for (index, stage) in stages.enumerated().reversed() {
-                switch stage.kind {
-                case .custom(let from, let to, _, _):
-                    for (model, isEnd) in [(to, true), (from, false)]
-                    where examination.isCompatible(with: model) {
-                        (current, self.stage, hasDoneStage) = (model, index, isEnd)
+            // A stage that is incomplete, although the next one may begin with the store's model.
+            for (index, stage) in stages.enumerated() {
+                guard case .custom(let from, let to, _, .some) = stage.kind,
+                    examination.records[StagedMigration.record] == stage.record,
+                    examination.isCompatible(with: to),
+                    !from.isSameVersion(as: to) || examination.isUnique(as: to)
+                else { continue }
+                (current, self.stage, progress) = (to, index, .migrated)
+                return
+            }
+            // Of versions that differ only in uniqueness, the one with that of the store.
+            let fits: [(ManagedObjectModel) -> Bool] = [
+                { examination.isCompatible(with: $0) && examination.isUnique(as: $0) },
+                examination.isCompatible,
+            ]
+            for isFit in fits {
+                for (index, stage) in stages.enumerated().reversed() {
+                    switch stage.kind {
+                    case .custom(let from, let to, _, _):
+                        for (model, isEnd) in [(to, true), (from, false)] where isFit(model) {
+                            (current, self.stage) = (model, index)
+                            progress = isEnd ? .done : .begun
+                            return
+                        }
+                    case .lightweight(let models):
+                        guard let found = models.lastIndex(where: isFit) else { continue }
+                        (current, self.stage, progress) = (models[found], index, .begun)
+                        model = found + 1
                         return
                     }
-                case .lightweight(let models):
-                    guard let found = models.lastIndex(where: examination.isCompatible) else {
-                        continue
-                    }
-                    (current, self.stage, hasDoneStage) = (models[found], index, false)
-                    model = found + 1
-                    return
                 }
             }
             guard let carried = examination.carriedModel else {
@@ -133,18 +176,15 @@ public struct StagedMigration: Sendable {
                     "“\(path)” has none of the models of the stages, and does not carry its own.",
                     subject: .init(file: path))
             }
-            (current, stage, hasDoneStage) = (carried, 0, false)
+            (current, stage, progress) = (carried, 0, .begun)
         }
-
-        /// Whether the store already has the final model of a stage.
-        func isAtEnd(of index: Int) -> Bool { index == stage && hasDoneStage }
     }
 
     private func move(
         _ place: inout Place, to model: ManagedObjectModel, _ stage: MigrationStage,
         _ path: String, _ options: SQLiteStoreOptions
     ) throws {
-        if place.current.isSameVersion(as: model) { return }
+        if place.current.isIndistinguishable(from: model) { return }
         let manager = MigrationManager()
         manager.allowsRemoval = stage.allowsRemoval
         try SQLiteStore.migrate(
@@ -174,13 +214,26 @@ public struct StagedMigration: Sendable {
                 try store.save(changes)
             }, model, path, options)
     }
+}
 
-    private func isRecorded(
-        _ label: String, _ model: ManagedObjectModel, _ path: String,
-        _ options: SQLiteStoreOptions
-    ) throws -> Bool {
-        let store = try SQLiteStore.open(at: path, model: model, options: options)
-        defer { try? store.close() }
-        return try store.records()[Self.record] == label
+extension ManagedObjectModel {
+    /// The uniqueness constraints by entity, which version hashes do not cover.
+    fileprivate var uniqueness: [String: Set<Set<String>>] {
+        var result: [String: Set<Set<String>>] = [:]
+        for entity in entities where !entity.uniquenessConstraints.isEmpty {
+            result[entity.name] = Set(entity.uniquenessConstraints.map(Set.init))
+        }
+        return result
+    }
+
+    fileprivate func isIndistinguishable(from other: ManagedObjectModel) -> Bool {
+        isSameVersion(as: other) && uniqueness == other.uniqueness
+    }
+}
+
+extension StoreExamination {
+    /// Whether the store is known to have the uniqueness constraints of a model.
+    fileprivate func isUnique(as model: ManagedObjectModel) -> Bool {
+        carriedModel?.uniqueness == model.uniqueness
     }
 }

@@ -86,6 +86,8 @@ struct StoreExamination {
     let isOurs: Bool
     /// The model that the store carries, in our form or in Core Data's.
     let carriedModel: ManagedObjectModel?
+    /// The store's records.
+    let records: [String: String]
 
     init(_ path: String) throws {
         let path = FileSystem.absolute(path)
@@ -101,6 +103,7 @@ struct StoreExamination {
             catalog = try reader.catalog()
             isOurs = tables.contains(SQLiteTables.model)
             carriedModel = try connection.carriedModel(path: path)
+            records = try connection.records()
         } catch let failure as SQLiteFailure {
             throw failure.openingError(path: path)
         }
@@ -147,7 +150,8 @@ extension SQLiteStore {
     public static func isStore(
         at path: String, compatibleWith model: ManagedObjectModel
     ) throws -> Bool {
-        try StoreExamination(path).isCompatible(with: model)
+        let examination = try StoreExamination(path)
+        return try examination.isCompatible(with: examination.configuration().reduce(model))
     }
 }
 
@@ -159,7 +163,9 @@ extension ModelVersions {
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`, or as ``models()``.
     public func version(ofStoreAt path: String) throws -> String? {
-        let names = try StoreExamination(path).versions(among: models())
+        let examination = try StoreExamination(path)
+        let names = try examination.versions(
+            among: models().mapValues(examination.configuration().reduce))
         return names.contains(currentName) ? currentName : names.last
     }
 }
@@ -204,7 +210,8 @@ public struct MigrationPath: Sendable {
     /// The steps, in their order; none if nothing is to be done.
     public let steps: [Step]
 
-    /// Finds the shortest path: direct if a mapping is given or can be inferred, else through as few versions as possible.
+    /// Finds the shortest path: direct if a mapping is given or can be inferred, else through as few versions as possible. All
+    /// versions of an inferred path have the attributes that its first and its last one have in common.
     ///
     /// - Parameters:
     ///   - source: The model of the store.
@@ -257,7 +264,9 @@ public struct MigrationPath: Sendable {
         while !open.isEmpty {
             let path = open.removeFirst()
             let model = path.last?.destination ?? source
-            if !path.isEmpty, let last = step(model, destination, name) {
+            if !path.isEmpty, let last = step(model, destination, name),
+                try Self.keepsCommonAttributes(path + [last])
+            {
                 steps = path + [last]
                 return
             }
@@ -272,6 +281,20 @@ public struct MigrationPath: Sendable {
             ?? QuireError(
                 .incompatibleModel,
                 "There is no mapping to “\(name)”; give one, or let it be inferred.")
+    }
+
+    /// Whether inferred steps keep the attributes that the first and the last model have in common. On a path through a version
+    /// without one, all objects would get its default value.
+    private static func keepsCommonAttributes(_ steps: [Step]) throws -> Bool {
+        guard let first = steps.first, let last = steps.last, !steps.contains(where: \.isCustom)
+        else { return true }
+        let mapping = steps.dropFirst().reduce(first.mapping) { $0.followed(by: $1.mapping) }
+        let inference = try MappingInference(
+            source: first.source.layout(), destination: last.destination.layout())
+        return inference.commonAttributes.allSatisfy {
+            mapping[$0.entity]?.attributeMappings[$0.name]?.valueExpression
+                == .sourceValue($0.oldName)
+        }
     }
 }
 

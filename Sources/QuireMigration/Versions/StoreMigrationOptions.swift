@@ -100,10 +100,15 @@ public struct StoreMigrationOptions: Sendable {
         var versions = versions
         let name = versions.first { $0.value == model }?.key ?? "the model"
         versions[name] = model
-        return try MigrationPath(
-            from: source, to: name, among: versions, mappings: mappings,
-            infers: infersMappingModel
-        ).steps
+        do {
+            return try MigrationPath(
+                from: source, to: name, among: versions, mappings: mappings,
+                infers: infersMappingModel
+            ).steps
+        } catch var error as QuireError {
+            error.subject.file = error.subject.file ?? path
+            throw error
+        }
     }
 
     /// The error of a store that is to be migrated and is opened for reading only.
@@ -149,10 +154,13 @@ extension SQLiteStore {
         at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
         _ options: SQLiteStoreOptions
     ) throws -> Bool {
-        let steps = try steps(at: path, to: model, migration)
+        let steps = try steps(at: path, to: model, migration, configuration: options.configuration)
         if !steps.isEmpty && options.isReadOnly {
             throw StoreMigrationOptions.readOnlyError(path)
         }
+        // The models of the steps have only the entities of the configuration.
+        var options = options
+        options.configuration = nil
         // Each step refuses to remove data, but a refusal must leave the store unchanged, not partly migrated.
         if steps.count > 1 { try checkRemovals(at: path, by: steps, migration, options) }
         if !steps.isEmpty { migration.progress?.totalUnitCount = Int64(steps.count) }
@@ -161,6 +169,7 @@ extension SQLiteStore {
                 path: path, sourceModel: step.source, model: step.destination,
                 manager: migration.manager(for: step), options: options)
             if index == 0 { run.copyPath = migration.copyPath }
+            if index == steps.count - 1 { run.carriedModel = model }
             do {
                 try run.run()
             } catch var error as QuireError where index > 0 {
@@ -202,6 +211,7 @@ extension SQLiteStore {
             mapping, from: try first.source.layout(), to: try last.destination.layout())
         var options = options
         options.isReadOnly = true
+        options.configuration = nil
         let store = try open(at: path, model: first.source, options: options)
         defer { try? store.close() }
         return try omissions.removals(in: store)
@@ -214,15 +224,28 @@ extension SQLiteStore {
     public static func steps(
         at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions
     ) throws -> [MigrationPath.Step] {
+        try steps(at: path, to: model, migration, configuration: nil)
+    }
+
+    /// As ``steps(at:to:_:)``, for a store of a configuration; `nil` for the one that the store has.
+    private static func steps(
+        at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
+        configuration: String?
+    ) throws -> [MigrationPath.Step] {
         let examination = try StoreExamination(path)
+        let configuration = examination.configuration(configuration)
+        let model = try configuration.reduceNewest(model)
+        let migration = try configuration.reduce(migration)
         if examination.isCompatible(with: model) { return [] }
         return try migration.steps(ofStoreAt: path, to: model) {
+            let carried = try examination.carriedModel.map(
+                examination.configuration().reduce)
             func version(exactly: Bool) -> ManagedObjectModel? {
                 examination.versions(among: migration.versions, exactly: exactly).last
                     .flatMap { migration.versions[$0] }
             }
             // A model that is only similar to the store's lacks some of its data.
-            return version(exactly: true) ?? examination.carriedModel ?? version(exactly: false)
+            return version(exactly: true) ?? carried ?? version(exactly: false)
         }
     }
 }

@@ -362,6 +362,9 @@ package struct SQLCatalog: Sendable {
     /// The names of views, in upper case. Regular stores have none.
     let views: Set<String>
 
+    /// The names of the entities.
+    package var entityNames: Set<String> { Set(entities.map(\.name)) }
+
     /// The greatest number not reserved for the persistent history.
     package static let maximumEntityNumber = 15_999
 

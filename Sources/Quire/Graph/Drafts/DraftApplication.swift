@@ -143,6 +143,10 @@ struct DraftApplication {
         case (.attribute(.null), _): return .null
         case (.attribute(let value), nil):
             do {
+                // A migration makes integers of truth values.
+                if case .boolean(let truth) = value, slot.storage == .integer {
+                    return .integer(truth ? 1 : 0)
+                }
                 return try slot.coerce(value, in: entity)
             } catch {
                 omit(
