@@ -33,8 +33,7 @@ import Testing
     }
 
     /// A task is moved by its to-one side; both lists are among the updated objects, so that views of lists update.
-    /// Source: Stack Overflow “NSManagedObject parent not marked as updated when adding child”; Apple documentation,
-    /// NSManagedObjectContextObjectsDidChange.
+    /// Source: Apple documentation, NSManagedObjectContextObjectsDidChange.
     @Test(arguments: SituationStore.allCases, [false, true])
     func listsAreAmongTheUpdatedObjectsWhenTheirTasksMove(
         store: SituationStore, isRead: Bool
@@ -74,7 +73,7 @@ import Testing
 
     /// A view that showed the tasks of a list is told when a task is moved there by its other side, undone, and merged from
     /// the background.
-    /// Source: Apple Developer Forums, SwiftData “view does not update when to-many relationship changes”; Swift Observation.
+    /// Source: fatbobman.com “Core Data + Observation: From Property-Level Reactivity to a Freer Mental Model”.
     @Test(arguments: SituationStore.allCases)
     func observationOfAListHearsOfEveryWayItChanges(store: SituationStore) async throws {
         try await withSituation(store, Self.model) { container in
@@ -116,8 +115,7 @@ import Testing
     }
 
     /// “Revert” of one object: its unsaved changes are discarded, and no other object keeps half of a relationship.
-    /// Source: Stack Overflow “refreshObject:mergeChanges:NO and relationships inconsistent”; Apple documentation,
-    /// `refresh(_:mergeChanges:)`.
+    /// Source: Apple documentation, `refresh(_:mergeChanges:)` (“any pending changes are lost”).
     @Test(arguments: SituationStore.allCases, ["task", "old list", "new list", "all"])
     func revertingOneObjectLeavesNoHalfRelationship(store: SituationStore, what: String)
         async throws
@@ -168,8 +166,7 @@ import Testing
     }
 
     /// A relationship is set to an object by an identifier from yesterday whose row does not exist any more.
-    /// Source: Stack Overflow “Core Data could not fulfill a fault … objectWithID relationship”; wire-ios-data-model #85
-    /// “Attempt at fixing crash updating deleted asset message”.
+    /// Source: wire-ios-data-model #85 “Attempt at fixing crash updating deleted asset message”.
     @Test(arguments: SituationStore.files)
     func anObjectThatIsGoneIsNotRelated(store: SituationStore) async throws {
         try await withProgramFolder { folder in

@@ -77,8 +77,8 @@ import Testing
     }
 
     /// The usual questions about relationships give the same answers for saved, changed and new objects.
-    /// Source: Apple, Predicate Programming Guide, “Using Predicates with Core Data”; Stack Overflow “NSPredicate to-many
-    /// relationship contains object / ALL / NONE / SUBQUERY”.
+    /// Source: Apple, Predicate Programming Guide, “Using Predicates with Core Data”; newbe.dev “Quick Explanation of
+    /// SUBQUERY in NSPredicate Expression”.
     @Test(arguments: SituationStore.allCases, ["new", "saved", "changed", "changed back"])
     func questionsAboutRelationshipsHaveOneAnswer(store: SituationStore, state: String) async throws
     {

@@ -113,8 +113,8 @@ import Testing
     }
 
     /// The app has read everything, or nothing, when the extension saves; it merges what the history tells it.
-    /// Source: Apple, “Consuming relevant store changes”; Stack Overflow “Core Data share extension: to-many relationship
-    /// not updated in main app”.
+    /// Source: Apple, “Consuming relevant store changes”; avanderlee.com “Core Data and App extensions: Sharing a single
+    /// database”.
     @Test(arguments: edits, [true, false])
     func relationshipsChangedByAnotherProgramAreRight(edit name: String, isRead: Bool) async throws
     {

@@ -53,8 +53,7 @@ import Testing
 
     /// A file is moved into a folder that has one of its name: the save refuses it, and works after a new name, after the
     /// other’s deletion, or when both are exchanged.
-    /// Source: Stack Overflow “Core Data unique constraint on attribute and relationship”; GRDB documentation, “Record
-    /// Comparison and Conflict Resolution”.
+    /// Source: bignerdranch/CoreDataStack #90 “Unique Constraint” (a comment: constraints with a one-to-many relationship).
     @Test(
         arguments: SituationStore.allCases,
         ["rename", "delete", "exchange", "move other", "no folder"])
@@ -107,7 +106,8 @@ import Testing
 
     /// A new file of a taken name replaces the stored one, with its links: links of both are kept, one-to-many relationships
     /// lead to the one that remains, and the order around it stays.
-    /// Source: Stack Overflow “Core Data merge policy unique constraint relationships to replaced object are nil”.
+    /// Source: wire-ios #925 “duplicate users and other unique models”; quigs.blog “How to write a custom CoreData
+    /// NSMergePolicy”.
     @Test(
         arguments: SituationStore.allCases,
         [
