@@ -290,7 +290,7 @@ extension ManagedObject {
         _ value: Any?, for relationship: ResolvedEntity.Relationship
     ) throws -> [ManagedObject] {
         let key = relationship.name
-        guard let value else { return [] }
+        guard let value, !(value is NSNull) else { return [] }
         guard let elements = value as? any Sequence else {
             throw invalidValue(value, forKey: key)
         }

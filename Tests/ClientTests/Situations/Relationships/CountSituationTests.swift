@@ -99,8 +99,7 @@ import Testing
     }
 
     /// Two contexts add a fan each to the same game, each within the bounds; together they are too many.
-    /// Source: Apple documentation, NSRelationshipDescription.maxCount; Stack Overflow “Core Data max count relationship
-    /// validation”.
+    /// Source: Apple documentation, NSRelationshipDescription.maxCount.
     @Test(arguments: SituationStore.allCases, [false, true])
     func aMaximumIsCheckedAgainAfterAMerge(store: SituationStore, isMerged: Bool) async throws {
         try await withSituation(store, Self.model) { container in
@@ -136,8 +135,8 @@ import Testing
     }
 
     /// A badge shows the number of members without reading them; it counts unsaved ones, and no deleted ones.
-    /// Source: Stack Overflow “Count to-many relationship without firing the fault”; Core Data Programming Guide, “Faulting
-    /// and Uniquing”.
+    /// Source: fatbobman.com “Count Queries in Core Data: The Master Guide”; Core Data Programming Guide, “Faulting and
+    /// Uniquing”.
     @Test(arguments: SituationStore.allCases)
     func countingReadsNoMembers(store: SituationStore) async throws {
         try await withSituation(store, Self.model) { container in
@@ -170,8 +169,7 @@ import Testing
     }
 
     /// Values of related objects by key path, with Core Data’s collection operators.
-    /// Source: Apple, Key-Value Coding Programming Guide, “Using Collection Operators”; Stack Overflow “valueForKeyPath
-    /// @distinctUnionOfObjects relationship”.
+    /// Source: Apple, Key-Value Coding Programming Guide, “Using Collection Operators”.
     @Test(arguments: SituationStore.allCases, [false, true])
     func collectionOperatorsGoThroughRelationships(store: SituationStore, isSaved: Bool)
         async throws

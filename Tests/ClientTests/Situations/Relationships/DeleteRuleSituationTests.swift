@@ -100,7 +100,7 @@ import Testing
 
     /// Boss, department, employees: deleting the boss deletes the department by a cascade, which its staff denies. The
     /// boss is on the staff, too.
-    /// Source: Stack Overflow 53657312, by kotaeta.com (boss, department, employee: which delete rules).
+    /// Source: kotaeta.com/53657312 (boss, department, employee: which delete rules).
     @Test(arguments: SituationStore.allCases)
     func aCascadeIsDeniedByStaffAndAllowedWhenTheBossIsAllOfIt(store: SituationStore) async throws {
         try await withSituation(store, Self.model) { container in

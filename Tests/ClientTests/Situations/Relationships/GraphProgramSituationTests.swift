@@ -117,8 +117,7 @@ import Testing
     }
 
     /// An export of one recipe into a store of another type: nothing of the source changes, and the copy is whole.
-    /// Source: Stack Overflow “Exporting Core Data objects to another persistent store”; Apple, “Troubleshooting Core Data”,
-    /// “Assigning a managed object to a different store”.
+    /// Source: Apple, “Troubleshooting Core Data”, “Assigning a managed object to a different store”.
     @Test(arguments: SituationStore.files)
     func aGraphIsCopiedIntoAnotherStore(store: SituationStore) async throws {
         try await withProgramFolder { folder in
@@ -145,8 +144,7 @@ import Testing
     }
 
     /// An audit log, written by the observer of a save: what was related to what before, of changed and deleted objects.
-    /// Source: Stack Overflow “NSManagedObject committedValuesForKeys relationship deleted object”; Apple documentation,
-    /// `changedValues()` and `committedValues(forKeys:)`.
+    /// Source: Apple documentation, `changedValues()` and `committedValues(forKeys:)`.
     @Test(arguments: SituationStore.allCases)
     func anAuditSeesOldAndNewRelationships(store: SituationStore) async throws {
         try await withSituation(store, Self.model) { container in
@@ -185,7 +183,7 @@ import Testing
 
     /// A batch insertion of rows with owners; the owner, whose relationship was read, shows them after the merge, and they
     /// can be moved, saved and deleted like others.
-    /// Source: Stack Overflow “NSBatchInsertRequest with relationships”; Apple, “Loading and Displaying a Large Data Feed”.
+    /// Source: swiftstudent.com “NSBatchInsertRequest” (its caveats: no relationships, contexts to be updated).
     @Test(arguments: SituationStore.allCases)
     func rowsOfABatchInsertionJoinTheirOwner(store: SituationStore) async throws {
         try await withSituation(store, Self.model) { container in
@@ -226,8 +224,7 @@ import Testing
     }
 
     /// A report: the number of steps by recipe, without reading an object; recipes sorted by their base’s name.
-    /// Source: Stack Overflow “Core Data: group by relationship and count”; “NSSortDescriptor with relationship key path,
-    /// nil first”.
+    /// Source: cocoanetics.com “Group by, Count and Sum in CoreData”.
     @Test(arguments: SituationStore.allCases)
     func objectsAreGroupedAndSortedByRelationships(store: SituationStore) async throws {
         try await withSituation(store, Self.model) { container in

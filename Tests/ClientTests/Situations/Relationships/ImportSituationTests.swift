@@ -43,9 +43,8 @@ import Testing
     }
 
     /// The same file is imported twice, by new objects: there is each object once, with whole relationships.
-    /// Source: Stack Overflow “Core Data unique constraints and relationships: to-many relationship lost after merge policy”;
-    /// SwiftSync #339 “To-Many Relationship not relating”; RestKit #661 “Duplicate Objects in Core Data when Mapping Nested
-    /// Objects”.
+    /// Source: RestKit #2501 “Unique constrians of CoreData not updating the latest entry” (entities with relationships),
+    /// #661 “Duplicate Objects in Core Data when Mapping Nested Objects”; dorianroy.com/blog/archives/261.
     @Test(
         arguments: SituationStore.allCases,
         [
@@ -82,7 +81,7 @@ import Testing
 
     /// A playlist is imported again in another order, with new members and without some: the order is that of the file, and
     /// what is not in the file stays behind what it followed.
-    /// Source: Groot #53 “Preserving order”; Stack Overflow “Core Data unique constraint ordered relationship order not updated”.
+    /// Source: Groot #53 “Preserving order”; RestKit #2501 “Unique constrians of CoreData not updating the latest entry”.
     @Test(
         arguments: SituationStore.allCases,
         [
@@ -181,8 +180,8 @@ import Testing
     }
 
     /// A track is deleted and imported again with the same code in one save, for another album.
-    /// Source: realm-js #1632 “Parent Child Relationship, Delete & create child ‘bug’”; Stack Overflow “Core Data delete and
-    /// insert object with same unique constraint in one save”.
+    /// Source: realm-js #1632 “Parent Child Relationship, Delete & create child ‘bug’”; objcio/core-data #2 “Crash on adding
+    /// new moody after delete”.
     @Test(
         arguments: SituationStore.allCases, [MergePolicy.Kind.error, .mergeByPropertyObjectTrump])
     func anObjectThatIsDeletedAndInsertedAgainHasItsNewOwner(

@@ -30,8 +30,7 @@ import Testing
     }
 
     /// Deleting the first object of a long list deletes all of it, unsaved, saved or unread, and does not overflow the stack.
-    /// Source: Stack Overflow “Core Data cascade delete causes stack overflow (linked list)”; Realm #746 “Support Cascading
-    /// Deletes”.
+    /// Source: realm-core #746 “Support Cascading Deletes”.
     @Test(arguments: [SituationStore.sqlite, .inMemory], ["previous", "parent"])
     func aLongChainIsDeletedByItsFirstObject(store: SituationStore, key: String) async throws {
         try await withSituation(store, Self.model) { container in

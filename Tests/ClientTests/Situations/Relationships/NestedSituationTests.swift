@@ -94,8 +94,7 @@ import Testing
     }
 
     /// The editor is cancelled: what it related, moved and deleted is as before in the parent, also unsaved there.
-    /// Source: Stack Overflow “Core Data: child context as scratchpad, discard changes”; Apple, NSManagedObjectContext,
-    /// “Parent Store”.
+    /// Source: Apple documentation, NSManagedObjectContext, “Parent Store”.
     @Test(arguments: SituationStore.allCases)
     func whatACancelledEditorDidIsNowhere(store: SituationStore) async throws {
         try await withSituation(store, Self.model) { container in
@@ -131,8 +130,8 @@ import Testing
     }
 
     /// The user deletes an object in the main context while an editor or a background context relates others to it.
-    /// Source: ioscake.com “How to correctly propagate delete from main thread’s NSManagedObjectContext to child context”;
-    /// Core Data errors “could not fulfill a fault”.
+    /// Source: ioscake.com “How to correctly propagate delete from main thread’s NSManagedObjectContext to child context on
+    /// a background thread?”.
     @Test(arguments: SituationStore.allCases, [true, false])
     func relatingToWhatIsDeletedMeanwhileNeverDangles(
         store: SituationStore, isChild: Bool

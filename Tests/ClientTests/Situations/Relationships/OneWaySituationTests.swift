@@ -176,8 +176,8 @@ import Testing
     }
 
     /// A required one-way relationship whose object is deleted in the same save, or in another context before.
-    /// Source: SwiftData “Code=1570 … is a required value” (prodopsy.com, as above); MagicalRecord issue tracker, required
-    /// relationships.
+    /// Source: prodopsy.com “Avoid Core Data Crash with Unidirectional SwiftData Relationships” (Code=1570, a required
+    /// value).
     @Test(arguments: SituationStore.allCases)
     func aRequiredOneWayPartnerIsCheckedWhenItIsSet(store: SituationStore) async throws {
         try await withSituation(store, Self.model) { container in

@@ -173,7 +173,7 @@ import Testing
     }
 
     /// Two people exchange their (required, unique) passports, and two couples their partners, in one save.
-    /// Source: Stack Overflow “Core Data one-to-one relationship swap”; GRDB documentation, “Associations Basics” (HasOne).
+    /// Source: mikro-orm #7439 (replacing the partner of a one-to-one relationship whose inverse is set already).
     @Test(arguments: SituationStore.allCases)
     func partnersAreExchangedInOneSave(store: SituationStore) async throws {
         try await withSituation(store, Self.model) { container in

@@ -75,8 +75,7 @@ import Testing
 
     /// A player changes teams here, and to a third team there. Whatever the policy decides, the player is in one team, on
     /// both sides, in both contexts and in the store.
-    /// Source: Stack Overflow “Core Data merge conflict in to-many relationship moving child”; the-blue-alliance-ios #258
-    /// (NSMergeConflict); Apple documentation, NSMergePolicy.
+    /// Source: the-blue-alliance-ios #258 (NSMergeConflict); Apple documentation, NSMergePolicy.
     @Test(
         arguments: SituationStore.allCases,
         [

@@ -155,7 +155,7 @@ import Testing
 
     /// A document’s board is edited, autosaved, edited again and reverted, and opened again: relationships are those of the
     /// last save. A background context edits the same board.
-    /// Source: Stack Overflow “UIManagedDocument relationships lost after reopening”; Apple, UIManagedDocument.
+    /// Source: Apple documentation, UIManagedDocument.
     @Test(arguments: edits)
     func aDocumentKeepsTheBoardOfItsLastSave(edit name: String) async throws {
         try await withProgramFolder { folder in
