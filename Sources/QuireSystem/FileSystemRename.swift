@@ -136,7 +136,7 @@ extension FileSystem {
     package static func temporarySiblings(of path: String) throws -> [String] {
         let folder = folder(of: path)
         let prefix = "." + name(of: path) + marker
-        return try names(in: folder).filter { $0.hasPrefix(prefix) }
+        return try names(in: folder).filter { $0.utf8.starts(with: prefix.utf8) }
             .map { FileSystem.path(folder, $0) }
     }
 }

@@ -260,7 +260,7 @@ extension DocumentLibrary {
     static func move(
         _ path: String, to newPath: String, waiting: LockWait? = nil
     ) async throws {
-        if FileSystem.absolute(path) == newPath { return }
+        if FileName(FileSystem.absolute(path)) == FileName(newPath) { return }
         let coordinator = FileCoordinator()
         try await coordinator.coordinate(
             writingItemAt: path, for: .moving, writingItemAt: newPath, for: .replacing
