@@ -305,7 +305,8 @@ enum ProtectionDomainRegistry {
             let same = domains.objects.filter {
                 $0.identifier == keybag.identifier && $0.classKeyDigest == digest
             }
-            if let found = same.first(where: { $0.path == file.path }) {
+            if let found = same.first(where: { $0.path.map(FileName.init) == FileName(file.path) })
+            {
                 found.adopt(keybag)
                 return found
             }

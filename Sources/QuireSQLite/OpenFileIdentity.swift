@@ -63,7 +63,8 @@ final class OpenFileIdentity: Sendable {
         guard let database = files.withLock({ $0.database }),
             let shared = other.files.withLock({ $0.database }), database.isSameFile(as: shared)
         else { return false }
-        isMoved.store(other.path != path || other.hasIndexElsewhere, ordering: .relaxed)
+        isMoved.store(
+            FileName(other.path) != FileName(path) || other.hasIndexElsewhere, ordering: .relaxed)
         return true
     }
 

@@ -253,7 +253,7 @@ enum LocalCommits {
     static func send(at path: String, by own: ObjectIdentifier) {
         guard hasEntries.load(ordering: .acquiring) else { return }
         let concerned = entries.withLock { entries in
-            entries.values.filter { $0.own != own && $0.path == path }
+            entries.values.filter { $0.own != own && FileName($0.path) == FileName(path) }
         }
         for entry in concerned { entry.handler() }
     }

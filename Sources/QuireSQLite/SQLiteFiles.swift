@@ -172,7 +172,8 @@ package enum OpenDatabaseRegistry {
         let same = files.filter {
             $0.identity == identity || $0.identity == nil || identity == nil
         }
-        if same.contains(where: { resolved($0.path) == resolved(path) }) { return true }
+        let name = FileName(resolved(path))
+        if same.contains(where: { FileName(resolved($0.path)) == name }) { return true }
         // A moved file has taken its log along. Otherwise it is a hard link, which would have a different log; or a new file
         // with the reused inode of a removed one.
         return identity != nil && same.contains { $0.identity == identity }

@@ -120,7 +120,8 @@ package struct FileLocation {
         var status = stat()
         let flags = following ? 0 : AT_SYMLINK_NOFOLLOW
         if withName({ fstatat($0, $1, &status, flags) }) == 0 { return FileInformation(status) }
-        if errno == ENOENT || errno == ENOTDIR { return nil }
+        // An entry whose name would be too long does not exist.
+        if errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG { return nil }
         throw FileSystem.failure("examine", path)
     }
 

@@ -46,6 +46,15 @@ package struct FileName: Sendable, Hashable, Comparable, CustomStringConvertible
         text.utf8.count - 3 * text.unicodeScalars.count(where: { Self.byte(of: $0) != nil })
     }
 
+    /// A name that consists of a stem and an ending: of the stem as many characters as a file system's limit leaves.
+    package static func fitting(
+        _ stem: some StringProtocol, _ ending: String, limit: Int = 255
+    ) -> String {
+        var stem = String(stem)
+        while !stem.isEmpty, FileName(stem + ending).byteCount > limit { stem.removeLast() }
+        return stem + ending
+    }
+
     package var description: String { text }
 
     package static func == (left: FileName, right: FileName) -> Bool {

@@ -295,13 +295,24 @@ extension FileSystem {
             subject: .init(file: url.absoluteString))
     }
 
-    /// The path from the root, without following symbolic links.
+    /// The path from the root, without empty components and `.`. Symbolic links are not followed, so `..` remains.
     package static func absolute(_ path: String) -> String {
-        let trimmed = withoutTrailingSlashes(path)
-        if trimmed.utf8.first == slash { return trimmed }
-        guard let current = getcwd(nil, 0) else { return trimmed }
-        defer { free(current) }
-        return FileSystem.path(String(cString: current), trimmed)
+        var path = path
+        if path.utf8.first != slash {
+            guard let current = getcwd(nil, 0) else { return withoutTrailingSlashes(path) }
+            defer { free(current) }
+            path = FileSystem.path(String(cString: current), path)
+        }
+        let components = components(of: path).dropFirst()
+        if !components.contains(where: { $0.isEmpty || $0 == "." }) { return path }
+        return "/" + components.filter { !$0.isEmpty && $0 != "." }.joined(separator: "/")
+    }
+
+    /// The path of an existing entry without symbolic links, `.` and `..`; that of a missing one unchanged.
+    package static func resolved(_ path: String) -> String {
+        guard let real = FileName.withCString(path, { realpath($0, nil) }) else { return path }
+        defer { free(real) }
+        return FileName(bytes: UnsafeRawBufferPointer(start: real, count: strlen(real))).text
     }
 
     /// The path from the root of the file or folder that a path refers to: through a symbolic link at its end, that of the

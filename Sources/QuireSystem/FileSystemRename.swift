@@ -112,9 +112,8 @@ extension FileSystem {
     package static func temporarySibling(of path: String, for purpose: String) -> String {
         let unique = UUID().uuidString.prefix(13)
         let suffix = "\(marker)\(purpose)-\(unique)"
-        var name = name(of: path)
-        while name.utf8.count + suffix.utf8.count + 1 > 255 { name.removeLast() }
-        return FileSystem.path(folder(of: path), ".\(name)\(suffix)")
+        return FileSystem.path(
+            folder(of: path), FileName.fitting(".\(name(of: path))", suffix))
     }
 
     /// Whether a file's name has the form of ``temporarySibling(of:for:)``.
@@ -137,7 +136,7 @@ extension FileSystem {
     package static func temporarySiblings(of path: String) throws -> [String] {
         let folder = folder(of: path)
         let prefix = "." + name(of: path) + marker
-        return try names(in: folder).filter { $0.hasPrefix(prefix) }
+        return try names(in: folder).filter { $0.utf8.starts(with: prefix.utf8) }
             .map { FileSystem.path(folder, $0) }
     }
 }

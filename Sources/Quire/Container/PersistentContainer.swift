@@ -309,6 +309,7 @@ private final class StoreLoad {
     /// Whether a description is of the same store.
     func isLoad(of other: PersistentStoreDescription) -> Bool {
         description.type == other.type && description.configuration == other.configuration
-            && description.path.map(FileSystem.absolute) == other.path.map(FileSystem.absolute)
+            && description.path.map { FileName(FileSystem.absolute($0)) }
+                == other.path.map { FileName(FileSystem.absolute($0)) }
     }
 }

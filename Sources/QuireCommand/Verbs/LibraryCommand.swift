@@ -219,7 +219,7 @@ struct LibraryCommand: AsyncParsableCommand {
             let wanted = URL(fileURLWithPath: path).standardizedFileURL.path
             guard
                 let item = Trash().items(besides: path).first(where: {
-                    $0.originalPath == wanted
+                    FileName($0.originalPath) == FileName(wanted)
                 })
             else {
                 throw QuireError(

@@ -87,10 +87,8 @@ final class FileAccess: Sendable {
     /// The path by which items are compared: absolute, without `.` and `..`, with symbolic links to its folder resolved.
     static func standardized(_ path: String) -> String {
         let path = FileSystem.absolute(path)
-        let folder = FileSystem.folder(of: path)
-        guard let real = realpath(folder, nil) else { return path }
-        defer { free(real) }
-        return FileSystem.path(String(cString: real), FileSystem.name(of: path))
+        let folder = FileSystem.resolved(FileSystem.folder(of: path))
+        return FileSystem.path(folder, FileSystem.name(of: path))
     }
 
     /// Enters the queue immediately. ``run(_:)`` must follow in any case.

@@ -177,7 +177,12 @@ struct AccessQueue: Sendable {
         }
 
         static func isPath(_ path: String, in folder: String) -> Bool {
-            path == folder || path.hasPrefix(folder == "/" ? "/" : folder + "/")
+            // As bytes, see `FileName`.
+            let (path, folder) = (path.utf8, folder.utf8)
+            guard path.starts(with: folder) else { return false }
+            let slash = UInt8(ascii: "/")
+            return path.count == folder.count || folder.last == slash
+                || path.dropFirst(folder.count).first == slash
         }
     }
 

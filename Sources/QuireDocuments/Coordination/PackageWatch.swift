@@ -139,7 +139,7 @@ public final class PackageWatch: Sendable {
             }
             if isCancelled { return }
             // A package deleted before the subscription keeps its last path, and no event follows, so it is examined.
-            if current == folder.presentPath {
+            if folder.presentPath.map(FileName.init) == FileName(current) {
                 if case .same = location(current) { return }
                 break
             }
@@ -287,7 +287,7 @@ public final class PackageWatch: Sendable {
                 return .moved(current, isReplaced: isReplaced)
             }
             // The folder may have been moved between the two calls: one more attempt.
-            if current != folder.presentPath { return .unknown }
+            if folder.presentPath.map(FileName.init) != FileName(current) { return .unknown }
             return .gone(isReplaced: isReplaced)
         } catch {
             return .unknown

@@ -1,3 +1,5 @@
+import Quire
+
 /// Decides what a document does next. It is a pure value, which accesses neither files nor the clock.
 ///
 /// Its owner reports requests and ends of operations, and carries out the effects that it returns, in order. Requests contain their
@@ -44,6 +46,7 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
 
     /// The destination of a save to a path, with the work of saving there in each state of the document.
     struct SaveTarget: Equatable {
+        /// Without symbolic links.
         var path: String
         var operation: SaveOperation
         /// The creation, if the document is not open.
@@ -95,7 +98,7 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
     private var hasSavingError = false
     /// Whether there is anything unsaved. The owner keeps it up to date.
     var hasUnsavedChanges = false
-    /// The path of the document's package. The owner keeps it up to date.
+    /// The path of the document's package, without symbolic links. The owner keeps it up to date.
     var path = ""
 
     /// Whether another program has changed the package, and the conflict is not resolved.
@@ -248,7 +251,8 @@ struct DocumentStateMachine<Work: Equatable, Waiter> {
         case .saveTo(let target):
             switch target.operation {
             case .forCreating where !isOpen: return .run(.open(target.creation))
-            case .forOverwriting where isOpen && target.path == path: return .run(.save)
+            case .forOverwriting where isOpen && FileName(target.path) == FileName(path):
+                return .run(.save)
             default: return decide(.saveAs(target.work))
             }
         case .saveAndRevert(let work):

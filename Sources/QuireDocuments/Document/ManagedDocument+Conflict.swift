@@ -288,7 +288,9 @@ extension ManagedDocument {
         guard machine.isOpen, !isClosing else { return }
         switch event {
         case .moved(let newPath):
-            if newPath != path { Task { [weak self] in await self?.followPackage() } }
+            if FileName(newPath) != FileName(path) {
+                Task { [weak self] in await self?.followPackage() }
+            }
         case .replaced: adoptReplacedPackage()
         case .deleted: folderWasDeleted()
         case .changed(let parts): if parts.contains(.store) { storeDidChange() }

@@ -342,7 +342,7 @@ extension ManagedDocument {
 
     /// Adopts the path at which the package was found.
     func didMove(to path: String) {
-        if path == self.path { return }
+        if FileName(path) == FileName(self.path) { return }
         self.path = path
         presentedItemDidMove(to: fileURL)
     }

@@ -323,7 +323,7 @@ extension ManagedDocument {
         return .access(
             DocumentWork { [self] open in
                 try await followPackage(of: open)
-                if path == self.path { return }
+                if FileName(path) == FileName(self.path) { return }
                 try await open.move(to: path)
                 self.path = path
                 _ = try await open.follow()
@@ -487,7 +487,7 @@ private final class SavingAs {
     /// The request of a save to the destination's path, which may be that of the document.
     func target(for operation: SaveOperation) -> ManagedDocument.StateMachine.SaveTarget {
         .init(
-            path: destination.path, operation: operation,
+            path: FileSystem.resolved(destination.path), operation: operation,
             creation: OpenRequest(isCreation: true, path: destination.path), work: work)
     }
 

@@ -51,7 +51,7 @@ open class ManagedDocument {
     public internal(set) var path: String {
         didSet {
             presence?.move(to: path)
-            machine.path = path
+            machine.path = FileSystem.resolved(path)
         }
     }
     /// When the document saves itself.
@@ -89,7 +89,11 @@ open class ManagedDocument {
 
     var machine = StateMachine()
     var openDocument: OpenDocument? {
-        didSet { if let openDocument { lastOpenDocument = openDocument } }
+        didSet {
+            guard let openDocument else { return }
+            lastOpenDocument = openDocument
+            machine.path = FileSystem.resolved(path)
+        }
     }
     /// The open document of the last opening, because it may be closed between a check of ``isOpen`` and the next call.
     private var lastOpenDocument: OpenDocument?
@@ -119,7 +123,6 @@ open class ManagedDocument {
     public required init(fileURL: URL) {
         // If it is not a file URL, opening reports all of it.
         path = FileSystem.absolute(fileURL.isFileURL ? fileURL.path : fileURL.absoluteString)
-        machine.path = path
     }
 
     // File coordinators retain the presenter of an open document until it is removed.

@@ -59,13 +59,13 @@ final class LibraryWatch: Sendable {
         var isCancelled = false
         var looksAtFolders = false
         var looksAtAll = false
-        var packages: Set<String> = []
+        var packages: Set<FileName> = []
     }
 
     /// Only accessed on `work`.
     private struct State {
-        var known: [String: Known] = [:]
-        var folders: [String: FileEventSubscription] = [:]
+        var known: [FileName: Known] = [:]
+        var folders: [FileName: FileEventSubscription] = [:]
         var ticker: FileEventSubscription?
         var hasBegun = false
     }
@@ -131,67 +131,67 @@ final class LibraryWatch: Sendable {
     }
 
     /// Examines a known document again.
-    private func reread(_ path: String, _ state: inout State) -> DocumentLibrary.Change? {
-        guard let known = state.known[path], FileSystem.exists(path) else { return nil }
-        let entry = DocumentLibrary.Entry(lookingAt: path)
+    private func reread(_ path: FileName, _ state: inout State) -> DocumentLibrary.Change? {
+        guard let known = state.known[path], FileSystem.exists(path.text) else { return nil }
+        let entry = DocumentLibrary.Entry(lookingAt: path.text)
         if entry == known.entry { return nil }
         state.known[path]?.entry = entry
         return .changed(entry)
     }
 
     /// Lists the folders, and examines documents that are new, replaced, or listed in `again` (`nil` for all).
-    private func rescan(_ state: inout State, again: Set<String>?) -> [DocumentLibrary.Change] {
+    private func rescan(_ state: inout State, again: Set<FileName>?) -> [DocumentLibrary.Change] {
         var isComplete = (try? !FileSystem.isOnNetwork(library.folder)) ?? false
         // Folders are watched before they are listed, so that no change is missed.
         isComplete = subscribe(toFolder: library.folder, &state) && isComplete
         let found = listedPackages()
-        for folder in found.folders where state.folders[folder] == nil {
+        for folder in found.folders where state.folders[FileName(folder)] == nil {
             isComplete = subscribe(toFolder: folder, &state) && isComplete
             // Documents may have been added before it was watched.
             record { $0.looksAtFolders = true }
         }
-        let folders = Set(found.folders + [library.folder])
+        let folders = Set((found.folders + [library.folder]).map(FileName.init))
         state.folders = state.folders.filter { folders.contains($0.key) }
 
         var changes: [DocumentLibrary.Change] = []
-        var known: [String: Known] = [:]
+        var known: [FileName: Known] = [:]
         var added: [Known] = []
         for path in found.paths {
             guard let information = (try? FileSystem.information(at: path)) ?? nil else { continue }
-            if var old = state.known[path], old.inode == information.inode {
-                if again?.contains(path) ?? true {
+            let name = FileName(path)
+            if var old = state.known[name], old.inode == information.inode {
+                if again?.contains(name) ?? true {
                     let entry = DocumentLibrary.Entry(lookingAt: path)
                     if entry != old.entry {
                         old.entry = entry
                         changes.append(.changed(entry))
                     }
                 }
-                known[path] = old
+                known[name] = old
             } else {
                 let (subscriptions, isWatched) = subscribe(toPackage: path)
                 isComplete = isComplete && isWatched
                 let new = Known(
                     entry: .init(lookingAt: path), inode: information.inode,
                     subscriptions: subscriptions)
-                known[path] = new
+                known[name] = new
                 added.append(new)
             }
         }
         var gone = state.known.filter { known[$0.key]?.inode != $0.value.inode }
         for new in added {
-            let path = new.entry.path
-            if gone.removeValue(forKey: path) != nil {
+            if gone.removeValue(forKey: FileName(new.entry.path)) != nil {
                 changes.append(.changed(new.entry))
             } else if let old = gone.first(where: {
                 $0.value.inode == new.inode && $0.value.entry.uuid == new.entry.uuid
             }) {
                 gone[old.key] = nil
-                changes.append(.moved(from: old.key, new.entry))
+                changes.append(.moved(from: old.key.text, new.entry))
             } else {
                 changes.append(.added(new.entry))
             }
         }
-        changes = gone.keys.sorted().map { .removed($0) } + changes
+        changes = gone.keys.sorted().map { .removed($0.text) } + changes
         state.known = known
         if isComplete {
             state.ticker = nil
@@ -216,8 +216,9 @@ final class LibraryWatch: Sendable {
     }
 
     private func subscribe(toFolder folder: String, _ state: inout State) -> Bool {
-        if state.folders[folder] != nil { return true }
-        state.folders[folder] = try? events.watch(path: folder, for: [.names, .itself]) {
+        let name = FileName(folder)
+        if state.folders[name] != nil { return true }
+        state.folders[name] = try? events.watch(path: folder, for: [.names, .itself]) {
             [weak self] event in
             // A folder under construction; its final name is reported later.
             if FileSystem.isTemporaryName(event.name) { return }
@@ -226,14 +227,14 @@ final class LibraryWatch: Sendable {
                 if event.kinds.contains(.overflow) { pending.looksAtAll = true }
             }
         }
-        return state.folders[folder] != nil
+        return state.folders[name] != nil
     }
 
     private func subscribe(toPackage path: String) -> ([FileEventSubscription], Bool) {
         let handler: FileEvents.Handler = { [weak self] event in
             if FileSystem.isTemporaryName(event.name) || event.name.hasSuffix("-shm") { return }
             self?.record { pending in
-                pending.packages.insert(path)
+                pending.packages.insert(FileName(path))
                 if event.kinds.contains(.overflow) { pending.looksAtAll = true }
             }
         }
@@ -326,7 +327,10 @@ public final class DocumentList {
         }
     }
 
-    private func remove(_ path: String) { documents.removeAll { $0.path == path } }
+    private func remove(_ path: String) {
+        let name = FileName(path)
+        documents.removeAll { FileName($0.path) == name }
+    }
 
     private func insert(_ entry: DocumentLibrary.Entry) {
         var (low, high) = (0, documents.count)

@@ -107,8 +107,8 @@ public struct DocumentLibrary: Sendable, Hashable {
         try Self.checkName(name)
         let end = (suffix ?? extensions[0]).isEmpty ? "" : "." + (suffix ?? extensions[0])
         for number in 1..<10_000 {
-            let numbered = number == 1 ? name : "\(name) \(number)"
-            let path = FileSystem.path(folder, numbered + end)
+            let numbered = number == 1 ? name + end : FileName.fitting(name, " \(number)\(end)")
+            let path = FileSystem.path(folder, numbered)
             if !FileSystem.exists(path) { return path }
         }
         throw FileSystem.failure("create", FileSystem.path(folder, name + end), errno: EEXIST)
@@ -260,7 +260,7 @@ extension DocumentLibrary {
     static func move(
         _ path: String, to newPath: String, waiting: LockWait? = nil
     ) async throws {
-        if FileSystem.absolute(path) == newPath { return }
+        if FileName(FileSystem.absolute(path)) == FileName(newPath) { return }
         let coordinator = FileCoordinator()
         try await coordinator.coordinate(
             writingItemAt: path, for: .moving, writingItemAt: newPath, for: .replacing

@@ -39,7 +39,8 @@ extension DocumentLibrary {
 extension DocumentLibrary.Entry: Hashable {
     /// Whether all values are equal.
     public static func == (left: Self, right: Self) -> Bool {
-        left.path == right.path && left.uuid == right.uuid && left.metadata == right.metadata
+        FileName(left.path) == FileName(right.path) && left.uuid == right.uuid
+            && left.metadata == right.metadata
             && left.modified == right.modified && left.size == right.size
             && left.thumbnailPath == right.thumbnailPath && left.owner == right.owner
             && left.fileProtection == right.fileProtection
@@ -47,7 +48,7 @@ extension DocumentLibrary.Entry: Hashable {
     }
 
     /// By the path.
-    public func hash(into hasher: inout Hasher) { hasher.combine(path) }
+    public func hash(into hasher: inout Hasher) { hasher.combine(FileName(path)) }
 }
 
 extension DocumentLibrary.Entry {

@@ -49,7 +49,7 @@ public struct Trash: Sendable {
         for number in 1..<10_000 {
             let name = Self.numbered(FileSystem.name(of: path), number)
             let target = FileSystem.path(files, name)
-            let note = FileSystem.path(informationFolder, name + ".trashinfo")
+            let note = FileSystem.path(informationFolder, name + Self.informationEnding)
             if FileSystem.exists(target) { continue }
             do {
                 // Creating this file reserves the name.
@@ -73,11 +73,17 @@ public struct Trash: Sendable {
         throw FileSystem.failure("move to the trash", path, errno: EEXIST)
     }
 
+    private static let informationEnding = ".trashinfo"
+
+    /// A name in the trash, short enough for that of its information file.
     private static func numbered(_ name: String, _ number: Int) -> String {
-        if number == 1 { return name }
+        let limit = 255 - informationEnding.utf8.count
+        if number == 1, FileName(name).byteCount <= limit { return name }
         let suffix = (name as NSString).pathExtension
         let stem = (name as NSString).deletingPathExtension
-        return suffix.isEmpty ? "\(stem) \(number)" : "\(stem) \(number).\(suffix)"
+        return FileName.fitting(
+            stem, (number == 1 ? "" : " \(number)") + (suffix.isEmpty ? "" : "." + suffix),
+            limit: limit)
     }
 
     // MARK: Listing and restoring
@@ -96,10 +102,10 @@ public struct Trash: Sendable {
     private static func items(in trash: String, top: String?) -> [Item] {
         let informationFolder = FileSystem.path(trash, "info")
         let names = (try? FileSystem.names(in: informationFolder)) ?? []
-        return names.filter { $0.hasSuffix(".trashinfo") }.compactMap { name in
+        return names.filter { $0.hasSuffix(informationEnding) }.compactMap { name in
             let note = FileSystem.path(informationFolder, name)
             let file = FileSystem.path(
-                FileSystem.path(trash, "files"), String(name.dropLast(".trashinfo".count)))
+                FileSystem.path(trash, "files"), String(name.dropLast(informationEnding.count)))
             guard FileSystem.exists(file), let data = try? FileSystem.contents(of: note) else {
                 return nil
             }

@@ -59,8 +59,8 @@ extension DocumentPackage {
 
     /// Copies a package, whose lock the caller has, to a name beside it.
     private static func writeBackup(of layout: DocumentPackageLayout) throws -> String {
-        let backup = SiblingName.unused(beside: layout.path) { stem, number in
-            number == 1 ? "\(stem).before-repair" : "\(stem).before-repair-\(number)"
+        let backup = SiblingName.unused(beside: layout.path) {
+            $0 == 1 ? ".before-repair" : ".before-repair-\($0)"
         }
         let sibling = try TemporarySibling.makeFolder(beside: backup)
         defer { sibling.remove() }

@@ -202,15 +202,13 @@ struct DocumentMetadata: Equatable {
 enum SiblingName {
     /// An unused path beside another: “Name 2.ext”, “Name 3.ext” ….
     static func unused(beside path: String) -> String {
-        unused(beside: path) { stem, number in "\(stem) \(number + 1)" }
+        unused(beside: path) { " \($0 + 1)" }
     }
 
     /// An unused path beside another.
     ///
-    /// - Parameter name: Returns a name from the other's without extension, for 1, 2, 3 ….
-    static func unused(
-        beside path: String, named name: (_ stem: Substring, _ number: Int) -> String
-    ) -> String {
+    /// - Parameter addition: Returns what is added to the other's name without extension, for 1, 2, 3 ….
+    static func unused(beside path: String, adding addition: (_ number: Int) -> String) -> String {
         let old = FileSystem.name(of: path)
         let dot = old.lastIndex(of: ".") ?? old.endIndex
         let stem = dot == old.startIndex ? old[...] : old[..<dot]
@@ -218,7 +216,7 @@ enum SiblingName {
         var number = 1
         while true {
             let new = FileSystem.path(
-                FileSystem.folder(of: path), name(stem, number) + ending)
+                FileSystem.folder(of: path), FileName.fitting(stem, addition(number) + ending))
             if !FileSystem.exists(new) { return new }
             number += 1
         }

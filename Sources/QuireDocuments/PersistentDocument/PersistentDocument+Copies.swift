@@ -33,7 +33,10 @@ extension PersistentDocument {
     }
 
     private func performSave(as url: URL, _ progress: Progress?) async throws {
-        if let fileURL, try FileSystem.path(of: url) == FileSystem.path(of: fileURL), !isReadOnly {
+        func name(_ url: URL) throws -> FileName {
+            try FileName(FileSystem.resolved(FileSystem.path(of: url)))
+        }
+        if let fileURL, !isReadOnly, try name(url) == name(fileURL) {
             return try await performSave()
         }
         let contexts = try opened()

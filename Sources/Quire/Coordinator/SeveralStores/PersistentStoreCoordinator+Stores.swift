@@ -10,8 +10,10 @@ extension PersistentStoreCoordinator {
 
     /// The store whose file is at a path; `nil` if none is.
     public func persistentStore(at path: String) -> (any PersistentStore)? {
-        let path = FileSystem.absolute(path)
-        return persistentStores.first { $0.path.map(FileSystem.absolute) == path }
+        let name = FileName(FileSystem.absolute(path))
+        return persistentStores.first {
+            $0.path.map { FileName(FileSystem.absolute($0)) } == name
+        }
     }
 
     /// The store whose file is at a URL; `nil` if none is.
