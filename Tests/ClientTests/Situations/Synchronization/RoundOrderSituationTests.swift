@@ -62,6 +62,7 @@ struct OfflineEdits: Sendable, CustomTestStringConvertible {
                         try await replica.conflictLines(), conflicts,
                         "order \(order), replica \(index)")
                 }
+                guard order == orders[0] else { return }
                 // Who joins now has the same.
                 let late = try Replica(
                     model, store: folder.appendingPathComponent("late.sqlite"),
