@@ -224,7 +224,7 @@ import Testing
     }
 
     // Another process, or another container of the program, still has the store open in the old version.
-    // drewmccormack/ensembles#211; Stack Overflow “Core Data migration while share extension has the store open”
+    // home-assistant/iOS#4998 (an extension and its app share one database, which either migrates)
     @Test(arguments: SituationStore.files)
     func aContainerWithTheOldModelDoesNotWriteIntoTheMigratedStore(_ store: SituationStore)
         async throws
@@ -260,7 +260,7 @@ import Testing
     }
 
     // The history of changes, and tokens that a widget or a synchronization kept, across a migration that renames.
-    // nightscout/Trio#1247, quran/quran-ios#989; Stack Overflow “Persistent history token after lightweight migration”
+    // nightscout/Trio#1247, quran/quran-ios#989
     @Test func historyAndTokensSurviveAMigration() async throws {
         try await withMigration(.sqlite) { program in
             var token: PersistentHistoryToken?
