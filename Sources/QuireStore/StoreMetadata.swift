@@ -61,16 +61,9 @@ public struct StoreMetadata: Sendable, Hashable {
     }
 
     /// A copy with the metadata of another model.
-    ///
-    /// - Parameter entities: The names of the entities that the store keeps; `nil` for all of the model.
-    package func replacingModel(
-        _ model: ManagedObjectModel, keeping entities: Set<String>? = nil
-    ) -> StoreMetadata {
+    package func replacingModel(_ model: ManagedObjectModel) -> StoreMetadata {
         var metadata = self
-        let hashes = model.versionHashesForNewStores
-        metadata.setModel(
-            model,
-            hashes: entities.map { names in hashes.filter { names.contains($0.key) } } ?? hashes)
+        metadata.setModel(model, hashes: model.versionHashesForNewStores)
         return metadata
     }
 

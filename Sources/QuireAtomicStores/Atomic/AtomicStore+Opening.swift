@@ -171,10 +171,16 @@ extension AtomicStore {
         guard let model = try named ?? infer?(data, path) else {
             throw QuireError.noModel(carriedBy: path)
         }
-        if let carried { try requireSame(model, as: carried, path: path) }
         let layout = try known ?? model.binding(classes: options.objectClasses).layout()
         try check(layout)
-        _ = try layout.entityNumbers(ofConfiguration: options.configuration)
+        let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
+        if let carried {
+            // Other stores have the other entities.
+            let names = Set(entities.map { layout.entity(number: $0).name })
+            try requireSame(
+                model, as: carried, entities: options.configuration == nil ? nil : names,
+                path: path)
+        }
         var contents = AtomicContents(
             layout: layout, metadata: metadata.withoutCarried,
             identity: StoreIdentity(
@@ -217,10 +223,12 @@ extension AtomicStore {
 
     /// Checks that a store is opened with the model it carries; with another it would have to be migrated.
     private static func requireSame(
-        _ model: ManagedObjectModel, as carried: ManagedObjectModel, path: String
+        _ model: ManagedObjectModel, as carried: ManagedObjectModel, entities: Set<String>?,
+        path: String
     ) throws {
-        let ours = model.entityVersionHashes()
-        let theirs = carried.entityVersionHashes()
+        let isCompared = { (name: String) in entities?.contains(name) ?? true }
+        let ours = model.entityVersionHashes().filter { isCompared($0.key) }
+        let theirs = carried.entityVersionHashes().filter { isCompared($0.key) }
         if ours == theirs { return }
         let names = Set(ours.keys).union(theirs.keys).filter { ours[$0] != theirs[$0] }.sorted()
         throw QuireError(

@@ -267,8 +267,15 @@ extension AtomicStore {
         let steps = try steps(at: path, to: model, migration, options)
         guard let first = steps.first else { return }
         if options.isReadOnly { throw StoreMigrationOptions.readOnlyError(path) }
-        let source = try open(at: path, model: first.source, options: options)
+        var sourceOptions = options
+        if !first.source.configurations.contains(where: { $0.name == options.configuration }) {
+            sourceOptions.configuration = nil
+        }
+        let source = try open(at: path, model: first.source, options: sourceOptions)
         defer { try? source.close() }
+        // The models of the steps have only the entities of the configuration.
+        var options = options
+        options.configuration = nil
         migration.progress?.totalUnitCount = Int64(steps.count)
         var store: AtomicStore = source
         for step in steps { store = try migrated(store, by: step, migration, options) }
@@ -292,8 +299,11 @@ extension AtomicStore {
         at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
         _ options: AtomicStoreOptions
     ) throws -> [MigrationPath.Step] {
+        let configuration = StoreConfiguration(name: options.configuration)
+        let model = try configuration.reduceNewest(model)
+        let migration = try configuration.reduce(migration)
         let metadata = try loadMetadata(from: read(path).data, path: path)
-        let carried = try metadata.carriedModel(path: path)
+        let carried = try metadata.carriedModel(path: path).map(configuration.reduce)
         let hashes = metadata.entityVersionHashes
         func isCompatible(_ model: ManagedObjectModel) throws -> Bool {
             if let carried { return model.isSameVersion(as: carried) }
@@ -327,11 +337,9 @@ extension AtomicStore {
     ) throws -> Self {
         let layout = try step.destination.layout()
         try check(layout)
-        let kept = try layout.entityNumbers(ofConfiguration: options.configuration)
-            .map { layout.entity(number: $0).name }
         var contents = AtomicContents(
             layout: layout,
-            metadata: try store.metadata().replacingModel(step.destination, keeping: Set(kept)),
+            metadata: try store.metadata().replacingModel(step.destination),
             identity: StoreIdentity(
                 uuid: store.identity.uuid, entityNames: layout.entities.map(\.name)))
         contents.carriesModel = true

@@ -246,7 +246,7 @@ import Testing
     }
 
     // One attribute replaced by two, or two names exchanged, with renaming identifiers.
-    // JohnEstropia/CoreStore#142; Stack Overflow “Core Data: swap two attributes”
+    // JohnEstropia/CoreStore#142, JohnEstropia/CoreStore#308
     @Test(arguments: SituationStore.files)
     func exchangedNamesExchangeTheValues(_ store: SituationStore) async throws {
         try await withMigration(store) { program in

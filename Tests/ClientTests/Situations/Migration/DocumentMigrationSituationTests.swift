@@ -117,7 +117,7 @@ import Testing
     }
 
     // As above, with unsaved changes of the old program that it had kept for the next start.
-    // drewmccormack/ensembles#211; UIDocument “unsaved changes recovery”
+    // karelia/BSManagedDocument#42 (what is not in the store’s file yet, at a migration)
     @Test func aDraftOfTheOldProgramIsMigratedWithTheDocument() async throws {
         try await withProgramFolder { folder in
             let url = folder.appendingPathComponent("Book.doc")
@@ -232,7 +232,7 @@ import Testing
 
     // A migration to a version of the model with a stricter constraint fails at the end; the document must be as before, without
     // a version or copy left over.
-    // kasianov-mikhail/scout#1191; jellyfin/jellyfin#16253
+    // kasianov-mikhail/scout#1191
     @Test func aFailedMigrationLeavesTheDocumentAsItWas() async throws {
         let unique = ManagedObjectModel {
             Entity("Page") {

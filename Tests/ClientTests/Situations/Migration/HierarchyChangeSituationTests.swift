@@ -93,7 +93,7 @@ import Testing
 
     // The relationships move up too: two relationships of the box become one to the parent, and one relationship to the parent
     // is restricted to a child again.
-    // Stack Overflow “Core Data lightweight migration: move relationship to parent entity”
+    // Apple, “Migrating your data model automatically”
     @Test(arguments: SituationStore.files)
     func aRelationshipMovesToTheParent(_ store: SituationStore) async throws {
         try await withMigration(store) { program in
@@ -125,7 +125,7 @@ import Testing
     }
 
     // An entity gets a new parent, a level is put between, the parent becomes abstract, or is renamed with an attribute of it.
-    // Stack Overflow “Migrate entity parent in CoreData”; RestKit/RestKit
+    // errorhandle.ai/migrate-entity-parent-in-coredata; Apple, “Migrating your data model automatically”
     @Test(arguments: SituationStore.files)
     func aLevelIsPutBetweenAndThingsAreRenamed(_ store: SituationStore) async throws {
         let old = ManagedObjectModel {

@@ -162,7 +162,7 @@ import Testing
 
     // A derived attribute that was added by a new version was nil in old objects until each was saved again; one whose
     // expression changed kept its old values.
-    // Stack Overflow “NSDerivedAttributeDescription is nil after lightweight migration”; WWDC 2019, session 230
+    // avanderlee.com “Derived Attributes to improve Core Data Fetch Performance”; WWDC 2019, session 230
     @Test(arguments: SituationStore.files)
     func derivedAttributesAreRightAtOnceInOldObjects(_ store: SituationStore) async throws {
         func model(

@@ -183,7 +183,7 @@ import Testing
     }
 
     // Objects of large stores, with their identifiers kept by the program (as URIs) across the update.
-    // project-imas/encrypted-core-data#207 “Preserve ObjectIDs when migrating tables”; Stack Overflow “objectID after migration”
+    // project-imas/encrypted-core-data#207 “Preserve ObjectIDs when migrating tables”
     @Test(arguments: SituationStore.files)
     func keptIdentifiersFindTheirObjectsAfterAMigration(_ store: SituationStore) async throws {
         let old = ManagedObjectModel {

@@ -190,8 +190,41 @@ import Testing
         }
     }
 
+    // A change of the other store's entities, which the open store does not have and which cannot be inferred, and a fetched
+    // property that leads there.
+    // JohnEstropia/CoreStore#491 “Read only store in app bundle”; lionheart/openradar-mirror#14128
+    @Test(arguments: SituationStore.files)
+    func entitiesOfAnotherStoreDoNotHinderAMigration(_ store: SituationStore) async throws {
+        func model(_ type: AttributeType, _ extra: String) -> ManagedObjectModel {
+            ManagedObjectModel {
+                Entity("User") {
+                    Attribute("name", .string)
+                    Attribute(extra, .string)
+                    FetchedProperty("cached", of: "Cached", where: "key == $FETCH_SOURCE.name")
+                }
+                Entity("Cached") { Attribute("key", type) }
+                ModelConfiguration("Local", entities: ["User"])
+                ModelConfiguration("Cache", entities: ["Cached"])
+            }
+        }
+        try await withMigration(store) { program in
+            let versions = [
+                model(.string, "a"), model(.integer16, "a"), model(.integer16, "b"),
+                model(.string, "b"),
+            ]
+            for (number, version) in versions.enumerated() {
+                try await program.run(version, configure: { $0.configuration = "Local" }) {
+                    context in
+                    #expect(try context.count(for: FetchRequest("User")) == number)
+                    try context.add("User", ["name": "Ada"])
+                    try context.save()
+                }
+            }
+        }
+    }
+
     // Another process, or another container of the program, still has the store open in the old version.
-    // drewmccormack/ensembles#211; Stack Overflow “Core Data migration while share extension has the store open”
+    // home-assistant/iOS#4998 (an extension and its app share one database, which either migrates)
     @Test(arguments: SituationStore.files)
     func aContainerWithTheOldModelDoesNotWriteIntoTheMigratedStore(_ store: SituationStore)
         async throws
@@ -227,7 +260,7 @@ import Testing
     }
 
     // The history of changes, and tokens that a widget or a synchronization kept, across a migration that renames.
-    // nightscout/Trio#1247, quran/quran-ios#989; Stack Overflow “Persistent history token after lightweight migration”
+    // nightscout/Trio#1247, quran/quran-ios#989
     @Test func historyAndTokensSurviveAMigration() async throws {
         try await withMigration(.sqlite) { program in
             var token: PersistentHistoryToken?

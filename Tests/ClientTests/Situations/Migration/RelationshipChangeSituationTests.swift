@@ -71,7 +71,7 @@ import Testing
 
     // The order of an ordered relationship was lost when something else about it changed: its name, its destination's, its
     // inverse's, or its being one side of many to many.
-    // Stack Overflow “Core Data: ordered relationship loses its order after migration”; project-imas/encrypted-core-data#313
+    // nvie/VDOrderedEntityMigrationPolicy; project-imas/encrypted-core-data#313
     @Test(arguments: SituationStore.files)
     func anOrderSurvivesRenamingOnBothSides(_ store: SituationStore) async throws {
         for isMany in [false, true] {
@@ -156,7 +156,7 @@ import Testing
     }
 
     // A missing inverse was added (the warning of the model editor, CloudKit's requirement), and taken away again.
-    // Stack Overflow “Core Data: adding an inverse relationship in a new model version”; wireapp/wire-ios#925
+    // Apple, “Migrating your data model automatically”
     @Test(arguments: SituationStore.files)
     func anInverseIsAddedAndRemoved(_ store: SituationStore) async throws {
         try await withMigration(store) { program in
@@ -209,7 +209,7 @@ import Testing
     }
 
     // A relationship became required, or got a minimum count, and some objects have none. It is new, or was optional.
-    // Simperium/simperium-ios#64; Stack Overflow “making a relationship non-optional in Core Data migration”
+    // Simperium/simperium-ios#64 (mandatory attributes; here a relationship)
     @Test(arguments: SituationStore.files)
     func aRequiredRelationshipOfObjectsWithoutOneIsNoticed(_ store: SituationStore) async throws {
         try await withMigration(store) { program in
@@ -238,7 +238,7 @@ import Testing
     }
 
     // Delete rules are part of the program, not of the data: the new one applies to old objects.
-    // Stack Overflow “Changing the delete rule of a relationship: is migration needed?”
+    // informit.com, Core Data, “Versioning” (any change of the model is another version)
     @Test(arguments: SituationStore.files)
     func aNewDeleteRuleAppliesToOldObjects(_ store: SituationStore) async throws {
         func model(_ rule: DeleteRule) -> ManagedObjectModel {

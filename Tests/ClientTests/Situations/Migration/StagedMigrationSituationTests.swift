@@ -207,7 +207,7 @@ import Testing
     }
 
     // The code before a stage changed some objects and then threw: what it saved stays, in the old version.
-    // Apple documentation, NSCustomMigrationStage; realm/realm-object-store#271
+    // Apple documentation, NSCustomMigrationStage
     @Test func codeBeforeAStageThatThrowsLeavesTheOldVersionUsable() async throws {
         try await withMigration(.sqlite) { program in
             try await makeFirst(program)
