@@ -103,10 +103,17 @@ public final class UndoManager {
 
     /// Registers an undo action; a redo action during an undo.
     ///
-    /// The target is not retained; if it was released the action is skipped.
+    /// The target is not retained; if it was released the action is skipped. Changes of objects made before are undone after it.
     public func registerUndo<Target: AnyObject>(
         withTarget target: Target, handler: @escaping (Target) -> Void
     ) {
+        guard isUndoRegistrationEnabled else { return }
+        registerPending()
+        register(target, handler)
+    }
+
+    /// Registers an action of a client, or one that comes after all pending changes.
+    func register<Target: AnyObject>(_ target: Target, _ handler: @escaping (Target) -> Void) {
         guard isUndoRegistrationEnabled else { return }
         if openGroups.isEmpty {
             precondition(
@@ -124,8 +131,9 @@ public final class UndoManager {
         if !isUndoing && !isRedoing { redoStack.removeAll() }
     }
 
-    /// Clears both stacks.
+    /// Clears both stacks, and forgets what has been changed in open groups and in the present user event.
     public func removeAllActions() {
+        registerPending()
         floor = position
         undoStack.removeAll()
         redoStack.removeAll()
@@ -297,6 +305,7 @@ public final class UndoManager {
         openGroups.append(reverse)
         post(Self.didOpenUndoGroupNotification)
         group.perform()
+        registerPending()
         closeGroup()
         self[keyPath: flag] = false
         post(notifications.did)

@@ -130,7 +130,7 @@ extension ManagedObjectContext {
         guard !event.log.isEmpty else { return }
         let log = UndoLog(event.log, number: undoIdentifiers.addLog(), context: self)
         event.clearLog()
-        undoManager?.registerUndo(withTarget: self) { $0.restore(log) }
+        undoManager?.register(self) { $0.restore(log) }
     }
 
     /// Undoes the last user event, if there is an undo manager and anything to undo.
