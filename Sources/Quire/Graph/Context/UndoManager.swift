@@ -114,9 +114,20 @@ public final class UndoManager {
         register(target, handler)
     }
 
-    /// Registers an action of a client, or one that comes after all pending changes.
-    func register<Target: AnyObject>(_ target: Target, _ handler: @escaping (Target) -> Void) {
+    /// Registers an action of a client, or one that comes after all pending changes. In the last step, it is a consequence of
+    /// that step, and without one it is not undone; what can be redone stays so.
+    func register<Target: AnyObject>(
+        _ target: Target, inLastStep: Bool = false, _ handler: @escaping (Target) -> Void
+    ) {
         guard isUndoRegistrationEnabled else { return }
+        let action = { [weak target] in
+            if let target { handler(target) }
+        }
+        if inLastStep {
+            let last = openGroups.last { !$0.isEmpty } ?? undoStack.last
+            last?.add(target: ObjectIdentifier(target), action)
+            return
+        }
         if openGroups.isEmpty {
             precondition(
                 groupsByEvent,
@@ -124,11 +135,7 @@ public final class UndoManager {
             )
             openEventGroup()
         }
-        openGroups[openGroups.count - 1].add(
-            target: ObjectIdentifier(target)
-        ) { [weak target] in
-            if let target { handler(target) }
-        }
+        openGroups[openGroups.count - 1].add(target: ObjectIdentifier(target), action)
         openPosition = Self.newPosition()
         if !isUndoing && !isRedoing { redoStack.removeAll() }
     }
