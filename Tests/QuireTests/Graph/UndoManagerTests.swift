@@ -89,6 +89,32 @@ import Testing
         #expect(undoManager.groupingLevel == 0)
     }
 
+    @Test(arguments: [false, true])
+    func undoWithinNestedGroupsOpensThemAgain(groupsByEvent: Bool) {
+        undoManager.groupsByEvent = groupsByEvent
+        step(1, "One")
+        undoManager.beginUndoGrouping()
+        undoManager.setActionName("Two")
+        counter.set(2)
+        undoManager.beginUndoGrouping()
+        counter.set(3)
+        let level = undoManager.groupingLevel
+        undoManager.undo()
+        #expect(counter.value == (groupsByEvent ? 0 : 1))
+        #expect(undoManager.groupingLevel == level)
+        undoManager.redo()
+        #expect(counter.value == 3 && undoManager.redoCount == 0)
+        undoManager.undo()
+        counter.set(4)
+        #expect(!undoManager.canRedo)
+        undoManager.endUndoGrouping()
+        undoManager.endUndoGrouping()
+        #expect(undoManager.undoActionName == "Two")
+        undoManager.undo()
+        #expect(counter.value == (groupsByEvent ? 0 : 1))
+        #expect(undoManager.groupingLevel == 0)
+    }
+
     @Test func emptyGroupsAreNotKept() {
         undoManager.beginUndoGrouping()
         undoManager.beginUndoGrouping()
@@ -194,7 +220,7 @@ import Testing
             told == ["checkpoint", "will redo", "open", "will close", "close", "redo"])
     }
 
-    @Test(arguments: ["register", "end", "nested undo", "enable"])
+    @Test(arguments: ["register", "end", "undo in undo", "enable"])
     func misuseStopsTheProgram(kind: String) async {
         let result: ExitTest.Result?
         switch kind {
@@ -210,12 +236,12 @@ import Testing
             result = await #expect(
                 processExitsWith: .failure, observing: [\.standardErrorContent]
             ) { Quire.UndoManager().endUndoGrouping() }
-        case "nested undo":
+        case "undo in undo":
             result = await #expect(
                 processExitsWith: .failure, observing: [\.standardErrorContent]
             ) {
                 let undoManager = Quire.UndoManager()
-                undoManager.beginUndoGrouping()
+                undoManager.registerUndo(withTarget: undoManager) { $0.undo() }
                 undoManager.undo()
             }
         default:
@@ -226,7 +252,7 @@ import Testing
         let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
         let words = [
             "register": "beginUndoGrouping() first", "end": "without beginUndoGrouping()",
-            "nested undo": "inside nested groups", "enable": "without disableUndoRegistration()",
+            "undo in undo": "during undo or redo", "enable": "without disableUndoRegistration()",
         ]
         #expect(text.contains(words[kind] ?? "?"))
     }

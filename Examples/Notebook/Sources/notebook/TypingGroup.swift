@@ -26,7 +26,7 @@ final class TypingGroup {
         }
     }
 
-    /// To be called before everything else: the group would contain it, and undo fails within an open group.
+    /// To be called before everything else, which the group would contain otherwise.
     func end() {
         pause?.cancel()
         manager?.endUndoGrouping()

@@ -21,6 +21,8 @@ public final class UndoManager {
     private var redoStack: [UndoGroup] = []
     private var openGroups: [UndoGroup] = []
     private var eventGroupIsOpen = false
+    /// Whether the user event ended while groups were open inside its group, which is closed when they are.
+    private var eventHasEnded = false
     private var disabledCount = 0
     /// The position when nothing more can be undone.
     private var floor = UndoManager.newPosition()
@@ -103,11 +105,29 @@ public final class UndoManager {
 
     /// Registers an undo action; a redo action during an undo.
     ///
-    /// The target is not retained; if it was released the action is skipped.
+    /// The target is not retained; if it was released the action is skipped. Changes of objects made before are undone after it.
     public func registerUndo<Target: AnyObject>(
         withTarget target: Target, handler: @escaping (Target) -> Void
     ) {
         guard isUndoRegistrationEnabled else { return }
+        registerPending()
+        register(target, handler)
+    }
+
+    /// Registers an action of a client, or one that comes after all pending changes. In the last step, it is a consequence of
+    /// that step, and without one it is not undone; what can be redone stays so.
+    func register<Target: AnyObject>(
+        _ target: Target, inLastStep: Bool = false, _ handler: @escaping (Target) -> Void
+    ) {
+        guard isUndoRegistrationEnabled else { return }
+        let action = { [weak target] in
+            if let target { handler(target) }
+        }
+        if inLastStep {
+            let last = openGroups.last { !$0.isEmpty } ?? undoStack.last
+            last?.add(target: ObjectIdentifier(target), action)
+            return
+        }
         if openGroups.isEmpty {
             precondition(
                 groupsByEvent,
@@ -115,17 +135,14 @@ public final class UndoManager {
             )
             openEventGroup()
         }
-        openGroups[openGroups.count - 1].add(
-            target: ObjectIdentifier(target)
-        ) { [weak target] in
-            if let target { handler(target) }
-        }
+        openGroups[openGroups.count - 1].add(target: ObjectIdentifier(target), action)
         openPosition = Self.newPosition()
         if !isUndoing && !isRedoing { redoStack.removeAll() }
     }
 
-    /// Clears both stacks.
+    /// Clears both stacks, and forgets what has been changed in open groups and in the present user event.
     public func removeAllActions() {
+        registerPending()
         floor = position
         undoStack.removeAll()
         redoStack.removeAll()
@@ -168,7 +185,8 @@ public final class UndoManager {
         openGroup()
     }
 
-    /// Closes the group opened last.
+    /// Closes the group opened last. Closing the outermost one also ends the step, if the user event in which it was opened has
+    /// ended: later changes are another step.
     public func endUndoGrouping() {
         registerPending()
         precondition(
@@ -176,11 +194,14 @@ public final class UndoManager {
             "endUndoGrouping() was called without beginUndoGrouping().")
         post(Self.checkpointNotification)
         closeGroup()
+        if eventHasEnded { closeEventGroup() }
     }
 
-    /// Closes the group of the user event, if one is open and no other is inside it.
+    /// Closes the group of the user event, if one is open, once no other is inside it.
     func closeEventGroup() {
-        guard eventGroupIsOpen, openGroups.count == 1, !isUndoing, !isRedoing else { return }
+        guard eventGroupIsOpen, !isUndoing, !isRedoing else { return }
+        eventHasEnded = openGroups.count > 1
+        if eventHasEnded { return }
         eventGroupIsOpen = false
         closeGroup()
     }
@@ -233,20 +254,23 @@ public final class UndoManager {
 
     /// Undoes the last group of changes, or does nothing if there is none.
     ///
-    /// An open outermost group is closed first; traps inside a nested group.
+    /// An open outermost group is closed first. If others are open inside it, all of them are closed, and opened again
+    /// afterwards for those who will end them: changes made then are another step.
     public func undo() {
-        closeOutermostGroup(for: "undo()")
-        guard let group = undoStack.popLast() else { return }
-        let notifications = (Self.willUndoChangeNotification, Self.didUndoChangeNotification)
-        perform(group, \.isUndoing, notifications)
+        outsideGroups(for: "undo()") {
+            guard let group = undoStack.popLast() else { return }
+            let notifications = (Self.willUndoChangeNotification, Self.didUndoChangeNotification)
+            perform(group, \.isUndoing, notifications)
+        }
     }
 
-    /// Redoes the last undone group, or does nothing if there is none.
+    /// Redoes the last undone group, or does nothing if there is none. Open groups are closed as by ``undo()``.
     public func redo() {
-        closeOutermostGroup(for: "redo()")
-        guard let group = redoStack.popLast() else { return }
-        let notifications = (Self.willRedoChangeNotification, Self.didRedoChangeNotification)
-        perform(group, \.isRedoing, notifications)
+        outsideGroups(for: "redo()") {
+            guard let group = redoStack.popLast() else { return }
+            let notifications = (Self.willRedoChangeNotification, Self.didRedoChangeNotification)
+            perform(group, \.isRedoing, notifications)
+        }
     }
 
     /// Undoes the last group closed within the open one; same as ``undo()`` if none is open.
@@ -273,15 +297,23 @@ public final class UndoManager {
         didChange?()
     }
 
-    private func closeOutermostGroup(for method: String) {
+    private func outsideGroups(for method: String, _ body: () -> Void) {
         precondition(
             !isUndoing && !isRedoing, "\(method) was called during undo or redo.")
         registerPending()
         post(Self.checkpointNotification)
-        closeEventGroup()
-        if openGroups.count == 1 { closeGroup() }
-        precondition(
-            openGroups.isEmpty, "\(method) was called inside nested groups; end them first.")
+        let groups = openGroups.count > 1 ? openGroups : []
+        let isOfEvent = eventGroupIsOpen && !groups.isEmpty
+        eventGroupIsOpen = false
+        while !openGroups.isEmpty { closeGroup() }
+        body()
+        if groups.isEmpty { return }
+        eventGroupIsOpen = isOfEvent
+        for group in groups {
+            openGroup()
+            openGroups.last?.name = group.name
+            openGroups.last?.isDiscardable = group.isDiscardable
+        }
     }
 
     private func perform(
@@ -297,6 +329,7 @@ public final class UndoManager {
         openGroups.append(reverse)
         post(Self.didOpenUndoGroupNotification)
         group.perform()
+        registerPending()
         closeGroup()
         self[keyPath: flag] = false
         post(notifications.did)

@@ -109,9 +109,9 @@ extension ManagedObjectContext {
         return changes
     }
 
-    /// Registers the changes of a round of `willSave()`, in one undo step with other rounds, and returns the objects.
+    /// Registers the changes of a round of `willSave()` in the last undo step, and returns the objects.
     func endSavingRound(_ hasChanged: inout Bool) -> [ManagedObject] {
-        registerPendingChanges()
+        registerPendingChanges(inLastStep: true)
         guard !event.objects.isEmpty else { return [] }
         hasChanged = true
         event.wasUndoable = event.isLogged
@@ -125,12 +125,12 @@ extension ManagedObjectContext {
         return objects
     }
 
-    func registerPendingChanges() {
+    func registerPendingChanges(inLastStep: Bool = false) {
         dropReferencesToDeletedUnsaved()
         guard !event.log.isEmpty else { return }
         let log = UndoLog(event.log, number: undoIdentifiers.addLog(), context: self)
         event.clearLog()
-        undoManager?.registerUndo(withTarget: self) { $0.restore(log) }
+        undoManager?.register(self, inLastStep: inLastStep) { $0.restore(log) }
     }
 
     /// Undoes the last user event, if there is an undo manager and anything to undo.
