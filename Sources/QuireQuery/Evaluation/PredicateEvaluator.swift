@@ -35,11 +35,12 @@ package struct PredicateEvaluator {
     private func holds(_ comparison: QueryComparison) throws -> Bool {
         let left = try operand(comparison.left)
         if comparison.hasSortedConstants, case .collection(let constants) = comparison.right {
+            let options = comparison.options
             switch (comparison.modifier, left) {
             case (.direct, .one(let value)):
-                return isAmong(constants, value.attributeValue)
-            case (.any, _): return elements(of: left).contains { isAmong(constants, $0) }
-            case (.all, _): return elements(of: left).allSatisfy { isAmong(constants, $0) }
+                return isAmong(constants, value.attributeValue, options)
+            case (.any, _): return elements(of: left).contains { isAmong(constants, $0, options) }
+            case (.all, _): return elements(of: left).allSatisfy { isAmong(constants, $0, options) }
             case (.direct, _): break
             }
         }
@@ -52,12 +53,14 @@ package struct PredicateEvaluator {
     }
 
     /// Whether a value is among sorted constants.
-    private func isAmong(_ constants: [QueryExpression], _ value: AttributeValue) -> Bool {
+    private func isAmong(
+        _ constants: [QueryExpression], _ value: AttributeValue, _ options: QueryComparison.Options
+    ) -> Bool {
         var (start, end) = (0, constants.count)
         while start < end {
             let middle = (start + end) / 2
             guard case .constant(let constant) = constants[middle],
-                let order = ValueOrder.compare(value, constant)
+                let order = order(value, constant, options)
             else { return false }
             if order == 0 { return true }
             if order < 0 { end = middle } else { start = middle + 1 }

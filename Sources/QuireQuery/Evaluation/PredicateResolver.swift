@@ -127,19 +127,25 @@ package struct PredicateResolver {
     }
 
     /// Sorts the values that `IN` looks among, if all are constants of one kind: each object is then compared with few of them.
+    /// Texts that are compared with options are sorted in the order of their folded forms.
     private func sortConstants(of comparison: inout QueryComparison) {
-        guard comparison.operator == .in, comparison.options.isEmpty,
-            case .collection(let elements) = comparison.right, elements.count > 4
+        guard comparison.operator == .in, case .collection(let elements) = comparison.right,
+            elements.count > 4
         else { return }
-        var constants: [AttributeValue] = []
+        let options = comparison.options
+        var constants: [(value: AttributeValue, key: AttributeValue)] = []
         for element in elements {
-            guard case .constant(let value) = element,
-                ValueOrder.compare(constants.first ?? value, value) != nil
-            else { return }
-            constants.append(value)
+            guard case .constant(let value) = element else { return }
+            var key = value
+            if !options.isEmpty {
+                guard let text = value.text else { return }
+                key = .string(TextFolding.fold(text, options))
+            }
+            guard ValueOrder.compare(constants.first?.key ?? key, key) != nil else { return }
+            constants.append((value, key))
         }
-        constants.sort { (ValueOrder.compare($0, $1) ?? 0) < 0 }
-        comparison.right = .collection(constants.map { .constant($0) })
+        constants.sort { (ValueOrder.compare($0.key, $1.key) ?? 0) < 0 }
+        comparison.right = .collection(constants.map { .constant($0.value) })
         comparison.hasSortedConstants = true
     }
 

@@ -115,8 +115,9 @@ import Testing
         }
     }
 
-    /// “Delete all”, walking through results in batches: could not fulfill a fault. Stack Overflow and avanderlee.com/swift/
-    /// nsbatchdeleterequest-core-data. Each object is met once while those behind and before it are deleted and saved.
+    /// “Delete all”, walking through results in batches: could not fulfill a fault: page “Using
+    /// NSBatchDeleteRequest to delete batches in Core Data”, avanderlee.com. Each object is met once while
+    /// those behind and before it are deleted and saved.
     @Test(arguments: SituationStore.allCases, [0, 5])
     func deletingWhileWalkingThroughBatchesMeetsEachObject(_ store: SituationStore, batch: Int)
         async throws

@@ -102,7 +102,8 @@ import Testing
     }
 
     /// An object that is not in the store yet, in a predicate: project-imas/encrypted-core-data#51 (a syntax error), #335 (in
-    /// collections of unsaved objects too), and dkharrat/NexusData#13. Also by its identifier, in lists and sets.
+    /// collections of unsaved objects too), and dkharrat/NexusData#13. Also by its identifier, in lists and sets, and negated:
+    /// lionheart/openradar-mirror#5659 (“NOT (%@ CONTAINS SELF)” in memory).
     @Test(arguments: SituationCase.all)
     func objectsAreConstants(_ situation: SituationCase) async throws {
         try await situation.run(Self.model, fill: Self.fill) { context in

@@ -156,6 +156,35 @@ import Testing
         }
     }
 
+    /// An import asks which of thousands of addresses are there already, whatever their case: Yalantis/FastEasyMapping#80 and
+    /// groue/GRDB.swift#929 (COLLATE and IN). In memory each object was compared with each element, folded again each time.
+    @Test(arguments: SituationCase.all)
+    func longListsIgnoringCaseAreSearched(_ situation: SituationCase) async throws {
+        let fill: @MainActor (ManagedObjectContext) throws -> Void = { context in
+            for number in 0..<60 {
+                let contact = Contact(context: context)
+                contact.name =
+                    number % 10 == 9 ? nil : (number % 2 == 0 ? "É" : "é") + "va\(number)"
+                contact.email = "X\(number)"
+            }
+        }
+        try await situation.run(Self.model(), fill: fill) { context in
+            let typed = (0..<240).map { ($0 % 3 == 0 ? "ÉVA" : "eVa") + "\($0 / 2)" }
+            // 0, 1, 3, 4, 6 … are written with the accent in the list.
+            let exact = (0..<60).filter { $0 % 10 != 9 && ($0 % 3 == 0 || ($0 * 2 + 1) % 3 == 0) }
+            for (options, numbers) in [
+                ("[c]", exact), ("[cd]", (0..<60).filter { $0 % 10 != 9 }), ("[d]", []),
+            ] {
+                let found = try context.texts(
+                    "email", of: "Contact", where: "name IN\(options) %@", typed)
+                #expect(found == numbers.map { "X\($0)" }.sorted(), "\(options)")
+                let others = try context.texts(
+                    "email", of: "Contact", where: "NOT name IN\(options) %@", typed)
+                #expect(others.count == 60 - numbers.count, "\(options)")
+            }
+        }
+    }
+
     /// SwiftData's ways to search for text: `localizedStandardContains`, `starts(with:)`, `contains`, optionals with `??` and
     /// optional chaining: page “How to Handle Optional Values in SwiftData Predicates”, fatbobman.com.
     @Test(arguments: SituationCase.all)

@@ -45,8 +45,7 @@ import Testing
         }
     }
 
-    /// Identifiers of a web service that differ beyond 53 bits were compared as floating-point numbers: Stack Overflow “NSNumber
-    /// Core Data Int64 predicate”-like reports; grafana/grafana#130858 (“stores and queries these values as float64”). Limits of
+    /// Identifiers of a web service that differ beyond 53 bits were compared as floating-point numbers: grafana/grafana#130858 (“stores and queries these values as float64”). Limits of
     /// types, and constants beyond them.
     @Test(arguments: SituationCase.all)
     func wideIntegersAreComparedExactly(_ situation: SituationCase) async throws {
@@ -85,8 +84,7 @@ import Testing
         }
     }
 
-    /// A 16-bit attribute compared with a number that it cannot hold was truncated: realm/realm-core#7386 is the same with
-    /// decimals (“Passing a double as argument did not work”). 65541 is not 5.
+    /// A 16-bit attribute compared with a number that it cannot hold was truncated: grafana/grafana#130858 asks what to do with such bounds. 65541 is not 5.
     @Test(arguments: SituationCase.all)
     func constantsBeyondTheTypeAreNotTruncated(_ situation: SituationCase) async throws {
         try await situation.run(
@@ -107,8 +105,8 @@ import Testing
         }
     }
 
-    /// `price == 0.1` found nothing, because the decimal number became a floating-point number on one side: realm/realm-core#7386;
-    /// project-imas/encrypted-core-data stores decimals as text and sorted 9 after 10.
+    /// `price == 0.1` found nothing, because the decimal number became a floating-point number on one side: realm/realm-core#7386
+    /// (“Passing a double as argument for a Query on Decimal128 did not work”).
     @Test(arguments: SituationCase.all)
     func decimalsAreComparedAsNumbers(_ situation: SituationCase) async throws {
         let values = ["0.1", "0.10", "9", "10", "-0.3", "19.99", "0"].map { Decimal(string: $0) }
@@ -210,8 +208,7 @@ import Testing
         }
     }
 
-    /// A UUID was compared as a text and found nothing: realm/realm-studio#1457, project groue/GRDB.swift (UUIDs as blobs or
-    /// texts); addresses and bytes likewise. Lists, orders and unequal lengths.
+    /// A UUID was compared as a text and found nothing: realm/realm-studio#1457; addresses and bytes likewise. Lists, orders and unequal lengths.
     @Test(arguments: SituationCase.all)
     func identifiersAddressesAndBytesAreComparedByContent(_ situation: SituationCase) async throws {
         let codes = try ["00000000", "7fffffff", "80000000", "ffffffff"].map {
@@ -256,8 +253,8 @@ import Testing
         }
     }
 
-    /// A Boolean that was never set is neither true nor false; `flag`, `flag == 1`, `flag == YES`, `flag != NO`: Stack Overflow
-    /// “NSPredicate and BOOL”-like questions; magicalpanda/MagicalRecord#1108 compares with a raw value.
+    /// A Boolean that was never set is neither true nor false; `flag`, `flag == 1`, `flag == YES`, `flag != NO`: Apple,
+    /// Predicate Programming Guide, “Creating Predicates” (Boolean values).
     @Test(arguments: SituationCase.all)
     func booleansAreComparedWithNumbersAndWords(_ situation: SituationCase) async throws {
         try await situation.run(Self.model, fill: Self.insert([true, false, nil], forKey: "flag")) {
