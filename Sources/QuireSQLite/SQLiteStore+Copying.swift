@@ -233,18 +233,24 @@ extension SQLiteStore {
         }
     }
 
-    /// Applies the permissions of the original to a derived store, and at most these to its external data. The owning user can
-    /// always read and write it.
-    package static func copyPermissions(of original: String, to path: String) throws {
-        guard let file = try FileSystem.information(at: original) else { return }
-        var readers = file.permissions & 0o777
+    /// The permissions of a file with the contents of a store: nobody may do more with it than with the store, except that the owning
+    /// user can always read and write it. `nil` if there is no store.
+    package static func permissions(forCopyOf original: String) throws -> UInt32? {
+        guard let file = try FileSystem.information(at: original) else { return nil }
+        var permissions = file.permissions & 0o777
         if let root = StorePath.packageRoot(of: original),
             let folder = try FileSystem.information(at: root)
         {
             // A file in a package is accessible to users with search permission for the package.
-            readers &= (folder.permissions & 0o111) * 7
+            permissions &= (folder.permissions & 0o111) * 7
         }
-        readers |= 0o600
+        return permissions | 0o600
+    }
+
+    /// Applies the permissions of the original to a derived store, and at most these to its external data. The owning user can
+    /// always read and write it.
+    package static func copyPermissions(of original: String, to path: String) throws {
+        guard let readers = try permissions(forCopyOf: original) else { return }
         func limit(_ path: String, to permissions: UInt32) throws {
             let file = try OpenFile.open(path, for: .examining)
             let inherited = try file.information().permissions & 0o7000

@@ -1,6 +1,7 @@
 import Crypto
 public import Foundation
 package import Quire
+internal import QuireSQLite
 
 // Exporting a package to an archive, and extracting it again.
 
@@ -17,7 +18,8 @@ extension DocumentPackage {
     ///
     /// Exporting an unchanged document again produces an identical archive, unless it is protected. Other processes can read
     /// and save the document meanwhile. The database and the digests of external data are checked, and the archive is read back
-    /// as ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)`` reads it. It has the permissions of the store.
+    /// as ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)`` reads it. It has the permissions of the store, if the
+    /// package's folder lets others reach it.
     ///
     /// A protected document must be unlocked even if the archive stays sealed: without the keys, the write-ahead log cannot be
     /// merged, unsaved changes cannot be left out, and nothing can be checked.
@@ -82,7 +84,7 @@ extension DocumentPackage {
             }
             return digests
         }
-        let permissions = try FileSystem.information(at: layout.store)?.permissions
+        let permissions = try SQLiteStore.permissions(forCopyOf: layout.store)
         whenCopied()
         var damaged: [String] = []
         try ArchiveExport(

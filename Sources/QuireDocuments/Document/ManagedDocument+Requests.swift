@@ -309,8 +309,8 @@ extension ManagedDocument {
     ///
     /// - Parameter url: The new URL, which must not exist unless it is that of this document.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `unsupported` for another
-    ///   file system, or `invalidState` if the document is not open. Then it is where it was. Or what opening the store
-    ///   throws.
+    ///   file system, `invalidValue` if SQLite could not open so long a path, or `invalidState` if the document is not open.
+    ///   Then it is where it was. Or what opening the store throws.
     public func move(to url: URL) async throws { try await request(moveRequest(to: url)) }
 
     /// Renames or moves the document's package; see ``move(to:)``.

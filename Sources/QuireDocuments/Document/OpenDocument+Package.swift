@@ -129,6 +129,7 @@ extension OpenDocument {
     func move(to path: String) async throws {
         let old = package.layout.path
         try await FileQueue.shared.run {
+            try DocumentPackageLayout(path: path).requireOpenablePath()
             try FileSystem.renameWithoutReplacing(old, to: path)
             do {
                 try FileSystem.synchronizeFolder(containing: path)

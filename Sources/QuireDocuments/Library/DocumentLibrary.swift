@@ -267,6 +267,7 @@ extension DocumentLibrary {
         ) { path, newPath in
             try await FileQueue.copies.run {
                 try withRightToMove(path, mayBeOpenHere: true, waiting: waiting) { lock in
+                    try DocumentPackageLayout(path: newPath).requireOpenablePath()
                     try FileSystem.renameWithoutReplacing(path, to: newPath)
                     do {
                         try FileSystem.synchronizeFolder(containing: newPath)

@@ -62,6 +62,19 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         (try? FileSystem.information(at: store, beneath: path))??.kind == .regular
     }
 
+    /// Throws if a package could be moved to the path, but not be opened there: SQLite's paths have 512 bytes, with the name of a journal.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue`.
+    func requireOpenablePath() throws {
+        let folder = FileSystem.resolved(FileSystem.folder(of: path))
+        let resolved = Self(path: FileSystem.path(folder, FileSystem.name(of: path)))
+        guard FileName(resolved.store + "-journal").byteCount > 512 else { return }
+        throw QuireError(
+            .invalidValue,
+            "“\(path)” cannot be the path of a document, because it is too long for SQLite; choose a folder that is not as deep.",
+            subject: .init(file: path))
+    }
+
     /// The entries that a package may have, with their kinds.
     private static let entries: [(path: String, kind: FileInformation.Kind)] = [
         ("DocumentMetadata.plist", .regular), (StoreProtection.keybagName, .regular),

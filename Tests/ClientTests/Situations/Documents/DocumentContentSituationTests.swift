@@ -64,6 +64,7 @@ import Testing
 
     // An object with a large value is copied from one open document to another, and the first is closed, deleted or saved over before the second
     // is saved.
+    // (atomicbird.com: “Backing up Core Data Stores”.)
     @Test(arguments: ["close", "delete", "replace", "discard"])
     func aLargeValueTakenFromAnotherDocumentStays(end: String) async throws {
         try await withProgramFolder { folder in
@@ -187,6 +188,7 @@ import Testing
     }
 
     // The draft of a document is there, and somebody else saves the document meanwhile: the draft overwrote the newer objects, or was dropped.
+    // (karelia/BSManagedDocument issue 32.)
     @Test func aDraftMeetsWhatWasSavedMeanwhile() async throws {
         try await withProgramFolder { folder in
             let url = folder.appendingPathComponent("A.quire")
@@ -233,7 +235,7 @@ import Testing
     }
 
     // Versions kept without changes, with equal names, while saving: each took the whole space, or the list had gaps. Their names are whatever
-    // the user types.
+    // the user types. (avanzzzi/hypy issue 21, cbreak-black/ZetaWatch issue 25, lmenezes/cerebro issue 492.)
     @Test func versionsOfTheSameStateAndNameAreToldApart() async throws {
         try await withProgramFolder { folder in
             let url = folder.appendingPathComponent("A.quire")
@@ -266,7 +268,7 @@ import Testing
     }
 
     // Restoring a version brings back the text, but not the pictures and attachments of that time. (schollz/cowyo issue 157,
-    // BookStackApp/BookStack issue 545, django-wiki issue 669.)
+    // BookStackApp/BookStack issue 545, django-wiki/django-wiki issue 669.)
     @Test func aRestoredVersionHasItsAttachmentsAndPictures() async throws {
         try await withProgramFolder { folder in
             let document = try await Folio.make(at: folder.appendingPathComponent("A.quire"))

@@ -52,7 +52,8 @@ import Testing
         }
     }
 
-    // The picture and the title in the list are those of the document before it was duplicated, restored or renamed.
+    // The picture and the title in the list are those of the document before it was duplicated, saved or renamed.
+    // (SimpleMobileTools/Simple-File-Manager issue 321, owncloud/core issue 31849.)
     @Test func aThumbnailFollowsItsDocument() async throws {
         try await withProgramFolder { folder in
             let url = folder.appendingPathComponent("A.quire")
@@ -129,7 +130,7 @@ import Testing
     }
 
     // A folder with the extension of documents that is none, a file, a link that leads nowhere, a document within a document: the list failed as
-    // a whole.
+    // a whole. (jellyfin/jellyfin issues 4934 and 9849, epoupon/lms issue 853.)
     @Test func whatIsNoDocumentDoesNotHideTheOthers() async throws {
         try await withProgramFolder { folder in
             let manager = FileManager.default

@@ -119,6 +119,7 @@ import Testing
     }
 
     // Two documents of one program whose files differ only in the form of an accent.
+    // (basicmachines-co/basic-memory issue 1275.)
     @Test(arguments: formats)
     func filesWhoseNamesDifferInFormOnlyAreTwo(format: String) async throws {
         try await withProgramFolder { folder in
@@ -136,6 +137,7 @@ import Testing
     }
 
     // An untitled document that is closed, saved twice at once, or saved where it cannot be: the work is still there.
+    // (ktraunmueller/Compositor issue 327.)
     @Test(arguments: formats)
     func anUntitledDocumentStaysUntilItHasAPlace(format: String) async throws {
         try await withProgramFolder { folder in

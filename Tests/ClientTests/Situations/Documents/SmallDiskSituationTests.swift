@@ -114,6 +114,7 @@ struct SmallDiskSituationTests {
     }
 
     // The file system becomes read-only under the open document, as after an error of the disk: every program behaves as if it had saved.
+    // (KapiX/Koder issue 114.)
     @Test func aVolumeThatBecomesReadOnlyFailsSavesUntilItIsWritable() async throws {
         try await withVolume(megabytes: 6) { volume, folder in
             let url = volume.folder.appendingPathComponent("A.quire")
