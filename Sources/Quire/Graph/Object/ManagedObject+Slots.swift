@@ -27,8 +27,15 @@ extension ManagedObject {
         return try presentValue(at: slot)
     }
 
+    /// The edits, with the values that `awakeFromFetch()` sets: a fault is fired before.
+    @inline(__always)
+    private final var editsToRead: ObjectEdits? {
+        if state.intersection([.hasHooks, .realized]) == .hasHooks { realize() }
+        return edits
+    }
+
     private final func presentValue(at slot: Int) throws -> AttributeValue {
-        if let edits, edits.own.contains(slot) { return edits.values[slot] }
+        if let edits = editsToRead, edits.own.contains(slot) { return edits.values[slot] }
         if resolvedEntity.storages[slot] == .reference {
             return reference(at: slot).map { .objectID($0) } ?? .null
         }
@@ -81,7 +88,7 @@ extension ManagedObject {
     /// The text in a slot.
     public final func string(at slot: Int) -> String? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .string(let string) = edits.values[slot] { return string }
             return nil
         }
@@ -91,7 +98,7 @@ extension ManagedObject {
     /// The integer in a slot.
     public final func integer(at slot: Int) -> Int64? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .integer(let integer) = edits.values[slot] { return integer }
             return nil
         }
@@ -101,7 +108,7 @@ extension ManagedObject {
     /// The floating-point number in a slot.
     public final func double(at slot: Int) -> Double? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .double(let double) = edits.values[slot] { return double }
             return nil
         }
@@ -111,7 +118,7 @@ extension ManagedObject {
     /// The truth value in a slot.
     public final func boolean(at slot: Int) -> Bool? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .boolean(let boolean) = edits.values[slot] { return boolean }
             return nil
         }
@@ -123,7 +130,7 @@ extension ManagedObject {
     /// The date in a slot.
     public final func date(at slot: Int) -> Date? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .date(let date) = edits.values[slot] { return date }
             return nil
         }
@@ -137,7 +144,7 @@ extension ManagedObject {
     /// The UUID in a slot.
     public final func uuid(at slot: Int) -> UUID? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .uuid(let uuid) = edits.values[slot] { return uuid }
             return nil
         }

@@ -42,8 +42,8 @@ import Testing
     }
 
     // The child's save goes through, the parent's fails on a unique value. The parent keeps the changes; after a rollback it has
-    // none of them, and the child, which the user corrects, can save again. FB-style reports of “rollback after a failed save”:
-    // meshtastic/Meshtastic-Apple pull request #1891; objcio/core-data #2.
+    // none of them, and the child, which the user corrects, can save again. meshtastic/Meshtastic-Apple pull request #1891
+    // (rollback after a failed save); objcio/core-data #2.
     @Test(arguments: SituationStore.allCases)
     func aParentThatRefusesToSaveCanBeRolledBack(_ store: SituationStore) async throws {
         try await withSituation(store, AlbumModel.model) { container in
@@ -118,25 +118,25 @@ import Testing
     // An object is deleted in a child and saved to the store; looking it up still finds it, and it is deleted again with every
     // later save. RestKit/RestKit #1351.
     @Test func aDeletionGoesUpOnce() async throws {
-        try await ContextStack.inAll(AlbumModel.model) { work, container in
+        try await ContextStack.inAll(AlbumModel.model) { work, others in
             let context = work.context
             let album = try context.insert("Album", ["name": "Sea"])
             let photo = try context.insert("Photo", ["name": "a", "album": album])
-            try work.save()
+            try await work.save()
             let saves = Saves()
             let token = saves.observe(context.persistentStoreCoordinator)
             defer { NotificationCenter.default.removeObserver(token) }
             let id = photo.objectID
             context.delete(photo)
-            try work.save()
-            let contextCount = work.main == nil && work.background == nil ? 1 : 2
-            #expect(saves.take().filter { $0.deleted.contains(id) }.count == contextCount)
+            try await work.save()
+            #expect(
+                saves.take().filter { $0.deleted.contains(id) }.count == work.savingContextCount)
             #expect(throws: QuireError.self) { try context.existingObject(with: id) }
             if let main = work.main {
                 #expect(throws: QuireError.self) { try main.existingObject(with: id) }
             }
             album["rank"] = 1
-            try work.save()
+            try await work.save()
             #expect(saves.take().allSatisfy { $0.deleted.isEmpty })
             #expect(try context.texts("Photo") == [])
             #expect((album["photos"] as? Set<ManagedObject>)?.isEmpty == true)
@@ -146,7 +146,7 @@ import Testing
     // Values of an object that a child has inserted, defaults among them, do not arrive in the parent, so that the parent's
     // save fails validation. lionheart/openradar-mirror #1400 (radar 20667995).
     @Test func allValuesOfANewObjectArriveInTheParent() async throws {
-        try await ContextStack.inAll(AlbumModel.model) { work, container in
+        try await ContextStack.inAll(AlbumModel.model) { work, others in
             let album = try work.context.insert("Album", ["name": "Sea"])
             let photo = try work.context.insertObject(entityName: "Photo")
             photo["name"] = "a"
@@ -164,9 +164,9 @@ import Testing
                     #expect(parents.isInserted)
                 }
             }
-            try work.save()
+            try await work.save()
             let id = photo.objectID
-            try container.newBackgroundContext().performAndWait { other in
+            try others.newBackgroundContext().performAndWait { other in
                 let found = try other.existingObject(with: id)
                 #expect(found["stars"] as? Int == 3)
                 #expect((found["album"] as? ManagedObject)?["name"] as? String == "Sea")
@@ -181,7 +181,7 @@ import Testing
         try await ContextStack.inAll(AlbumModel.model) { work, _ in
             let context = work.context
             let album = try context.insert("Album", ["name": "Sea"])
-            try work.save()
+            try await work.save()
             let photo = try context.insert("Photo", ["name": "a", "album": album])
             album["name"] = "Ocean"
             var request = FetchRequest<ManagedObject>("Album")
@@ -194,7 +194,7 @@ import Testing
             request.includesPendingChanges = false
             #expect(try context.count(for: request) == 0)
             #expect(photo["album"] as? ManagedObject == album)
-            try work.save()
+            try await work.save()
             #expect(photo["album"] as? ManagedObject == album)
             #expect(try context.texts("Photo", where: "album.name == 'Ocean'") == ["a"])
         }
@@ -206,7 +206,7 @@ import Testing
         try await ContextStack.inAll(AlbumModel.model) { work, _ in
             let context = work.context
             for number in 10..<40 { try context.insert("Photo", ["name": "\(number)"]) }
-            try work.save()
+            try await work.save()
             let parent = work.main ?? context
             try parent.insert("Photo", ["name": "15a"])
             for photo in try parent.fetch(FetchRequest<ManagedObject>("Photo")) as [ManagedObject] {
@@ -226,7 +226,7 @@ import Testing
             #expect(
                 try context.fetch(request).map { $0["name"] as? String ?? "" }
                     == Array(expected[5..<8]))
-            try work.save()
+            try await work.save()
         }
     }
 

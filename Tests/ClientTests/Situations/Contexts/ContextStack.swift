@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireDocuments
 import Testing
 
 /// Where the context that a program works in stands: what happens in one must be right in all.
@@ -8,39 +9,68 @@ enum ContextStack: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case view
     /// A main-queue child of the view context, for an editor.
     case editor
-    /// A main-queue child of a private-queue context, as UIManagedDocument has it.
+    /// A main-queue child of a private-queue context, as many programs have it.
     case overPrivate
+    /// The context of a document.
+    case document
 
     var testDescription: String { rawValue }
 
-    @MainActor func work(in container: PersistentContainer) -> WorkContext {
+    @MainActor private func work(in container: PersistentContainer) -> WorkContext {
+        let view = container.viewContext
         switch self {
-        case .view: WorkContext(context: container.viewContext)
-        case .editor:
-            WorkContext(
-                context: .mainQueue(parent: container.viewContext), main: container.viewContext)
+        case .editor: return WorkContext(context: .mainQueue(parent: view), main: view)
         case .overPrivate:
-            {
-                let parent = container.newBackgroundContext()
-                return WorkContext(context: .mainQueue(parent: parent), background: parent)
-            }()
+            let parent = container.newBackgroundContext()
+            return WorkContext(context: .mainQueue(parent: parent), background: parent)
+        default: return WorkContext(context: view)
         }
     }
 
     /// Runs a program in each store with each stack.
     @MainActor static func inAll(
-        _ model: ManagedObjectModel, _ stores: [SituationStore] = SituationStore.allCases,
-        _ program: @MainActor (WorkContext, PersistentContainer) throws -> Void
+        _ model: ManagedObjectModel,
+        _ program: @MainActor (WorkContext, OtherContexts) async throws -> Void
     ) async throws {
-        for store in stores {
-            for stack in allCases {
+        for store in SituationStore.allCases {
+            for stack in allCases where stack != .document {
                 try await withSituation(store, model) { container in
-                    do { try program(stack.work(in: container), container) } catch {
-                        Issue.record("\(store), \(stack): \(error)")
+                    try await run(program, stack.work(in: container), "\(store), \(stack)") {
+                        container.newBackgroundContext()
                     }
                 }
             }
         }
+        try await withProgramFolder { folder in
+            let document = StackDocument(fileURL: folder.appendingPathComponent("Situation.quire"))
+            document.model = model
+            try await document.create()
+            let context = document.managedObjectContext
+            let parent = try #require(context.parent)
+            try await run(
+                program, WorkContext(context: context, background: parent, document: document),
+                "document"
+            ) {
+                try document.newBackgroundContext()
+            }
+            try await document.close()
+        }
+    }
+
+    @MainActor private static func run(
+        _ program: @MainActor (WorkContext, OtherContexts) async throws -> Void,
+        _ work: WorkContext,
+        _ name: String, background: @escaping () throws -> QueueConfinedContext
+    ) async throws {
+        let others = OtherContexts(
+            persistentStoreCoordinator: work.context.persistentStoreCoordinator,
+            background: background)
+        do { try await program(work, others) } catch { Issue.record("\(name): \(error)") }
+    }
+
+    private final class StackDocument: ManagedDocument {
+        var model: ManagedObjectModel?
+        override var managedObjectModel: ManagedObjectModel? { model }
     }
 }
 
@@ -49,13 +79,27 @@ enum ContextStack: String, CaseIterable, Sendable, CustomTestStringConvertible {
     let context: ManagedObjectContext
     var main: ManagedObjectContext?
     var background: QueueConfinedContext?
+    /// The document whose context it is; it announces saves once.
+    var document: ManagedDocument?
+
+    /// The number of contexts that call `willSave()` and announce their saves on the way to the store.
+    var savingContextCount: Int { document != nil || main == nil && background == nil ? 1 : 2 }
 
     /// Saves up to the store.
-    func save() throws {
+    func save() async throws {
+        if let document { return try await document.save() }
         try context.save()
         try main?.save()
         try background?.performAndWait { try $0.save() }
     }
+}
+
+/// The other contexts of a program.
+@MainActor struct OtherContexts {
+    let persistentStoreCoordinator: PersistentStoreCoordinator
+    let background: () throws -> QueueConfinedContext
+
+    func newBackgroundContext() throws -> QueueConfinedContext { try background() }
 }
 
 /// Albums with photos, a person who owns them, and labels.

@@ -175,10 +175,10 @@ import Testing
         try await ContextStack.inAll(AlbumModel.model) { work, _ in
             let context = work.context
             let first = try context.insert("Label", ["word": "red"])
-            try work.save()
+            try await work.save()
             context.delete(first)
             let second = try context.insert("Label", ["word": "red"])
-            try work.save()
+            try await work.save()
             #expect(try context.texts("Label", "word") == ["red"])
             context.delete(second)
             let third = try context.insert("Label", ["word": "red"])
@@ -186,13 +186,13 @@ import Testing
             #expect(third.managedObjectContext == nil && !second.isDeleted)
             #expect(try context.texts("Label", "word") == ["red"])
             try context.insert("Label", ["word": "red"])
-            #expect(throws: QuireError.self) { try work.save() }
+            await #expect(throws: QuireError.self) { try await work.save() }
             context.rollback()
             work.main?.rollback()
             work.background?.performAndWait { $0.rollback() }
             #expect(try context.texts("Label", "word") == ["red"])
             second["word"] = "blue"
-            try work.save()
+            try await work.save()
             #expect(try context.texts("Label", "word") == ["blue"])
         }
     }

@@ -203,7 +203,7 @@ import Testing
             try check("unsaved")
             try context.save()
             try check("saved to the parent")
-            try work.save()
+            try await work.save()
             try check("saved")
             photo["name"] = "b"
             try check("dirty")

@@ -36,7 +36,7 @@ import Testing
             try check("unsaved")
             try context.save()
             try check("saved to the parent")
-            try work.save()
+            try await work.save()
             try check("saved")
             album["name"] = "Sea"
             try context.insert("Photo", ["name": "in"])["album"] = other
@@ -51,10 +51,10 @@ import Testing
     // An object is created and saved on the main thread; the background's lookup by the identifier that was kept returns nil.
     // magicalpanda/MagicalRecord #184 and #312 (“MR_inContext returns nil for just-created (and saved) object”).
     @Test func theIdentifierFromBeforeTheSaveWorksInEveryContext() async throws {
-        try await ContextStack.inAll(AlbumModel.model) { work, container in
+        try await ContextStack.inAll(AlbumModel.model) { work, others in
             let photo = try work.context.insert("Photo", ["name": "a"])
             let early = photo.objectID
-            let background = container.newBackgroundContext()
+            let background = try others.newBackgroundContext()
             // Nobody else sees it yet: an error, no crash.
             background.performAndWait { other in
                 #expect(throws: QuireError.self) { try other.existingObject(with: early) }
@@ -63,7 +63,7 @@ import Testing
                     try other.existingObject(with: early)["name"] = "b"
                 }
             }
-            try work.save()
+            try await work.save()
             let late = photo.objectID
             #expect(!late.isTemporaryID)
             try background.performAndWait { other throws in
@@ -104,7 +104,7 @@ import Testing
             #expect([album.objectID, photo.objectID] == ids)
             try context.save()
             #expect([album.objectID, photo.objectID] == ids)
-            try work.save()
+            try await work.save()
             #expect([album.objectID, photo.objectID] == ids)
             #expect(selection.removeValue(forKey: photo.objectID) == "selected")
             #expect(try context.existingObject(with: early) === photo)
@@ -118,7 +118,7 @@ import Testing
     // fail, and the number must not become another object's. magicalpanda/MagicalRecord pull request #1181.
     @Test(arguments: ["rollback", "delete", "reset"])
     func aPermanentIdentifierThatWasNeverSavedFindsNothing(_ way: String) async throws {
-        try await ContextStack.inAll(AlbumModel.model) { work, container in
+        try await ContextStack.inAll(AlbumModel.model) { work, others in
             let context = work.context
             let photo = try context.insert("Photo", ["name": "gone"])
             try context.obtainPermanentIDs(for: [photo])
@@ -129,13 +129,13 @@ import Testing
             default: context.delete(photo)
             }
             #expect(throws: QuireError.self, "\(way)") { try context.existingObject(with: id) }
-            try work.save()
+            try await work.save()
             #expect(throws: QuireError.self, "\(way)") { try context.existingObject(with: id) }
             let next = try context.insert("Photo", ["name": "next"])
-            try work.save()
+            try await work.save()
             #expect(next.objectID != id)
             #expect(throws: QuireError.self) { try context.existingObject(with: id) }
-            try container.newBackgroundContext().performAndWait { other throws in
+            try others.newBackgroundContext().performAndWait { other throws in
                 #expect(throws: QuireError.self) { try other.existingObject(with: id) }
                 #expect(other.object(with: id)["name"] as? String == nil)
                 #expect(try other.texts("Photo") == ["next"])
