@@ -181,7 +181,7 @@ extension ManagedObject {
     ///   object's deletion is saved.
     public final func setValue(_ value: AttributeValue, at slot: Int) throws {
         let value = try resolvedEntity.slots[slot].coerce(value, in: resolvedEntity)
-        if state.contains(.discarded) { throw goneError(resolvedEntity.slots[slot].name) }
+        if hasLeftContext { throw goneError(resolvedEntity.slots[slot].name) }
         let context = requireContext()
         try context.requireChangeable(self)
         write(value, at: slot, in: context)
@@ -196,7 +196,7 @@ extension ManagedObject {
             guard let kept = resolvedEntity.slots[slot].attribute?.valueUntilValidation(value)
             else { throw error }
             if kept.isNull { return try setValue(kept, at: slot) }
-            if state.contains(.discarded) { throw goneError(resolvedEntity.slots[slot].name) }
+            if hasLeftContext { throw goneError(resolvedEntity.slots[slot].name) }
             let context = requireContext()
             context.mayHoldInvalidValues = true
             try context.requireChangeable(self)
@@ -230,15 +230,18 @@ extension ManagedObject {
         return new
     }
 
-    /// The context, for an operation that can do without one if the object's deletion is saved.
+    /// The context, for an operation that can do without one if the object has left it.
     final var contextUnlessDiscarded: ManagedObjectContext? {
-        context == nil && state.contains(.discarded) ? nil : requireContext()
+        context == nil && hasLeftContext ? nil : requireContext()
     }
 
-    /// The error of changing a deleted object.
+    /// The error of changing an object that was deleted, or has left its context.
     final func goneError(_ property: String) -> QuireError {
-        QuireError(
-            .notFound, "\(objectID.shortDescription) was deleted; “\(property)” cannot be changed.",
+        let isDeleted = context != nil || state.contains(.discarded)
+        return QuireError(
+            .notFound,
+            "\(objectID.shortDescription) was \(isDeleted ? "deleted" : "discarded by a rollback or reset"); "
+                + "“\(property)” cannot be changed.",
             subject: .init(
                 entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation)
         )
