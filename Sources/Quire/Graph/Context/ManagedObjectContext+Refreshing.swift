@@ -346,11 +346,11 @@ extension ManagedObject {
     final func turnIntoStaleFault() {
         guard let edits, !transientSlots(of: edits.own).isEmpty else { return turnIntoFault() }
         turnIntoFault()
-        edits.own = transientSlots(of: edits.own)
-        edits.savedDerived = []
-        edits.toMany = []
-        edits.child = 0
-        self.edits = edits
+        // Not the same edits: a rebase still has them, as the saved values.
+        let kept = ObjectEdits(slotCount: edits.values.count)
+        kept.values = edits.values
+        kept.own = transientSlots(of: edits.own)
+        self.edits = kept
     }
 
     /// Rebases the object's unsaved changes onto a newer row; ``rebaseContents()`` does so for to-many relationships.
