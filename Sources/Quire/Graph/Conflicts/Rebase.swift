@@ -255,6 +255,8 @@ struct Rebase {
     private func keeps(_ slot: Int, of id: ManagedObjectID) -> Bool {
         guard let conflict = conflicts[id] else { return true }
         let entity = context.layout.entity(number: id.entityNumber)
+        // Transient values never conflict.
+        if !entity.slots[slot].isStored { return true }
         return conflict.resolution.keeps(entity.slots[slot])
             || conflict.resolution.outcome == .keep && conflict.current == nil
     }

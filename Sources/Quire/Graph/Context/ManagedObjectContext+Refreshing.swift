@@ -9,13 +9,13 @@ extension ManagedObjectContext {
     /// manager can undo that; an unsaved deletion is reverted. A new object is not refreshed.
     ///
     /// If the row no longer exists the object is as described for ``shouldDeleteInaccessibleFaults``. An object whose deletion
-    /// is saved is left alone.
+    /// is saved, or that a rollback or reset has taken out of the context, is left alone.
     ///
     /// Call it on the context's queue.
     ///
     /// - Complexity: One query.
     public func refresh(_ object: ManagedObject, mergeChanges: Bool) {
-        if object.state.contains(.discarded) { return }
+        if object.hasLeftContext { return }
         precondition(
             object.context === self,
             "\(object) belongs to another context and cannot be refreshed here.")
@@ -346,11 +346,11 @@ extension ManagedObject {
     final func turnIntoStaleFault() {
         guard let edits, !transientSlots(of: edits.own).isEmpty else { return turnIntoFault() }
         turnIntoFault()
-        edits.own = transientSlots(of: edits.own)
-        edits.savedDerived = []
-        edits.toMany = []
-        edits.child = 0
-        self.edits = edits
+        // Not the same edits: a rebase still has them, as the saved values.
+        let kept = ObjectEdits(slotCount: edits.values.count)
+        kept.values = edits.values
+        kept.own = transientSlots(of: edits.own)
+        self.edits = kept
     }
 
     /// Rebases the object's unsaved changes onto a newer row; ``rebaseContents()`` does so for to-many relationships.

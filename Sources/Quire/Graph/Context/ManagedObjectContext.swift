@@ -525,7 +525,7 @@ public final class ManagedObjectContext {
         if !assignedStores.isEmpty { assignedStores[object.objectID.bits] = nil }
         object.announceLifeChange()
         if object.state.contains(.observed) { observation?.forget(ObjectIdentifier(object)) }
-        object.state.subtract([.live, .tracked, .observable, .observed, .discarded])
+        object.state.subtract([.live, .persisted, .tracked, .observable, .observed, .discarded])
         object.context = nil
     }
 
@@ -534,8 +534,13 @@ public final class ManagedObjectContext {
             error as? QuireError
             ?? QuireError(
                 .storeUnavailable, "An object could not be read: \(error).", underlying: error)
-        lastFaultError = error
-        Self.logger.error("\(error.message)")
+        Self.report(error, in: self)
+    }
+
+    /// Logs an error, and keeps it as the last of a context, if its object has one.
+    static func report(_ error: QuireError, in context: ManagedObjectContext?) {
+        context?.lastFaultError = error
+        logger.error("\(error.message)")
     }
 }
 

@@ -314,7 +314,7 @@ extension ManagedObject {
 
     /// Checks that the object's relationships may be changed now.
     final func checkMayChange(_ relationship: ResolvedEntity.Relationship) throws {
-        if state.contains(.discarded) { throw goneError(relationship.name) }
+        if hasLeftContext { throw goneError(relationship.name) }
         requireContext().checkMayChangeGraph()
         guard resolvedEntity.relationships.indices.contains(relationship.index),
             resolvedEntity.relationships[relationship.index] === relationship
@@ -421,7 +421,7 @@ extension ManagedObject {
         } catch let error as QuireError
             where error.code == .notFound || error.code == .protectedDataUnavailable
         {
-            context?.reportFault(error)
+            ManagedObjectContext.report(error, in: context)
         } catch {
             fatalError("\(error)", file: file, line: line)
         }

@@ -27,8 +27,15 @@ extension ManagedObject {
         return try presentValue(at: slot)
     }
 
+    /// The edits, with the values that `awakeFromFetch()` sets: a fault is fired before.
+    @inline(__always)
+    private final var editsToRead: ObjectEdits? {
+        if state.intersection([.hasHooks, .realized]) == .hasHooks { realize() }
+        return edits
+    }
+
     private final func presentValue(at slot: Int) throws -> AttributeValue {
-        if let edits, edits.own.contains(slot) { return edits.values[slot] }
+        if let edits = editsToRead, edits.own.contains(slot) { return edits.values[slot] }
         if resolvedEntity.storages[slot] == .reference {
             return reference(at: slot).map { .objectID($0) } ?? .null
         }
@@ -81,7 +88,7 @@ extension ManagedObject {
     /// The text in a slot.
     public final func string(at slot: Int) -> String? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .string(let string) = edits.values[slot] { return string }
             return nil
         }
@@ -91,7 +98,7 @@ extension ManagedObject {
     /// The integer in a slot.
     public final func integer(at slot: Int) -> Int64? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .integer(let integer) = edits.values[slot] { return integer }
             return nil
         }
@@ -101,7 +108,7 @@ extension ManagedObject {
     /// The floating-point number in a slot.
     public final func double(at slot: Int) -> Double? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .double(let double) = edits.values[slot] { return double }
             return nil
         }
@@ -111,7 +118,7 @@ extension ManagedObject {
     /// The truth value in a slot.
     public final func boolean(at slot: Int) -> Bool? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .boolean(let boolean) = edits.values[slot] { return boolean }
             return nil
         }
@@ -123,7 +130,7 @@ extension ManagedObject {
     /// The date in a slot.
     public final func date(at slot: Int) -> Date? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .date(let date) = edits.values[slot] { return date }
             return nil
         }
@@ -137,7 +144,7 @@ extension ManagedObject {
     /// The UUID in a slot.
     public final func uuid(at slot: Int) -> UUID? {
         noteAccess(.slot(slot))
-        if let edits, edits.own.contains(slot) {
+        if let edits = editsToRead, edits.own.contains(slot) {
             if case .uuid(let uuid) = edits.values[slot] { return uuid }
             return nil
         }
@@ -174,7 +181,7 @@ extension ManagedObject {
     ///   object's deletion is saved.
     public final func setValue(_ value: AttributeValue, at slot: Int) throws {
         let value = try resolvedEntity.slots[slot].coerce(value, in: resolvedEntity)
-        if state.contains(.discarded) { throw goneError(resolvedEntity.slots[slot].name) }
+        if hasLeftContext { throw goneError(resolvedEntity.slots[slot].name) }
         let context = requireContext()
         try context.requireChangeable(self)
         write(value, at: slot, in: context)
@@ -189,7 +196,7 @@ extension ManagedObject {
             guard let kept = resolvedEntity.slots[slot].attribute?.valueUntilValidation(value)
             else { throw error }
             if kept.isNull { return try setValue(kept, at: slot) }
-            if state.contains(.discarded) { throw goneError(resolvedEntity.slots[slot].name) }
+            if hasLeftContext { throw goneError(resolvedEntity.slots[slot].name) }
             let context = requireContext()
             context.mayHoldInvalidValues = true
             try context.requireChangeable(self)
@@ -223,15 +230,18 @@ extension ManagedObject {
         return new
     }
 
-    /// The context, for an operation that can do without one if the object's deletion is saved.
+    /// The context, for an operation that can do without one if the object has left it.
     final var contextUnlessDiscarded: ManagedObjectContext? {
-        context == nil && state.contains(.discarded) ? nil : requireContext()
+        context == nil && hasLeftContext ? nil : requireContext()
     }
 
-    /// The error of changing a deleted object.
+    /// The error of changing an object that was deleted, or has left its context.
     final func goneError(_ property: String) -> QuireError {
-        QuireError(
-            .notFound, "\(objectID.shortDescription) was deleted; “\(property)” cannot be changed.",
+        let isDeleted = context != nil || state.contains(.discarded)
+        return QuireError(
+            .notFound,
+            "\(objectID.shortDescription) was \(isDeleted ? "deleted" : "discarded by a rollback or reset"); "
+                + "“\(property)” cannot be changed.",
             subject: .init(
                 entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation)
         )

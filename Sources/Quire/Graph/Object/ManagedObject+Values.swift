@@ -48,7 +48,7 @@ extension ManagedObject {
             }
         case .relationship(let index):
             let relationship = resolvedEntity.relationships[index]
-            if state.contains(.discarded) { throw goneError(key) }
+            if hasLeftContext { throw goneError(key) }
             switch value {
             case .null where !relationship.isToMany: try setObject(nil, through: relationship)
             case .objectID(let id) where !relationship.isToMany:
@@ -309,7 +309,7 @@ extension ManagedObject {
         }
         let value = try resolvedEntity.slots[index].coerce(
             attributeValue(value, forKey: key), in: resolvedEntity)
-        if state.contains(.discarded) { throw goneError(key) }
+        if hasLeftContext { throw goneError(key) }
         let context = requireContext()
         try context.requireChangeable(self)
         editsForWriting()
@@ -332,7 +332,7 @@ extension ManagedObject {
     public final func willChangeValue(
         forKey key: String, file: StaticString = #fileID, line: UInt = #line
     ) {
-        if state.contains(.discarded) { return }
+        if hasLeftContext { return }
         let context = requireContext()
         let property: ResolvedEntity.Property
         do { property = try resolvedEntity.requireProperty(key) } catch {

@@ -237,7 +237,7 @@ open class ManagedObject: EntityClass {
     public final var isDeleted: Bool {
         noteAccess(.state)
         // A new object that was deleted is tracked until the save, which forgets it.
-        return isGone
+        return isGone && !hasLeftContext
             || (state.contains(.tracked)
                 && state.isDisjoint(with: [.live, .persisted, .discarded]))
     }
@@ -253,6 +253,12 @@ open class ManagedObject: EntityClass {
     }
     /// As ``isInserted``, without being noted for Observation; for loops over many objects.
     final var isNew: Bool { state.contains(.live) && !state.contains(.persisted) }
+    /// Whether the object's deletion is saved, or a rollback or reset has taken it out of its context.
+    @inline(__always)
+    final var hasLeftContext: Bool {
+        if state.intersection([.live, .discarded]) == .live { return false }
+        return state.contains(.discarded) || (!state.contains(.persisted) && context == nil)
+    }
     /// As ``isDeleted``.
     final var isGone: Bool {
         state.isDisjoint(with: [.live, .discarded])
