@@ -3,7 +3,7 @@ import Quire
 import QuireMacros
 import Testing
 
-@Entity final class Contact: ManagedObject {
+@Entity final class Correspondent: ManagedObject {
     @Attribute var name: String?
     @Attribute var email: String?
 }
@@ -23,14 +23,14 @@ import Testing
 
     private static func fill(_ context: ManagedObjectContext) {
         for name in names {
-            let contact = Contact(context: context)
+            let contact = Correspondent(context: context)
             contact.name = name
             contact.email = name.isEmpty ? nil : name + "@example.org"
         }
     }
 
     private static func model() throws -> ManagedObjectModel {
-        try ManagedObjectModel(classes: [Contact.self])
+        try ManagedObjectModel(classes: [Correspondent.self])
     }
 
     /// A search field with an apostrophe, a percent sign, a bracket: realm/realm-browser-osx#313, realm/realm-swift#6521,
@@ -39,10 +39,11 @@ import Testing
     func anArgumentIsTakenLiterally(_ situation: SituationCase) async throws {
         try await situation.run(Self.model(), fill: Self.fill) { context in
             for name in Self.names {
-                let equal = try context.texts("name", of: "Contact", where: "name == %@", name)
+                let equal = try context.texts(
+                    "name", of: "Correspondent", where: "name == %@", name)
                 #expect(equal == [name])
                 let among = try context.texts(
-                    "name", of: "Contact", where: "name IN %@", [name, "?"])
+                    "name", of: "Correspondent", where: "name IN %@", [name, "?"])
                 #expect(among == [name])
                 for (operation, holds) in [
                     ("BEGINSWITH", { Array($0).starts(with: Array(name.utf8)) }),
@@ -59,7 +60,7 @@ import Testing
                 ] as [(String, ([UInt8]) -> Bool)] {
                     let expected = Self.names.filter { holds(Array($0.utf8)) }
                     let found = try context.texts(
-                        "name", of: "Contact", where: "name \(operation) %@", name)
+                        "name", of: "Correspondent", where: "name \(operation) %@", name)
                     #expect(Set(found) == Set(expected), "\(operation) \(name)")
                     #expect(found.count == expected.count, "\(operation) \(name)")
                 }
@@ -82,7 +83,8 @@ import Testing
                 ("?", [" "]),
                 ("*👧*", ["👩‍👩‍👧 family"]), ("back\\\\slash", ["back\\slash"]), ("%@", ["%@"]),
             ] {
-                let found = try context.texts("name", of: "Contact", where: "name LIKE %@", pattern)
+                let found = try context.texts(
+                    "name", of: "Correspondent", where: "name LIKE %@", pattern)
                 #expect(Set(found) == Set(expected), "\(pattern)")
                 #expect(found.count == expected.count, "\(pattern)")
             }
@@ -110,7 +112,7 @@ import Testing
                 ("name CONTAINS %@", "👩", ["👩‍👩‍👧 family", "👩 woman"]),
                 ("email BEGINSWITH[cd] %@", "ARBOL", trees),
             ] {
-                let found = try context.texts("name", of: "Contact", where: format, argument)
+                let found = try context.texts("name", of: "Correspondent", where: format, argument)
                 let texts = Set(found.map { Array($0.utf8) })
                 #expect(
                     texts == Set(expected.map { Array($0.utf8) }), "\(format) \(argument): \(found)"
@@ -118,12 +120,13 @@ import Testing
                 let among =
                     format.contains("==")
                     ? try context.texts(
-                        "name", of: "Contact", where: format.replacing("==", with: "IN "),
+                        "name", of: "Correspondent", where: format.replacing("==", with: "IN "),
                         [argument])
                     : found
                 #expect(among == found, "IN \(argument)")
             }
-            let order = try context.texts("name", of: "Contact", where: "name ==[cd] 'arbol'") {
+            let order = try context.texts("name", of: "Correspondent", where: "name ==[cd] 'arbol'")
+            {
                 $0.sortOrderings = [
                     SortOrdering("name", options: [.caseInsensitive, .diacriticInsensitive]),
                     SortOrdering("email"), SortOrdering("name"),
@@ -139,19 +142,23 @@ import Testing
         try await withSituation(store, Self.model()) { container in
             let context = container.viewContext
             for number in 0..<20 {
-                Contact(context: context).name =
+                Correspondent(context: context).name =
                     String(repeating: "ab", count: 2_000) + (number == 7 ? "c" : "")
             }
             let pattern = "*" + String(repeating: "a*b*", count: 40) + "c"
             for options in ["", "[c]", "[cd]"] {
                 let format = "name LIKE\(options) %@"
-                #expect(try context.texts("name", of: "Contact", where: format, pattern).count == 1)
+                #expect(
+                    try context.texts("name", of: "Correspondent", where: format, pattern).count
+                        == 1)
             }
             try context.save()
             context.reset()
             for options in ["", "[c]", "[cd]"] {
                 let format = "name LIKE\(options) %@"
-                #expect(try context.texts("name", of: "Contact", where: format, pattern).count == 1)
+                #expect(
+                    try context.texts("name", of: "Correspondent", where: format, pattern).count
+                        == 1)
             }
         }
     }
@@ -162,7 +169,7 @@ import Testing
     func longListsIgnoringCaseAreSearched(_ situation: SituationCase) async throws {
         let fill: @MainActor (ManagedObjectContext) throws -> Void = { context in
             for number in 0..<60 {
-                let contact = Contact(context: context)
+                let contact = Correspondent(context: context)
                 contact.name =
                     number % 10 == 9 ? nil : (number % 2 == 0 ? "É" : "é") + "va\(number)"
                 contact.email = "X\(number)"
@@ -176,10 +183,10 @@ import Testing
                 ("[c]", exact), ("[cd]", (0..<60).filter { $0 % 10 != 9 }), ("[d]", []),
             ] {
                 let found = try context.texts(
-                    "email", of: "Contact", where: "name IN\(options) %@", typed)
+                    "email", of: "Correspondent", where: "name IN\(options) %@", typed)
                 #expect(found == numbers.map { "X\($0)" }.sorted(), "\(options)")
                 let others = try context.texts(
-                    "email", of: "Contact", where: "NOT name IN\(options) %@", typed)
+                    "email", of: "Correspondent", where: "NOT name IN\(options) %@", typed)
                 #expect(others.count == 60 - numbers.count, "\(options)")
             }
         }
@@ -191,7 +198,7 @@ import Testing
     func swiftPredicatesSearchOptionalTexts(_ situation: SituationCase) async throws {
         try await situation.run(Self.model(), fill: Self.fill) { context in
             let typed = "ARBOL"
-            let searches: [(Predicate<Contact>, Set<String>)] = [
+            let searches: [(Predicate<Correspondent>, Set<String>)] = [
                 (
                     #Predicate { $0.name?.localizedStandardContains(typed) ?? false },
                     ["Árbol", "árbol", "arbol"]
@@ -207,7 +214,7 @@ import Testing
                 ),
             ]
             for (predicate, expected) in searches {
-                let found = try context.fetch(Contact.self, where: predicate)
+                let found = try context.fetch(Correspondent.self, where: predicate)
                 #expect(Set(found.map { $0.name ?? "nil" }) == expected)
             }
         }

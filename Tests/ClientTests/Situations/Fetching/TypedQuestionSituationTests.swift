@@ -5,7 +5,7 @@ import Testing
 
 enum Genre: String, Codable { case novel, poem, essay }
 
-enum Shelf: Int16, Codable { case low = 1, high = 7 }
+enum ShelfHeight: Int16, Codable { case low = 1, high = 7 }
 
 @Composite struct Measure {
     var width: Double?
@@ -15,7 +15,7 @@ enum Shelf: Int16, Codable { case low = 1, high = 7 }
 @Entity class Work: ManagedObject {
     @Attribute var title: String
     @Attribute var genre: Genre?
-    @Attribute(default: Shelf.low) var shelf: Shelf
+    @Attribute(default: ShelfHeight.low) var shelf: ShelfHeight
     @Attribute var pages: Int?
     @Attribute var price: Decimal?
     @Attribute var code: UUID?
@@ -61,7 +61,7 @@ enum Shelf: Int16, Codable { case low = 1, high = 7 }
                 ("B", .novel, .low, nil, nil, nil, []),
                 ("C", nil, .high, 30, "10", sappho, [blue]),
                 ("D", .essay, .low, 500, "0.5", blake, [red]),
-            ] as [(String, Genre?, Shelf, Int?, String?, Poet?, [Stamp])]).enumerated()
+            ] as [(String, Genre?, ShelfHeight, Int?, String?, Poet?, [Stamp])]).enumerated()
         {
             let work = title == "D" ? Anthology(context: context) : Work(context: context)
             work.title = title
@@ -93,8 +93,8 @@ enum Shelf: Int16, Codable { case low = 1, high = 7 }
             let poem: Genre? = .poem
             let genres: [Genre?] = [.poem, .essay]
             let some: [Genre] = [.poem, .essay]
-            let high = Shelf.high
-            let shelves: Set<Shelf> = [.high]
+            let high = ShelfHeight.high
+            let shelves: Set<ShelfHeight> = [.high]
             let wanted: [UUID?] = [Self.codes[0], Self.codes[3]]
             let code: UUID? = Self.codes[2]
             let ten = Decimal(10)

@@ -3,7 +3,7 @@ import Quire
 import Testing
 
 /// Contexts that look at one state of a store while others change it, and batch requests that nobody's context has seen.
-@MainActor @Suite struct GenerationSituationTests {
+@MainActor @Suite struct HistoryFollowingSituationTests {
     private typealias Books = HistorySituationTests
 
     /// A list is scrolled while the background deletes what it has not loaded yet: faults of a pinned context are filled
