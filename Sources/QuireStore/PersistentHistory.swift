@@ -292,6 +292,17 @@ public struct PersistentHistoryChangeRequest: Sendable {
         }
     }
 
+    /// The number of the transaction after which the request names a place in the history of a store; `nil` if it does not, and
+    /// reads from the first transaction there is.
+    package func placeNumber(in storeUUID: String) -> Int64? {
+        switch place {
+        case .token(let token): token?.transactionNumbers[storeUUID]
+        case .transaction(let transaction):
+            transaction.storeUUID == storeUUID ? transaction.number : nil
+        case .date, .last, .lastBytes: nil
+        }
+    }
+
     /// The time of that transaction in seconds since the reference date; `nil` if it is not known.
     package func transactionTime(in storeUUID: String) -> Double? {
         switch place {

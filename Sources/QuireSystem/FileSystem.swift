@@ -297,6 +297,8 @@ extension FileSystem {
 
     /// The path from the root, without empty components and `.`. Symbolic links are not followed, so `..` remains.
     package static func absolute(_ path: String) -> String {
+        // A URL that is not a file's remains readable in the error that it leads to.
+        let isURL = path.contains("://")
         var path = path
         if path.utf8.first != slash {
             guard let current = getcwd(nil, 0) else { return withoutTrailingSlashes(path) }
@@ -304,7 +306,7 @@ extension FileSystem {
             path = FileSystem.path(String(cString: current), path)
         }
         let components = components(of: path).dropFirst()
-        if !components.contains(where: { $0.isEmpty || $0 == "." }) { return path }
+        if isURL || !components.contains(where: { $0.isEmpty || $0 == "." }) { return path }
         return "/" + components.filter { !$0.isEmpty && $0 != "." }.joined(separator: "/")
     }
 

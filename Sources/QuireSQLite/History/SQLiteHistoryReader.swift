@@ -103,10 +103,10 @@ extension SQLiteConnection {
     /// - Throws: ``QuireError`` with code `historyTokenExpired` if transactions are missing between a number and the first that there
     ///   is, or the number is of another state of the store.
     func checkHistory(after number: Int64, time: Double? = nil, of store: SQLiteStore) throws {
-        if number <= 0 { return }
         let last = try greatestNumber(of: .transaction)
         let first = try integer("SELECT min(Z_PK) FROM ATRANSACTION") ?? last &+ 1
-        // Numbers of a token or a file may be any.
+        // Numbers of a token or a file may be any. That of the place before the first transaction is 0.
+        let number = max(number, 0)
         if number > last || number &+ 1 < first {
             throw QuireError.historyTokenExpired(number, path: store.storePath)
         }

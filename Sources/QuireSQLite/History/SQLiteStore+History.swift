@@ -122,12 +122,14 @@ extension SQLiteStore {
                 let reader = SQLiteHistoryReader(
                     store: self, connection: connection, tables: tables, range: range)
                 let uuid = identity.uuid
-                try connection.checkHistory(
-                    after: range.number ?? 0, time: request.transactionTime(in: uuid), of: self)
-                for token in selection.tokens {
+                if let number = request.placeNumber(in: uuid) {
                     try connection.checkHistory(
-                        after: token.transactionNumbers[uuid] ?? 0,
-                        time: token.transactionTimes[uuid], of: self)
+                        after: number, time: request.transactionTime(in: uuid), of: self)
+                }
+                for token in selection.tokens {
+                    guard let number = token.transactionNumbers[uuid] else { continue }
+                    try connection.checkHistory(
+                        after: number, time: token.transactionTimes[uuid], of: self)
                 }
                 if request.resultType == .statusOnly { return PersistentHistoryResult() }
                 if request.isPlainCount {

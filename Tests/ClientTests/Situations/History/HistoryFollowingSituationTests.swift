@@ -177,6 +177,7 @@ import Testing
     @Test func historyThatIsDeletedAtLaunchLeavesTheRows() async throws {
         try await withProgramFolder { folder in
             var app = try await Books.open(folder, as: "app")
+            let first = try app.persistentStoreCoordinator.currentPersistentHistoryToken()
             for number in 0..<50 { try Books.insertBook("\(number)", in: app.viewContext) }
             try app.close()
             app = try await Books.open(folder, as: "app")
@@ -187,6 +188,10 @@ import Testing
             try app.viewContext.execute(
                 .deleteHistory(before: nil as PersistentHistoryToken?))
             #expect(try app.viewContext.execute(all).count == 0)
+            let error = try #require(throws: QuireError.self) {
+                try app.viewContext.execute(.fetchHistory(after: first))
+            }
+            #expect(error.code == .historyTokenExpired)
             let token = try app.persistentStoreCoordinator.currentPersistentHistoryToken()
             try Books.insertBook("new", in: app.viewContext)
             #expect(
