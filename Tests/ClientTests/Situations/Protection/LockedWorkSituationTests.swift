@@ -156,8 +156,8 @@ import Testing
         }
     }
 
-    // A picture in a file of its own is changed while the keys are locked. (Ranchero, “Core Data and external storage”:
-    // Stack Overflow: “Core Data external storage and data protection”.)
+    // A picture in a file of its own is changed while the keys are locked. (taourl.com, “NSFileProtectionComplete is insufficient for
+    // Core Data files”.)
     @Test(arguments: SituationStore.files)
     func aPictureIsChangedWhileLocked(store: SituationStore) async throws {
         try await withStore(store) { protected, container in
