@@ -156,8 +156,7 @@ import Testing
         }
     }
 
-    // A picture in a file of its own is changed while the keys are locked. (taourl.com, “NSFileProtectionComplete is insufficient for
-    // Core Data files”.)
+    // A picture in a file of its own is changed while the keys are locked. taourl.com/read-1862608.html.
     @Test(arguments: SituationStore.files)
     func aPictureIsChangedWhileLocked(store: SituationStore) async throws {
         try await withStore(store) { protected, container in
