@@ -46,4 +46,37 @@ import Testing
             try again.close()
         }
     }
+
+    // A program composed the accents of all names; the save wrote nothing.
+    // sindresorhus/filenamify#40, unmade/shelf-back#50
+    @Test(arguments: SituationStore.files)
+    func composingTheAccentsOfANameIsSaved(_ store: SituationStore) async throws {
+        try await withProgramFolder { folder in
+            let container = try await store.container(Self.model, in: folder)
+            try add(1, Self.decomposed, container.viewContext)
+            try container.viewContext.save()
+            let file = try #require(
+                try container.viewContext.fetch(FetchRequest<ManagedObject>("File")).first)
+            file["name"] = Self.composed
+            #expect(container.viewContext.hasChanges)
+            try container.viewContext.save()
+            try container.close()
+            let again = try await store.container(Self.model, in: folder)
+            #expect(try names(again.viewContext) == [["\u{E9}"]])
+            try again.close()
+        }
+    }
+
+    // Two names that differ only in their form are two unique values, on every type of store.
+    // rurban/ctl#23
+    @Test(arguments: SituationStore.allCases)
+    func bothFormsAreUniqueValues(_ store: SituationStore) async throws {
+        try await withSituation(store, Self.model) { container in
+            try add(1, "a", code: Self.decomposed, container.viewContext)
+            try container.viewContext.save()
+            try add(2, "b", code: Self.composed, container.viewContext)
+            try container.viewContext.save()
+            #expect(try container.viewContext.count(for: FetchRequest<ManagedObject>("File")) == 2)
+        }
+    }
 }
