@@ -272,6 +272,7 @@ package struct BinaryPropertyListWriter {
 
     private var nodes: [Node] = []
     private var scalars: [ArchiveValue: Int] = [:]
+    private var texts: [ExactText: Int] = [:]
 
     /// The bytes of a property list.
     package static func data(of value: ArchiveValue) -> Data {
@@ -291,6 +292,11 @@ package struct BinaryPropertyListWriter {
             let keys = entries.map { add(.string($0.key)) }
             nodes[number] = .dictionary(keys: keys, values: entries.map { add($0.value) })
             return number
+        case .string(let text):
+            if let number = texts[ExactText(text)] { return number }
+            nodes.append(.scalar(value))
+            texts[ExactText(text)] = nodes.count - 1
+            return nodes.count - 1
         default:
             if let number = scalars[value] { return number }
             nodes.append(.scalar(value))

@@ -153,6 +153,13 @@ struct UniqueKey: Hashable, Sendable {
             if case .objectID = value { value } else { value.stored }
         }
     }
+
+    /// Texts are equal if their bytes are, as in a SQLite store; then their hashes are equal as well.
+    static func == (left: UniqueKey, right: UniqueKey) -> Bool {
+        left.owner == right.owner && left.properties == right.properties
+            && left.values.count == right.values.count
+            && zip(left.values, right.values).allSatisfy { $0.isSame(as: $1) }
+    }
 }
 
 extension ResolvedModel {

@@ -182,11 +182,15 @@ enum DocumentPath {
             subject: .init(file: path))
     }
 
-    /// Whether a file begins like a zip archive or Zstandard data.
+    /// Whether a file begins like one of those that `extract` reads: a zip or tar archive, or Zstandard, gzip or xz data.
     private static func isArchive(_ path: String) -> Bool {
         // Not by FileHandle, which would drop SQLite's locks if this process has the file open.
-        let start = (try? OpenFile.open(path, for: .reading).read(4, at: 0)) ?? []
-        return start == [0x50, 0x4B, 0x03, 0x04] || start == [0x28, 0xB5, 0x2F, 0xFD]
+        guard let file = try? OpenFile.open(path, for: .reading) else { return false }
+        let beginnings: [(bytes: [UInt8], offset: Int64)] = [
+            ([0x50, 0x4B, 0x03, 0x04], 0), ([0x28, 0xB5, 0x2F, 0xFD], 0), ([0x1F, 0x8B], 0),
+            ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], 0), (Array("ustar".utf8), 257),
+        ]
+        return beginnings.contains { (try? file.read($0.bytes.count, at: $0.offset)) == $0.bytes }
     }
 
     /// The number and size of the files of external data that lie beside a store.

@@ -40,7 +40,9 @@ struct RecoverCommand: AsyncParsableCommand {
         let model = try options.model.map(ModelSource.model)
         var recovery = StoreRecovery.Options()
         recovery.includesDeletedObjects = deleted
-        let isPackage = try DocumentPath.kind(of: path) == .package || newPath.hasSuffix(".quire")
+        let kind = try DocumentPath.kind(of: path)
+        if kind == .archive { throw DocumentPath.archiveError(path) }
+        let isPackage = kind == .package || newPath.hasSuffix(".quire")
         try DocumentPackage.checkOutside(newPath)
         let report =
             isPackage

@@ -217,12 +217,16 @@ struct AdditionalContentStore: Sendable {
     }
 
     /// The generations that are not the current one, finished or not.
+    ///
+    /// Folders of other generations are kept if the current one is missing: a file synchronizer or a backup may have put them
+    /// there, and the store that refers to them may still come.
     func leftovers(except live: Int?) -> [String] {
         let names =
             (try? FileSystem.names(in: layout.additionalContent, beneath: layout.path)) ?? []
+        let isMissing = live.map { !names.contains(String($0)) } ?? false
         return names.filter {
             if let generation = DocumentPackageLayout.generation(ofFolder: $0) {
-                return generation != live
+                return !isMissing && generation != live
             }
             return FileSystem.isTemporaryName($0)
         }

@@ -341,19 +341,25 @@ extension DocumentPackage {
     /// Leftovers of interrupted saves: temporary files, generations of additional content and external data that are not
     /// referenced. They are harmless, and are removed when the package is opened for writing.
     ///
+    /// If content that the store refers to is missing, unreferenced files are not leftovers: they may be of a newer save whose store
+    /// a file synchronizer has not delivered yet, or a backup has replaced by an older one.
+    ///
     /// While the package is open for writing, they include files that a running save has written, or that are no longer needed.
     ///
     /// - Returns: The paths.
     public func leftovers() throws -> [String] {
         var paths = try store.unreferencedExternalFiles()
+        if FileSystem.exists(layout.additionalContent, beneath: layout.path) {
+            paths += content.leftovers(except: try liveGeneration())
+        }
+        if !paths.isEmpty, try !missingFiles().isEmpty {
+            paths.removeAll { !FileSystem.isTemporaryName(FileSystem.name(of: $0)) }
+        }
         for folder in [layout.path, layout.storeFolder, layout.versions, layout.versionBlocks]
         where FileSystem.exists(folder, beneath: layout.path) {
             paths += try temporaryFiles(in: folder)
         }
         paths += unusedDraftFiles()
-        if FileSystem.exists(layout.additionalContent, beneath: layout.path) {
-            paths += content.leftovers(except: try liveGeneration())
-        }
         return paths
     }
 

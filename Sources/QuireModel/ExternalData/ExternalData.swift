@@ -319,12 +319,18 @@ extension AttributeValue {
         }
     }
 
-    /// Whether both are the same value, regardless of the bytes' location.
+    /// Whether both are the same value, regardless of the bytes' location. Texts are if their bytes are, as in stores and queries:
+    /// to compose the accents of a text is a change, although Swift's strings are equal before and after it.
     package func isSame(as other: AttributeValue) -> Bool {
         switch (self, other) {
         case (.external(let mine), .external(let theirs)): mine.hasSameBytes(as: theirs)
         case (.external(let value), .binary(let data)), (.binary(let data), .external(let value)):
             value.hasSameBytes(as: ExternalData(data))
+        case (.string(let mine), .string(let theirs)):
+            mine.utf8.count == theirs.utf8.count && mine.utf8.elementsEqual(theirs.utf8)
+        case (.composite(let mine), .composite(let theirs)):
+            mine.count == theirs.count
+                && mine.allSatisfy { theirs[$0.key]?.isSame(as: $0.value) ?? false }
         default: self == other
         }
     }

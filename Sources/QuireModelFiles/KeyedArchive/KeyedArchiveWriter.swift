@@ -18,6 +18,7 @@ package struct KeyedArchiveWriter {
     private var objects: [ArchiveValue] = [.string("$null")]
     private var classes: [[String]: ArchiveValue] = [:]
     private var scalars: [KeyedArchive.Scalar: ArchiveValue] = [:]
+    private var texts: [ExactText: ArchiveValue] = [:]
 
     package init() {}
 
@@ -68,13 +69,19 @@ package struct KeyedArchiveWriter {
 
     // MARK: - Values
 
-    /// Adds a text; equal ones share an object. `nil` is a nil reference.
+    /// Adds a text; those with equal bytes share an object. `nil` is a nil reference.
     package mutating func add(_ text: String?) -> ArchiveValue {
-        text.map { add(scalar: .string($0)) } ?? .null
+        guard let text else { return .null }
+        if let known = texts[ExactText(text)] { return known }
+        let reference = reserve()
+        texts[ExactText(text)] = reference
+        set(reference, .string(text))
+        return reference
     }
 
     /// Adds a scalar; equal ones share an object.
     package mutating func add(scalar: KeyedArchive.Scalar) -> ArchiveValue {
+        if case .string(let text) = scalar { return add(text) }
         if let known = scalars[scalar] { return known }
         let reference = reserve()
         scalars[scalar] = reference
@@ -83,7 +90,7 @@ package struct KeyedArchiveWriter {
         case .boolean(let truth): set(reference, .boolean(truth))
         case .integer(let number): set(reference, .integer(number))
         case .real(let number): set(reference, .real(number))
-        case .string(let text): set(reference, .string(text))
+        case .string: break  // Added above.
         case .data(let data): set(reference, .data(data))
         case .decimal(let number): define(number, at: reference)
         case .date(let date):

@@ -183,6 +183,44 @@ import Testing
         #expect(try contents(ofFolder: path) == before)
     }
 
+    /// As a file synchronizer delivers it, or a backup restores it: the files of the newer save, and the store of the older one.
+    @Test(arguments: ["content", "external data", "both"])
+    func filesOfANewerSaveStayWhileTheStoreIsTheOlderOne(_ what: String) async throws {
+        try await makeFull()
+        let layout = DocumentPackageLayout(path: path)
+        let older = try FileSystem.contents(of: layout.store)
+        let document = ManagedDocument(path: path)
+        try await document.open()
+        if what != "external data" {
+            try document.additionalContent.write(Data([3]), at: "c")
+        }
+        if what != "content" {
+            let notes = try document.managedObjectContext.fetch(
+                FetchRequest<ManagedObject>("Note"))
+            for note in notes where (note["picture"] as? Data)?.count == 200_000 {
+                note["picture"] = Data(repeating: 8, count: 200_000)
+            }
+            try document.addNote("more", picture: Data(repeating: 7, count: 200_000))
+        }
+        try await document.save()
+        try await document.close()
+        let newer = try FileSystem.contents(of: layout.store)
+        let files = try contents(ofFolder: path)
+        try FileSystem.removeFile(layout.store)
+        try FileSystem.writeNewFile(older, at: layout.store)
+        let package = try DocumentPackage.open(at: path)
+        #expect(try package.leftovers() == [])
+        #expect(try package.check().contains { $0.severity == .error })
+        try package.close()
+        // The newer store comes as well.
+        try FileSystem.removeFile(layout.store)
+        try FileSystem.writeNewFile(newer, at: layout.store)
+        let whole = try DocumentPackage.open(at: path)
+        #expect(try whole.check().allSatisfy { $0.severity != .error })
+        try whole.close()
+        #expect(try Set(contents(ofFolder: path).keys) == Set(files.keys))
+    }
+
     @Test func metadataAreMadeAgainAndOthersKeysKept() async throws {
         try await makeFull()
         let layout = DocumentPackageLayout(path: path)
