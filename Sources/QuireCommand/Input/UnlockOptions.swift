@@ -108,6 +108,17 @@ struct UnlockOptions: ParsableArguments {
         return try StoreProtection.domain(ofStoreAt: path)
     }
 
+    /// Checks that a document or a bare store without a keybag has not lost one.
+    ///
+    /// - Throws: `QuireError` with code `invalidFormat`, which names the keybag, or errors of reading.
+    static func checkIsNotSealed(_ path: String) throws {
+        switch try DocumentPath.kind(of: path) {
+        case .package: try DocumentPackage.checkIsNotSealed(at: path)
+        case .store: _ = try StoreFile(at: path)
+        case .archive: break
+        }
+    }
+
     /// The domain of the person whose keybag was given, unlocked; `nil` if none was.
     ///
     /// - Throws: As ``unlockedDomain(at:)``.
@@ -191,7 +202,10 @@ struct UnlockOptions: ParsableArguments {
     /// - Throws: As ``unlock(_:)``, and `QuireError` with code `protectionUnavailable` if it is not protected,
     ///   `protectedDataUnavailable` if it is still locked.
     func unlockedDomain(at path: String) throws -> ProtectionDomain {
-        guard let domain = try Self.domain(at: path) else { throw Self.notProtectedError(path) }
+        guard let domain = try Self.domain(at: path) else {
+            try Self.checkIsNotSealed(path)
+            throw Self.notProtectedError(path)
+        }
         try unlock(path)
         if domain.isUnlocked { return domain }
         throw StoreProtection.lockedError(path, domain)

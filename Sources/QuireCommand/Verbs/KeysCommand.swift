@@ -42,6 +42,7 @@ struct KeysListCommand: AsyncParsableCommand {
         _ = try DocumentPath.kind(of: path)
         let output = Output(json: json)
         let domain = try UnlockOptions.domain(at: path)
+        if domain == nil { try UnlockOptions.checkIsNotSealed(path) }
         if json {
             try output.print(
                 .array((domain?.slots ?? []).map(ProtectionListing.json)), levels: 1)
