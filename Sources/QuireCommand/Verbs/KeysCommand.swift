@@ -228,6 +228,8 @@ struct KeysMakeCommand: AsyncParsableCommand {
 
     func run() async throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        // The document may replace or remove its files, and then nothing would open what belongs to the keybag.
+        try DocumentPackage.checkOutside(path)
         let (slots, words) = try keys.slots()
         let output = Output(json: json, reportsChanges: words == nil)
         if let words, !json { try ProtectionListing.printWords(words) }
