@@ -25,7 +25,7 @@ package struct RecoveryKey: Sendable {
     /// - Throws: ``QuireError`` with code `invalidValue` if they cannot be the words of any key: they were not typed as they
     ///   were given.
     package init(words text: String) throws {
-        let words = text.lowercased().split { !$0.isLetter }
+        let words = Self.words(in: text.lowercased())
         guard words.count == Self.wordCount else {
             throw Self.typingError(
                 "has \(words.count) word\(words.count == 1 ? "" : "s"), not \(Self.wordCount)")
@@ -49,6 +49,11 @@ package struct RecoveryKey: Sendable {
             throw Self.typingError("has a wrong letter somewhere, or its words are not in order")
         }
     }
+
+    /// The number of words in a text, whatever they are.
+    package static func wordCount(in text: String) -> Int { words(in: text).count }
+
+    private static func words(in text: String) -> [Substring] { text.split { !$0.isLetter } }
 
     /// The words, with a hyphen between each and the next.
     package var words: String {

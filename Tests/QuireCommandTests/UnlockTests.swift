@@ -43,6 +43,32 @@ import Testing
         #expect(lines == ["one", "two"])
     }
 
+    @Test func wordsOfARecoveryKeyMayBeOnSeveralLines() throws {
+        let words = try RecoveryKey().words
+        for text in [
+            words, words + "\nfetch Book\n", "\n" + words.replacing("-", with: "\n"),
+            words.replacing("-", with: " \r\n\r\n") + "\nfetch Book\n",
+        ] {
+            try withDescriptor(of: text.utf8) {
+                #expect(try SecretLine.readRecoveryKey(from: $0).words == words)
+                guard text.hasSuffix("Book\n") else { return }
+                #expect(try SecretLine.read("the rest", from: $0) == "fetch Book")
+            }
+        }
+        let error = #expect(throws: QuireError.self) {
+            try withDescriptor(of: words.dropLast(6).utf8) {
+                try SecretLine.readRecoveryKey(from: $0)
+            }
+        }
+        #expect(error?.code == .invalidValue)
+        for text in ["", "\n", "\n\n"] {
+            let failure = #expect(throws: Failure.self) {
+                try withDescriptor(of: text.utf8) { try SecretLine.readRecoveryKey(from: $0) }
+            }
+            #expect(failure?.status == .usage)
+        }
+    }
+
     @Test func secretMayHave64KiBAndNoMore() throws {
         let longest = [UInt8](repeating: 0x61, count: 65_536)
         #expect(try secret(longest + [0x0A]).utf8.count == 65_536)

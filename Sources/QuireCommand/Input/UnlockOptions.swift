@@ -79,8 +79,8 @@ struct UnlockOptions: ParsableArguments {
             credential = .passphrase(
                 try SecretLine.read("the passphrase", from: passphraseDescriptor))
         } else if let recoveryKeyDescriptor {
-            let words = try SecretLine.read("the recovery key", from: recoveryKeyDescriptor)
-            credential = .recoveryKey(try RecoveryKey(words: words))
+            credential = .recoveryKey(
+                try SecretLine.readRecoveryKey(from: recoveryKeyDescriptor))
         }
         Self.known.withLock { $0 = credential }
         return credential
@@ -106,6 +106,17 @@ struct UnlockOptions: ParsableArguments {
         if information?.kind == .folder { return try DocumentPackage.protectionDomain(at: path) }
         if Keybag.isKeybag(at: path) { return try ProtectionDomain.domain(of: path) }
         return try StoreProtection.domain(ofStoreAt: path)
+    }
+
+    /// Checks that a document or a bare store without a keybag has not lost one.
+    ///
+    /// - Throws: `QuireError` with code `invalidFormat`, which names the keybag, or errors of reading.
+    static func checkIsNotSealed(_ path: String) throws {
+        switch try DocumentPath.kind(of: path) {
+        case .package: try DocumentPackage.checkIsNotSealed(at: path)
+        case .store: _ = try StoreFile(at: path)
+        case .archive: break
+        }
     }
 
     /// The domain of the person whose keybag was given, unlocked; `nil` if none was.
@@ -191,7 +202,10 @@ struct UnlockOptions: ParsableArguments {
     /// - Throws: As ``unlock(_:)``, and `QuireError` with code `protectionUnavailable` if it is not protected,
     ///   `protectedDataUnavailable` if it is still locked.
     func unlockedDomain(at path: String) throws -> ProtectionDomain {
-        guard let domain = try Self.domain(at: path) else { throw Self.notProtectedError(path) }
+        guard let domain = try Self.domain(at: path) else {
+            try Self.checkIsNotSealed(path)
+            throw Self.notProtectedError(path)
+        }
         try unlock(path)
         if domain.isUnlocked { return domain }
         throw StoreProtection.lockedError(path, domain)
@@ -294,17 +308,45 @@ enum SecretLine {
     /// - Parameter name: What is read, for errors: “the passphrase”.
     /// - Throws: ``Failure`` with the status `usage` if it cannot be read, is empty, too long or no UTF-8.
     static func read(_ name: String, from descriptor: Int32) throws -> String {
-        func failure(_ what: String) -> Failure {
-            Failure(
-                sentence: "\(name.prefix(1).uppercased())\(name.dropFirst()) \(what).",
-                status: .usage)
+        let text = try line(name, from: descriptor).text
+        if text.isEmpty { throw failure(name, "is empty; give another one") }
+        return text
+    }
+
+    /// Reads the words of a recovery key: lines until there are as many as a key has, or up to the end of the input.
+    ///
+    /// - Throws: As ``read(_:from:)``, and `QuireError` with code `invalidValue` if they cannot be the words of any key.
+    static func readRecoveryKey(from descriptor: Int32) throws -> RecoveryKey {
+        let name = "the recovery key"
+        var words = ""
+        while RecoveryKey.wordCount(in: words) < RecoveryKey.wordCount {
+            let next = try line(name, from: descriptor)
+            words += next.text + "\n"
+            if words.utf8.count > maximumCount {
+                throw failure(name, "has more than \(maximumCount) bytes")
+            }
+            if next.isLast { break }
         }
+        if words.allSatisfy(\.isNewline) { throw failure(name, "is empty; give another one") }
+        return try RecoveryKey(words: words)
+    }
+
+    private static func failure(_ name: String, _ what: String) -> Failure {
+        Failure(
+            sentence: "\(name.prefix(1).uppercased())\(name.dropFirst()) \(what).", status: .usage)
+    }
+
+    /// Reads one line, which may be empty.
+    private static func line(
+        _ name: String, from descriptor: Int32
+    ) throws -> (text: String, isLast: Bool) {
         let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: maximumCount, alignment: 1)
         defer {
             if let start = bytes.baseAddress { explicit_bzero(start, bytes.count) }
             bytes.deallocate()
         }
         var count = 0
+        var isLast = false
         var next: UInt8 = 0
         defer { explicit_bzero(&next, 1) }
         while true {
@@ -312,18 +354,18 @@ enum SecretLine {
             if result < 0 {
                 if errno == EINTR { continue }
                 let reason = String(cString: strerror(errno))
-                throw failure("cannot be read from descriptor \(descriptor): \(reason)")
+                throw failure(name, "cannot be read from descriptor \(descriptor): \(reason)")
             }
-            if result == 0 || next == UInt8(ascii: "\n") { break }
-            if count == maximumCount { throw failure("has more than \(maximumCount) bytes") }
+            isLast = result == 0
+            if isLast || next == UInt8(ascii: "\n") { break }
+            if count == maximumCount { throw failure(name, "has more than \(maximumCount) bytes") }
             bytes[count] = next
             count += 1
         }
-        if count == 0 { throw failure("is empty; give another one") }
         guard let text = String(validating: bytes[..<count], as: UTF8.self) else {
-            throw failure("is not UTF-8 text")
+            throw failure(name, "is not UTF-8 text")
         }
-        return text
+        return (text, isLast)
     }
 
     /// Asks on the terminal.

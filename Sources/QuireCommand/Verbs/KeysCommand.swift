@@ -42,6 +42,7 @@ struct KeysListCommand: AsyncParsableCommand {
         _ = try DocumentPath.kind(of: path)
         let output = Output(json: json)
         let domain = try UnlockOptions.domain(at: path)
+        if domain == nil { try UnlockOptions.checkIsNotSealed(path) }
         if json {
             try output.print(
                 .array((domain?.slots ?? []).map(ProtectionListing.json)), levels: 1)
@@ -227,6 +228,8 @@ struct KeysMakeCommand: AsyncParsableCommand {
 
     func run() async throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        // The document may replace or remove its files, and then nothing would open what belongs to the keybag.
+        try DocumentPackage.checkOutside(path)
         let (slots, words) = try keys.slots()
         let output = Output(json: json, reportsChanges: words == nil)
         if let words, !json { try ProtectionListing.printWords(words) }

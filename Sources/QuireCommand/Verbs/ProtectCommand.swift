@@ -95,7 +95,7 @@ struct ProtectCommand: AsyncParsableCommand {
         if erase { return try eraseKeys() }
         if !show { try keys.checkOutsideDocuments() }
         let domain = try UnlockOptions.domain(at: path)
-        if kind == .package { try DocumentPackage.checkIsNotSealed(at: path) }
+        if domain == nil { try UnlockOptions.checkIsNotSealed(path) }
         if rotate { return try rotateKeys() }
         guard let protection else { return try printState(of: domain) }
         let former = domain?.protection ?? .none

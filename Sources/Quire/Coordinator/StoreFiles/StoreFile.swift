@@ -53,10 +53,15 @@ public struct StoreFile: Sendable {
         if head.starts(with: Array("CoreData".utf8)) { return .binary }
         let text = String(decoding: head, as: UTF8.self)
         if text.contains("<database>") || text.contains("<!DOCTYPE database") { return .xml }
-        throw QuireError(
-            .invalidFormat,
-            "“\(path)” is not a store: it is neither a SQLite database nor a Core Data XML or binary file.",
-            subject: .init(file: path))
+        var message =
+            "“\(path)” is not a store: it is neither a SQLite database nor a Core Data XML or binary file"
+        if domain == nil,
+            SealedFileHeader.isSealed(head) || (try? StoreProtection.checkIsSealed(path)) != nil
+        {
+            message +=
+                "; or it is protected, and its keybag “\(StoreProtection.keybag(ofStoreAt: path).path)” is missing"
+        }
+        throw QuireError(.invalidFormat, message + ".", subject: .init(file: path))
     }
 
     // MARK: - Looking

@@ -6,6 +6,8 @@ extension ManagedObjectContext {
     ///
     /// Delete rules apply at once: destinations of cascade relationships are deleted too, those of others lose their reference.
     /// A deny rule is checked by ``save()``, which fails as long as the relationship has destinations. Undo restores all of it.
+    /// If the destinations cannot be read, for example because protected data are locked, nothing is deleted, and
+    /// ``lastFaultError`` explains.
     ///
     /// - Complexity: O(*n*) in the objects related to those deleted.
     public func delete(_ object: ManagedObject) {
@@ -15,8 +17,39 @@ extension ManagedObjectContext {
             object.context === self,
             "\(object) belongs to another context and cannot be deleted here.")
         checkMayChangeGraph()
-        if layout.hasSubclasses { prepareForDeletion(of: object) }
-        deleteByRules(object)
+        guard let cascade = readCascade(of: object) else { return }
+        withExtendedLifetime(cascade) {
+            if layout.hasSubclasses { prepareForDeletion(of: object) }
+            deleteByRules(object)
+        }
+    }
+
+    /// Reads what the deletion of an object changes: its relationships, and those of its cascade.
+    ///
+    /// - Returns: The objects of the cascade, to be kept until they are deleted; `nil` if something could not be read, which has
+    ///   been reported. A part of the cascade would be left then.
+    private func readCascade(of object: ManagedObject) -> [ManagedObject]? {
+        var cascade = [object]
+        var seen: Set = [ObjectIdentifier(object)]
+        var next = 0
+        while next < cascade.count {
+            let object = cascade[next]
+            next += 1
+            guard object.state.contains(.live) else { continue }
+            willChange(object)
+            for relationship in object.resolvedEntity.relationships {
+                let rule = relationship.description.deleteRule
+                guard rule == .cascade || rule == .nullify else { continue }
+                let ids = relatedIDs(of: object, relationship)
+                guard object.hasRead(relationship) else { return nil }
+                if rule == .nullify { continue }
+                for other in ids.map({ self.object(with: $0) })
+                where seen.insert(ObjectIdentifier(other)).inserted {
+                    cascade.append(other)
+                }
+            }
+        }
+        return cascade
     }
 
     /// Deletes an object and its cascade, whose `prepareForDeletion` has been called.
@@ -113,5 +146,14 @@ extension ManagedObjectContext {
         if let slot = inverse.slot { return other.reference(at: slot) == object.objectID }
         guard let toMany = inverse.toManyIndex else { return true }
         return !other.toManyState(toMany).removed.contains(object.objectID)
+    }
+}
+
+extension ManagedObject {
+    /// Whether the contents of a relationship are known, after an attempt to read them.
+    fileprivate final func hasRead(_ relationship: ResolvedEntity.Relationship) -> Bool {
+        guard state.contains(.persisted) else { return true }
+        if let index = relationship.toManyIndex { return toManyState(index).members != nil }
+        return state.contains(.realized)
     }
 }

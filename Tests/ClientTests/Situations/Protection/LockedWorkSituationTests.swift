@@ -123,6 +123,35 @@ import Testing
         }
     }
 
+    // A folder is deleted while its items cannot be read: none of them may be left behind.
+    // Apple Developer Forums thread 18118, “Data Protection Entitlements”.
+    @Test(arguments: SituationStore.files, [false, true])
+    func aDeletionWhileLockedLeavesNoOrphans(
+        store: SituationStore, isFault: Bool
+    ) async throws {
+        try await withStore(store) { protected, container in
+            try container.viewContext.addList("list", tasks: ["one", "two"])
+            try container.viewContext.addList("other", tasks: ["three"])
+            try container.viewContext.save()
+            let context = ManagedObjectContext.mainQueue(
+                coordinator: container.persistentStoreCoordinator)
+            let list = try #require(try context.list("list"))
+            if isFault { context.refresh(list, mergeChanges: false) }
+            await protected.lock()
+            _ = context.takeFaultError()
+            context.delete(list)
+            #expect(context.takeFaultError()?.code == .protectedDataUnavailable)
+            #expect(!list.isDeleted && !context.hasChanges)
+            try await protected.unlock()
+            context.delete(list)
+            try context.save()
+            let reader = ManagedObjectContext.mainQueue(
+                coordinator: container.persistentStoreCoordinator)
+            #expect(try reader.names() == ["other"])
+            #expect(try reader.titles() == ["three"])
+        }
+    }
+
     // An editor saves to its parent while the keys are locked, and its user undoes and discards there.
     // bitwarden/mobile 669, PhilippC/keepass2android 320.
     @Test(arguments: SituationStore.files)
