@@ -57,6 +57,7 @@ struct QuireCommand: AsyncParsableCommand {
         ])
 
     static func main() async {
+        StandardStreams.openClosed()
         LogOutput.begin()
         OutputClosed.ignoreSignal()
         // A write beyond the limit of `ulimit -f` fails instead, and is reported, as on a full disk.
@@ -101,12 +102,42 @@ struct QuireCommand: AsyncParsableCommand {
         } catch {
             if exitCode(for: error) == .success {
                 // Help and the version are asked for, not errors.
-                print(fullMessage(for: error))
-                return .success
+                return show(fullMessage(for: error))
             }
             let failure = Failure(error, of: QuireCommand.self)
             if !failure.sentence.isEmpty { Output.report(failure.sentence) }
             return failure.status
+        }
+    }
+}
+
+extension QuireCommand {
+    /// Prints help or the version.
+    private static func show(_ text: String) -> ExitStatus {
+        do {
+            try Array("\(text)\n".utf8).withUnsafeBytes { try Output.write($0) }
+            return .success
+        } catch is OutputClosed {
+            return .success
+        } catch {
+            let failure = Failure(error, of: QuireCommand.self)
+            Output.report(failure.sentence)
+            return failure.status
+        }
+    }
+}
+
+// MARK: - Standard streams
+
+/// Standard input, output and error, any of which may be closed when the command starts, as by `>&-`.
+enum StandardStreams {
+    /// Opens those that are closed, so that no file gets their descriptors: messages would be written to it. They remain
+    /// unusable: what reads or writes them fails, and is reported, as before. To be called once, before anything is opened.
+    static func openClosed() {
+        for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO]
+        where fcntl(descriptor, F_GETFD) == -1 && errno == EBADF {
+            // It gets the lowest free descriptor, which is this one.
+            _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }
 }
