@@ -342,7 +342,7 @@ private struct NumberFormat {
     var decimal: Decimal? {
         if digits.isEmpty { return 0 }
         let zeros = max(0, exponent - 127)
-        guard exponent >= -127, digits.count + zeros <= Self.greatestDecimal.count else {
+        guard exponent >= -128, digits.count + zeros <= Self.greatestDecimal.count else {
             return nil
         }
         let text = String(decoding: digits, as: UTF8.self) + String(repeating: "0", count: zeros)
