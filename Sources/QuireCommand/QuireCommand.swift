@@ -57,6 +57,8 @@ struct QuireCommand: AsyncParsableCommand {
         ])
 
     static func main() async {
+        StandardStreams.openClosed()
+        StandardStreams.widenHelp()
         LogOutput.begin()
         OutputClosed.ignoreSignal()
         // A write beyond the limit of `ulimit -f` fails instead, and is reported, as on a full disk.
@@ -100,13 +102,70 @@ struct QuireCommand: AsyncParsableCommand {
             return .success
         } catch {
             if exitCode(for: error) == .success {
+                if arguments.first == "help", let word = unknownCommand(arguments.dropFirst()) {
+                    Output.report("There is no command “\(word)”. See 'quire --help'.")
+                    return .usage
+                }
                 // Help and the version are asked for, not errors.
-                print(fullMessage(for: error))
-                return .success
+                return show(fullMessage(for: error))
             }
             let failure = Failure(error, of: QuireCommand.self)
             if !failure.sentence.isEmpty { Output.report(failure.sentence) }
             return failure.status
+        }
+    }
+}
+
+extension QuireCommand {
+    /// The first word after `help` that is not a command. The parser ignores it, and prints the help of the words before it.
+    private static func unknownCommand(_ words: ArraySlice<String>) -> String? {
+        var commands = configuration.subcommands
+        for word in words where !word.hasPrefix("-") && !commands.isEmpty {
+            guard let command = commands.first(where: { $0._commandName == word }) else {
+                return word
+            }
+            commands = command.configuration.subcommands
+        }
+        return nil
+    }
+
+    /// Prints help or the version.
+    private static func show(_ text: String) -> ExitStatus {
+        do {
+            try Array("\(text)\n".utf8).withUnsafeBytes { try Output.write($0) }
+            return .success
+        } catch is OutputClosed {
+            return .success
+        } catch {
+            let failure = Failure(error, of: QuireCommand.self)
+            Output.report(failure.sentence)
+            return failure.status
+        }
+    }
+}
+
+// MARK: - Standard streams
+
+/// Standard input, output and error, any of which may be closed when the command starts, as by `>&-`.
+enum StandardStreams {
+    /// Gives the parser a width that it can wrap help to, if the terminal or `COLUMNS` is narrower: it would stop the program.
+    static func widenHelp() {
+        let least = 40
+        var size = winsize()
+        var width = getenv("COLUMNS").flatMap { Int(String(cString: $0)) }
+        if width == nil, ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 {
+            width = Int(size.ws_col)
+        }
+        if let width, width < least { setenv("COLUMNS", String(least), 1) }
+    }
+
+    /// Opens those that are closed, so that no file gets their descriptors: messages would be written to it. They remain
+    /// unusable: what reads or writes them fails, and is reported, as before. To be called once, before anything is opened.
+    static func openClosed() {
+        for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO]
+        where fcntl(descriptor, F_GETFD) == -1 && errno == EBADF {
+            // It gets the lowest free descriptor, which is this one.
+            _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }
 }

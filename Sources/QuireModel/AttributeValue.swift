@@ -213,14 +213,15 @@ extension AttributeValue {
 
     private static func decimal(_ text: String) throws -> AttributeValue? {
         guard let form = NumberFormat(text) else { return nil }
-        guard form.significantDigits <= 38, (-127...127).contains(form.exponent) else {
+        guard form.significantDigits <= 38 else {
             throw QuireError(
                 .invalidValue,
                 "\(shown(text)) has more digits than a decimal number keeps, which is 38.")
         }
-        guard let value = Decimal(string: text, locale: Locale(identifier: "en_US_POSIX")),
-            !value.isNaN
-        else { return nil }
+        guard let value = form.decimal else {
+            throw QuireError(
+                .invalidValue, "\(shown(text)) is out of the range of a decimal number.")
+        }
         return .decimal(value)
     }
 
@@ -284,6 +285,15 @@ extension AttributeValue {
     }
 }
 
+extension Decimal {
+    /// The value of a number’s text; `nil` if it is not a number or out of range. `init(string:)` refuses exponents above
+    /// 127, such as that of 1e128, which a floating-point number close to the greatest decimal numbers is printed with.
+    package init?(numberText text: String) {
+        guard let decimal = NumberFormat(text)?.decimal else { return nil }
+        self = decimal
+    }
+}
+
 /// Splits a number's text into sign, digits with a point, and exponent, and rejects anything else. The standard library and
 /// Foundation accept more, or stop at the first unknown character.
 private struct NumberFormat {
@@ -323,6 +333,26 @@ private struct NumberFormat {
         let trailing = significant.reversed().prefix(while: { $0 == zero }).count
         digits = Array(significant.dropLast(trailing))
         exponent = digits.isEmpty ? 0 : power - fraction.count + trailing
+    }
+
+    /// The greatest decimal number’s digits; its exponent is 127.
+    private static let greatestDecimal = "340282366920938463463374607431768211455"
+
+    /// The decimal number; `nil` if it is out of range. An exponent above 127 becomes digits: 1e128 is 10e127.
+    var decimal: Decimal? {
+        if digits.isEmpty { return 0 }
+        let zeros = max(0, exponent - 127)
+        guard exponent >= -128, digits.count + zeros <= Self.greatestDecimal.count else {
+            return nil
+        }
+        let text = String(decoding: digits, as: UTF8.self) + String(repeating: "0", count: zeros)
+        if text.count == Self.greatestDecimal.count, text > Self.greatestDecimal { return nil }
+        guard
+            let value = Decimal(
+                string: "\(isNegative ? "-" : "")\(text)e\(exponent - zeros)",
+                locale: Locale(identifier: "en_US_POSIX")), !value.isNaN
+        else { return nil }
+        return value
     }
 
     /// Whether the fraction is zero.

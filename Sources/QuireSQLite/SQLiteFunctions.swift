@@ -463,9 +463,8 @@ package enum SQLiteDecimal {
     /// The decimal value of a text; `nil` if it is not a number.
     static func decimal(_ text: String) -> Decimal? {
         if text == notANumber { return .nan }
-        guard let decimal = Decimal(string: text, locale: nil), !decimal.isNaN,
-            Double(text) != nil
-        else { return nil }
-        return decimal
+        guard Double(text) != nil else { return nil }
+        if let decimal = Decimal(string: text, locale: nil), !decimal.isNaN { return decimal }
+        return Decimal(numberText: text)
     }
 }

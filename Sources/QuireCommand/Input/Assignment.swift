@@ -23,6 +23,20 @@ struct Assignment: Equatable {
         text = String(word[word.index(after: mark)...])
     }
 
+    /// Reads words, each of which is an assignment of another key.
+    ///
+    /// - Throws: `ValidationError`, a usage error.
+    static func all(_ words: [String]) throws -> [Assignment] {
+        var known: Set<String> = []
+        return try words.map { word in
+            let assignment = try Assignment(word)
+            guard known.insert(assignment.key).inserted else {
+                throw ValidationError("“\(assignment.key)” is given twice.")
+            }
+            return assignment
+        }
+    }
+
     /// The value of the text: null, a file's content, or itself. `@@` at the start is one `@`.
     enum Source: Equatable {
         case none

@@ -170,11 +170,36 @@ struct ImportRows {
         case .null, .object: break
         default: throw wrong(node, expected: "an object of the elements")
         }
+        let names = slots.map { row.entity.slots[$0].name }
+        try requireElements(names, at: composite, of: node, in: row.entity)
         for slot in slots.map({ row.entity.slots[$0] }) {
             guard let attribute = slot.attribute else { continue }
             let path = slot.name.dropFirst(composite.count + 1).split(separator: ".")
             let element = path.reduce(Optional(node)) { $0?[String($1)] }
             row.attributes[slot.name] = try element.map { try AttributeValue($0, as: attribute) }
+        }
+    }
+
+    /// Checks that an object has only members that are elements, by their dotted names, or composites of them.
+    private static func requireElements(
+        _ names: [String], at path: String, of node: JSONNode, in entity: ResolvedEntity
+    ) throws {
+        guard case .object(let members) = node.content else { return }
+        for member in members {
+            let name = "\(path).\(member.name)"
+            if names.contains(name) { continue }
+            guard names.contains(where: { $0.hasPrefix(name + ".") }) else {
+                throw QuireError(
+                    .unknownKey,
+                    "\(entity.name) has no “\(name)”; the elements are: "
+                        + names.joined(separator: ", ") + ".",
+                    subject: .init(entity: entity.name, property: name))
+            }
+            switch member.value.content {
+            case .null, .object: break
+            default: throw wrong(member.value, expected: "an object of the elements")
+            }
+            try requireElements(names, at: name, of: member.value, in: entity)
         }
     }
 

@@ -24,6 +24,15 @@ extension DocumentSession {
         return object
     }
 
+    /// The objects of identifiers, each once.
+    ///
+    /// - Throws: `QuireError` with code `notFound` if there is no such object.
+    func objects(named identifiers: [String]) throws -> [ManagedObject] {
+        var known: Set<ManagedObjectID> = []
+        return try identifiers.map { try object(named: $0) }
+            .filter { known.insert($0.objectID).inserted }
+    }
+
     /// The objects of a list of identifiers, separated by commas, for a relationship.
     ///
     /// - Parameter context: The context to find them in, or `nil` for the document's.

@@ -38,7 +38,7 @@ struct DeleteVerb: DocumentVerb {
             objects = Array(
                 try document.context.fetch(FetchRequest(entity.name, predicate: predicate)))
         } else {
-            objects = try subjects.map { try document.object(named: $0) }
+            objects = try document.objects(named: subjects)
         }
         let ids = objects.map(\.objectID)
         for object in objects { document.context.delete(object) }

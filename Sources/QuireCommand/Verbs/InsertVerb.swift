@@ -22,12 +22,12 @@ struct InsertVerb: DocumentVerb {
     var assignments: [String] = []
 
     func validate() throws {
-        for assignment in assignments { _ = try Assignment(assignment) }
+        _ = try Assignment.all(assignments)
     }
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
-        let assignments = try assignments.map { try Assignment($0) }
+        let assignments = try Assignment.all(assignments)
         let entity = try document.layout.requireConcreteEntity(named: entity)
         let changes = try assignments.map { try $0.resolved(for: entity, in: document) }
         let object = try document.context.insertObject(entityName: entity.name)

@@ -22,7 +22,7 @@ struct SetVerb: DocumentVerb {
     @OptionGroup var filter: FilterOption
 
     func validate() throws {
-        for word in words where Assignment.isOne(word) { _ = try Assignment(word) }
+        _ = try Assignment.all(words.filter(Assignment.isOne))
         if !words.contains(where: Assignment.isOne) {
             throw ValidationError("Specify what to set: key=value.")
         }
@@ -37,7 +37,7 @@ struct SetVerb: DocumentVerb {
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
-        let assignments = try words.filter(Assignment.isOne).map { try Assignment($0) }
+        let assignments = try Assignment.all(words.filter(Assignment.isOne))
         let subjects = words.filter { !Assignment.isOne($0) }
         let objects: [ManagedObject]
         if let predicate = try filter.predicate {
@@ -53,7 +53,7 @@ struct SetVerb: DocumentVerb {
                 }
             }
         } else {
-            objects = try subjects.map { try document.object(named: $0) }
+            objects = try document.objects(named: subjects)
         }
         // Everything is checked before anything is changed; entities may differ from object to object.
         var changes: [String: [PropertyChange]] = [:]

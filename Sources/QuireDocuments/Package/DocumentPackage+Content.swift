@@ -73,7 +73,7 @@ extension DocumentPackage {
                 } catch {
                     throw QuireError(
                         .inputOutput,
-                        "The bytes for additional content could not be read: \(error).",
+                        "The bytes for additional content could not be read: \(error.localizedDescription)",
                         underlying: error)
                 }
                 if piece.isEmpty { return }

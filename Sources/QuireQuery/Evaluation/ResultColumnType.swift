@@ -101,6 +101,7 @@ extension Decimal {
         guard number.isFinite,
             let decimal = Decimal(
                 string: number.description, locale: Locale(identifier: "en_US_POSIX"))
+                ?? Decimal(numberText: number.description)
         else { return nil }
         self = decimal
     }
