@@ -49,10 +49,10 @@ import Testing
             words, words + "\nfetch Book\n", "\n" + words.replacing("-", with: "\n"),
             words.replacing("-", with: " \r\n\r\n") + "\nfetch Book\n",
         ] {
-            try withDescriptor(of: text.utf8) {
-                #expect(try SecretLine.readRecoveryKey(from: $0).words == words)
+            try withDescriptor(of: text.utf8) { (descriptor: Int32) throws in
+                #expect(try SecretLine.readRecoveryKey(from: descriptor).words == words)
                 guard text.hasSuffix("Book\n") else { return }
-                #expect(try SecretLine.read("the rest", from: $0) == "fetch Book")
+                #expect(try SecretLine.read("the rest", from: descriptor) == "fetch Book")
             }
         }
         let error = #expect(throws: QuireError.self) {

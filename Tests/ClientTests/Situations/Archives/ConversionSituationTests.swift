@@ -240,7 +240,7 @@ import Testing
             for text in texts {
                 let object = try context.insertObject(entityName: "Price")
                 object["text"] = text
-                object["amount"] = try #require(Decimal(string: text))
+                object["amount"] = Decimal(string: text)
             }
         } look: { context in
             let prices = try context.fetch(FetchRequest<ManagedObject>("Price"))
