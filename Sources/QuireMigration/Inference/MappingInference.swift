@@ -144,22 +144,6 @@ struct MappingInference {
         }
     }
 
-    /// The attributes that both models have, by the names of the new entities.
-    var commonAttributes: [(entity: String, name: String, oldName: String)] {
-        destination.entities.flatMap { new in
-            guard let old = entityNames[new.name].flatMap(source.entity(named:)) else {
-                return [(entity: String, name: String, oldName: String)]()
-            }
-            let items = destination.attributeItems(of: new).filter {
-                !new.slots[$0.slot].isDerived
-            }
-            let names = NameMatching(
-                from: source.attributeItems(of: old).map(\.item), to: items.map(\.item)
-            ).sources
-            return names.map { (entity: new.name, name: $0.key, oldName: $0.value) }
-        }
-    }
-
     /// The value of a new attribute.
     private mutating func addition(
         of slot: ResolvedEntity.Slot, _ attribute: AttributeDescription, in new: ResolvedEntity,

@@ -210,8 +210,7 @@ public struct MigrationPath: Sendable {
     /// The steps, in their order; none if nothing is to be done.
     public let steps: [Step]
 
-    /// Finds the shortest path: direct if a mapping is given or can be inferred, else through as few versions as possible. All
-    /// versions of an inferred path have the attributes that its first and its last one have in common.
+    /// Finds the shortest path: direct if a mapping is given or can be inferred, else through as few versions as possible.
     ///
     /// - Parameters:
     ///   - source: The model of the store.
@@ -264,9 +263,7 @@ public struct MigrationPath: Sendable {
         while !open.isEmpty {
             let path = open.removeFirst()
             let model = path.last?.destination ?? source
-            if !path.isEmpty, let last = step(model, destination, name),
-                try Self.keepsCommonAttributes(path + [last])
-            {
+            if !path.isEmpty, let last = step(model, destination, name) {
                 steps = path + [last]
                 return
             }
@@ -281,20 +278,6 @@ public struct MigrationPath: Sendable {
             ?? QuireError(
                 .incompatibleModel,
                 "There is no mapping to “\(name)”; give one, or let it be inferred.")
-    }
-
-    /// Whether inferred steps keep the attributes that the first and the last model have in common. On a path through a version
-    /// without one, all objects would get its default value.
-    private static func keepsCommonAttributes(_ steps: [Step]) throws -> Bool {
-        guard let first = steps.first, let last = steps.last, !steps.contains(where: \.isCustom)
-        else { return true }
-        let mapping = steps.dropFirst().reduce(first.mapping) { $0.followed(by: $1.mapping) }
-        let inference = try MappingInference(
-            source: first.source.layout(), destination: last.destination.layout())
-        return inference.commonAttributes.allSatisfy {
-            mapping[$0.entity]?.attributeMappings[$0.name]?.valueExpression
-                == .sourceValue($0.oldName)
-        }
     }
 }
 

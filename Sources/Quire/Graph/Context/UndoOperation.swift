@@ -239,23 +239,17 @@ extension ManagedObjectContext {
         return !object.isInaccessible
     }
 
-    /// Removes an object that an operation has put into a relationship, if it was deleted in the store, by another context, or
-    /// here without being registered.
+    /// Removes an object that an operation has put into a relationship, if it was deleted in the store or by another context.
     private func dropGoneObject(of operation: UndoOperation) {
         guard isRestorable(operation) else { return }
         switch operation {
         case .value(let object, let slot, _):
-            guard let id = identifier(in: object, slot),
-                let relationship = object.resolvedEntity.relationships.first(where: {
-                    $0.slot == slot
-                }), isGone(id, from: relationship)
-            else { return }
+            guard let id = identifier(in: object, slot), isGone(id) else { return }
             object.write(.null, at: slot)
         case .insertMember(let object, let toMany, let id, _):
             let id = permanentIDIfAny(for: id)
-            let relationship = relationship(object, toMany)
-            guard isGone(id, from: relationship) else { return }
-            removeMember(id, from: object, relationship)
+            guard isGone(id) else { return }
+            removeMember(id, from: object, relationship(object, toMany))
         case .life(let object, isLive: true):
             if !object.state.contains(.persisted) { dropOneSidedReferences(of: object) }
         default: break
@@ -283,18 +277,6 @@ extension ManagedObjectContext {
     private func identifier(in object: ManagedObject, _ slot: Int) -> ManagedObjectID? {
         guard object.resolvedEntity.storages[slot] == .reference else { return nil }
         return object.reference(at: slot)
-    }
-
-    /// Whether a relationship must not lead to an object: because the object is gone, or deleted by a rule that has cleared such
-    /// references.
-    private func isGone(_ id: ManagedObjectID, from relationship: ResolvedEntity.Relationship)
-        -> Bool
-    {
-        if isGone(id) { return true }
-        guard let object = identityMap.find(id.bits), !object.state.contains(.live),
-            let rule = layout.inverse(of: relationship)?.description.deleteRule
-        else { return false }
-        return rule == .nullify || rule == .cascade
     }
 
     /// Whether an object's deletion is saved, or its row does not exist.
