@@ -124,10 +124,12 @@ package enum FileSystem {
 
     /// Creates a folder, and optionally its parents.
     ///
+    /// - Parameter action: What could not be done if it fails, for the error.
     /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, unless intermediates are requested and it is
     ///   a folder.
     package static func makeFolder(
-        _ path: String, beneath root: String? = nil, withIntermediates: Bool = false
+        _ path: String, beneath root: String? = nil, withIntermediates: Bool = false,
+        orFailTo action: String = "make the folder"
     ) throws {
         func make() throws -> Int32 {
             do {
@@ -148,7 +150,7 @@ package enum FileSystem {
                 if try information(at: path, beneath: root)?.kind == .folder { return }
             }
         }
-        if number != 0 { throw failure("make the folder", path, errno: number) }
+        if number != 0 { throw failure(action, path, errno: number) }
     }
 
     /// Creates a folder. Its parent must exist.

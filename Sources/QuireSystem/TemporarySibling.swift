@@ -106,12 +106,22 @@ package final class TemporarySibling: Sendable {
         at path: String, as purpose: OpenFile.Purpose, reportedAs reportedPath: String
     ) throws -> TemporarySibling? {
         let file: OpenFile
+        var isMade = false
         do {
-            if purpose == .folder { try FileSystem.makeFolder(path) }
+            if purpose == .folder {
+                try FileSystem.makeFolder(path, orFailTo: "create")
+                isMade = true
+            }
             file = try OpenFile.open(path, for: purpose, reportedAs: reportedPath)
         } catch let error as QuireError where error.code == .notFound {
             let folder = FileSystem.folder(of: path)
-            if FileSystem.exists(folder), !FileSystem.exists(path) { return nil }
+            if isMade, FileSystem.exists(folder), !FileSystem.exists(path) { return nil }
+            if FileSystem.exists(folder) {
+                // Open folders, such as the working directory, can be found after their removal.
+                throw QuireError(
+                    .notFound, "The folder of “\(reportedPath)” has been removed.",
+                    subject: .init(file: reportedPath))
+            }
             throw FileSystem.failure("open", folder, errno: ENOENT)
         }
         do {
