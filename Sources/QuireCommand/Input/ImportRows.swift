@@ -17,6 +17,7 @@ struct ImportRows {
     /// - Throws: `QuireError` with code `invalidFormat`, `invalidValue` or `validation`, naming file, line and
     ///   column; or what the closure throws.
     func forEach(_ body: (ImportRow) throws -> Void) throws {
+        try file.requireNotUTF16()
         switch format {
         case .csv: try forEachOfCSV(body)
         case .json:

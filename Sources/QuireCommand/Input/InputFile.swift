@@ -78,6 +78,19 @@ struct RereadableFile {
         self.path = path
     }
 
+    /// Checks that it is not in UTF-16, whose bytes would be taken for names and values with NULs between their letters.
+    ///
+    /// - Throws: `QuireError` with code `invalidFormat`.
+    func requireNotUTF16() throws {
+        var start: [UInt8] = [1, 1]
+        _ = try start.withUnsafeMutableBytes { try file.read(into: $0, at: 0) }
+        if start == [0xFF, 0xFE] || start == [0xFE, 0xFF] || start.contains(0) {
+            throw QuireError(
+                .invalidFormat, "“\(path)” is in UTF-16; convert it to UTF-8, as by iconv.",
+                subject: .init(file: path))
+        }
+    }
+
     /// The bytes from the first on.
     func bytes() -> ByteReader {
         var offset: Int64 = 0
