@@ -129,7 +129,10 @@ extension ResolvedEntity.Slot {
         case (.date, .integer(let seconds)):
             return .date(Date(timeIntervalSinceReferenceDate: Double(seconds)))
         case (.double, .integer(let number)): return .double(Double(number))
-        case (.decimal, .double(let number)): return .decimal(Decimal(number))
+        case (.decimal, .double(let number)):
+            return SQLiteDecimal.decimal(number).map { .decimal($0) } ?? stored
+        case (.decimal, .string(let text)):
+            return SQLiteDecimal.decimal(text).map { .decimal($0) } ?? stored
         case (.decimal, .integer(let number)): return .decimal(Decimal(number))
         case (.uri, .string(let text)): return URL(string: text).map { .uri($0) } ?? stored
         case (.uuid, .binary(let data)) where data.count == 16:
