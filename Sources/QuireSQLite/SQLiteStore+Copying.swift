@@ -233,8 +233,8 @@ extension SQLiteStore {
         }
     }
 
-    /// The permissions of a file with the contents of a store: nobody may do more with it than with the store, except that the owning
-    /// user can always read and write it. `nil` if there is no store.
+    /// The permissions of a file with the contents of a store: at most those of the store, except that the owner can always read and
+    /// write it. `nil` if there is no store.
     package static func permissions(forCopyOf original: String) throws -> UInt32? {
         guard let file = try FileSystem.information(at: original) else { return nil }
         var permissions = file.permissions & 0o777

@@ -86,7 +86,8 @@ struct RereadableFile {
         _ = try start.withUnsafeMutableBytes { try file.read(into: $0, at: 0) }
         if start == [0xFF, 0xFE] || start == [0xFE, 0xFF] || start.contains(0) {
             throw QuireError(
-                .invalidFormat, "“\(path)” is in UTF-16; convert it to UTF-8, as by iconv.",
+                .invalidFormat,
+                "“\(path)” is in UTF-16; convert it to UTF-8, for example with iconv.",
                 subject: .init(file: path))
         }
     }

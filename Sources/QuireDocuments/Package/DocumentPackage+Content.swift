@@ -47,7 +47,7 @@ extension DocumentPackage {
                 case .data(let data): .data(data)
                 case .file(let file):
                     .file(try SpooledFile(copying: FileSystem.absolute(file), to: self))
-                case .handle(let handle): .file(try spool(handle))
+                case .handle(let handle): .file(try spool(handle, for: path))
                 }
         }
         if changes.isEmpty { return }
@@ -64,17 +64,14 @@ extension DocumentPackage {
         tidy(generation: generation)
     }
 
-    private func spool(_ handle: FileHandle) throws -> SpooledFile {
+    private func spool(_ handle: FileHandle, for path: String) throws -> SpooledFile {
         try SpooledFile(in: self) { file in
             while true {
                 let piece: Data
                 do {
                     piece = try handle.read(upToCount: 1 << 20) ?? Data()
                 } catch {
-                    throw QuireError(
-                        .inputOutput,
-                        "The bytes for additional content could not be read: \(error.localizedDescription)",
-                        underlying: error)
+                    throw FileSystem.failure("read the contents of", path, thrown: error)
                 }
                 if piece.isEmpty { return }
                 try piece.withUnsafeBytes { try file.write($0) }

@@ -220,7 +220,7 @@ enum SiblingName {
 
     /// An unused path beside another.
     ///
-    /// - Parameter addition: Returns what is added to the other's name without extension, for 1, 2, 3 ….
+    /// - Parameter addition: Returns the text to append to the other's name without its extension, for 1, 2, 3 ….
     static func unused(beside path: String, adding addition: (_ number: Int) -> String) -> String {
         let old = FileSystem.name(of: path)
         let dot = old.lastIndex(of: ".") ?? old.endIndex

@@ -110,10 +110,12 @@ extension SQLiteConnection {
         if number > last || number &+ 1 < first {
             throw QuireError.historyTokenExpired(number, path: store.storePath)
         }
-        let stored = try row("SELECT ZTIMESTAMP FROM ATRANSACTION WHERE Z_PK = ?", number) {
-            $0.double(0)
-        }
-        if let time, let stored, stored != time {
+        if let time,
+            let stored = try row(
+                "SELECT ZTIMESTAMP FROM ATRANSACTION WHERE Z_PK = ?", number,
+                read: { $0.double(0) }),
+            stored != time
+        {
             throw QuireError.historyTokenReplaced(number, path: store.storePath)
         }
     }

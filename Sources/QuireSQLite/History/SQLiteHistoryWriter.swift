@@ -289,6 +289,6 @@ extension SQLiteStore {
     /// Whether the options about history apply to the store.
     fileprivate var ownsHistory: Bool { carriesModel || !options.leavesForeignHistory }
 
-    /// Whether the next save begins a history if there is none.
+    /// Whether the next save starts recording history if the store has none yet.
     var beginsHistory: Bool { options.tracksHistory && ownsHistory && !isReadOnly }
 }

@@ -294,7 +294,7 @@ final class SyncCapture {
         for slot in entity.slots {
             let current = try row.valueWithoutLoading(at: slot.index)
             if !isShown(entity.name(of: slot), object.record, entity) {
-                // What is saved before rows have been written again is a change. A value that a migration computes is not one.
+                // A value saved before the rows have been rewritten is a change; one that the migration computed is not.
                 let former = slot.attribute?.defaultValue ?? .null
                 guard isInHistory, current != former else { continue }
             }

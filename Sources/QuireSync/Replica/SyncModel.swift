@@ -47,7 +47,7 @@ final class SyncModel: Sendable {
     /// A digest of the model's version hashes.
     let digest: String
     /// The names in records of all entities, and of all properties, each with its entity's, and those in this version of the model.
-    /// What else rows depend on has keys with a colon: uniqueness constraints, which properties are required, types, orders.
+    /// Keys with a colon describe what else rows depend on: uniqueness constraints, required properties, types, orders.
     let names: [String: String]
 
     /// The key of an entity's user info with the names of the attributes that identify its objects, separated by commas.
@@ -232,7 +232,7 @@ final class SyncModel: Sendable {
     }
 }
 
-/// What a model shows of the values that an attribute has in records: another model may have set one that it does not allow.
+/// How a model represents an attribute's recorded values in rows: another model may have recorded one that it does not allow.
 struct SyncValueRule {
     let type: AttributeType
     private let isOptional: Bool

@@ -31,7 +31,7 @@ extension ManagedObjectContext {
                     case var found as SaveConflicts:
                         try describe(&found)
                         guard tries <= Self.maximumTryCount else { throw found.error(file: nil) }
-                        // Nobody else gets these identifiers any more. Observers must know them before the resolution
+                        // No other object gets these identifiers any more. Observers must know them before the resolution
                         // deletes any of their objects.
                         given = GivenIDs(lastLog: undoIdentifiers.lastLog)
                         notifyObservers(ContextChange(isSave: true))

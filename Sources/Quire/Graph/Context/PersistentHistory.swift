@@ -30,17 +30,16 @@ extension PersistentStoreCoordinator {
     public func currentPersistentHistoryToken(
         fromStores stores: [any PersistentStore]? = nil
     ) throws -> PersistentHistoryToken? {
-        let tokens = try (stores ?? persistentStores).compactMap { store in
-            try store.lastHistoryTransactionNumber().map(store.historyToken(after:))
+        var numbers: [String: Int64] = [:]
+        var times: [String: Double] = [:]
+        for store in stores ?? persistentStores {
+            guard let number = try store.lastHistoryTransactionNumber() else { continue }
+            let token = try store.historyToken(after: number)
+            numbers.merge(token.transactionNumbers) { $1 }
+            times.merge(token.transactionTimes) { $1 }
         }
-        if tokens.isEmpty { return nil }
-        return PersistentHistoryToken(
-            transactionNumbers: tokens.reduce(into: [:]) { result, token in
-                result.merge(token.transactionNumbers) { $1 }
-            },
-            transactionTimes: tokens.reduce(into: [:]) { result, token in
-                result.merge(token.transactionTimes) { $1 }
-            })
+        return numbers.isEmpty
+            ? nil : PersistentHistoryToken(transactionNumbers: numbers, transactionTimes: times)
     }
 }
 

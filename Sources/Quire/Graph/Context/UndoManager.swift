@@ -264,7 +264,7 @@ public final class UndoManager {
         }
     }
 
-    /// Redoes the last undone group, or does nothing if there is none. Open groups are closed as by ``undo()``.
+    /// Redoes the last undone group, or does nothing if there is none. It handles open groups as ``undo()`` does.
     public func redo() {
         outsideGroups(for: "redo()") {
             guard let group = redoStack.popLast() else { return }

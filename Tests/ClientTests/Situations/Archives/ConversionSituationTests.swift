@@ -14,7 +14,7 @@ import Testing
                 SituationStore.files.map { Journey(types: [first, second, $0]) }
             }
         }
-        /// Those that leave a type and come back to it.
+        /// Conversions to another type and back.
         static let returns = all.filter {
             $0.types[0] == $0.types[2] && $0.types[0] != $0.types[1]
         }

@@ -3,7 +3,7 @@ import Quire
 import QuireDocuments
 import Testing
 
-/// Where the context that a program works in stands: what happens in one must be right in all.
+/// The kinds of context that a program works in: a situation must have the right outcome in all of them.
 enum ContextStack: String, CaseIterable, Sendable, CustomTestStringConvertible {
     /// The container's view context.
     case view

@@ -2,7 +2,7 @@ import Foundation
 import Quire
 import Testing
 
-/// Objects that somebody else has deleted.
+/// Objects that another context or process has deleted.
 @MainActor @Suite struct DeletedObjectSituationTests {
     /// A context, and a fault in it of a photo whose row another context has deleted.
     private func withDeletedFault(

@@ -55,7 +55,7 @@ import Testing
             let photo = try work.context.insert("Photo", ["name": "a"])
             let early = photo.objectID
             let background = try others.newBackgroundContext()
-            // Nobody else sees it yet: an error, no crash.
+            // No other context can see it yet: an error, not a crash.
             background.performAndWait { other in
                 #expect(throws: QuireError.self) { try other.existingObject(with: early) }
                 #expect(other.registeredObject(for: early) == nil)

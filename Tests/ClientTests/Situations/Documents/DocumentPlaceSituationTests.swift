@@ -3,10 +3,6 @@ import Quire
 import QuireDocuments
 import Testing
 
-#if canImport(Glibc)
-    import Glibc
-#endif
-
 /// Documents in folders that are links, on other file systems, shared with others, or gone.
 @MainActor @Suite struct DocumentPlaceSituationTests {
     private nonisolated static var manager: FileManager { .default }
@@ -167,7 +163,7 @@ import Testing
         try await withProgramFolder { folder in
             let url = folder.appendingPathComponent("A.quire")
             let document = try await Folio.make(at: url, titles: ["saved"])
-            #expect(chmod(url.path, mode_t(mode)) == 0)
+            try Self.manager.setAttributes([.posixPermissions: mode], ofItemAtPath: url.path)
             func folderMode(_ url: URL) throws -> Int {
                 let attributes = try Self.manager.attributesOfItem(atPath: url.path)
                 return try #require(attributes[.posixPermissions] as? NSNumber).intValue

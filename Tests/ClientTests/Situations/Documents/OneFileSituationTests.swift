@@ -3,10 +3,6 @@ import Quire
 import QuireDocuments
 import Testing
 
-#if canImport(Glibc)
-    import Glibc
-#endif
-
 /// Documents that are one file, in each format.
 @MainActor @Suite struct OneFileSituationTests {
     final class Cards: PersistentDocument {
@@ -66,7 +62,8 @@ import Testing
         try await withProgramFolder { folder in
             let target = folder.appendingPathComponent("Target.\(format)")
             try await make(target, ["saved"]).close()
-            #expect(chmod(target.path, 0o640) == 0)
+            try FileManager.default.setAttributes(
+                [.posixPermissions: 0o640], ofItemAtPath: target.path)
             let first = folder.appendingPathComponent("First.\(format)")
             let second = folder.appendingPathComponent("Second.\(format)")
             try FileManager.default.createSymbolicLink(

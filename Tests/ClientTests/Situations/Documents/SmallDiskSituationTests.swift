@@ -3,10 +3,6 @@ import Quire
 import QuireDocuments
 import Testing
 
-#if canImport(Glibc)
-    import Glibc
-#endif
-
 /// Disks that fill up, become read-only, or are unmounted while documents are open.
 @MainActor @Suite(.enabled(if: SmallVolume.isPossible, "only root may mount a small disk"))
 struct SmallDiskSituationTests {
@@ -181,7 +177,7 @@ struct SmallDiskSituationTests {
 /// A small file system in memory.
 @MainActor final class SmallVolume {
     nonisolated static let isPossible =
-        getuid() == 0 && FileManager.default.fileExists(atPath: "/bin/mount")
+        NSUserName() == "root" && FileManager.default.fileExists(atPath: "/bin/mount")
 
     let folder: URL
 

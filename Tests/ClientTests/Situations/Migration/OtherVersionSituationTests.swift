@@ -53,6 +53,37 @@ import Testing
         }
     }
 
+    // The versions that the program knows are there to get from any of them to the newest. A value that the newest version
+    // cannot take over was lost on the way through a version that does not have it.
+    // JohnEstropia/CoreStore#384, magicalpanda/MagicalRecord#1224 “progressive migration”; Apple Developer Forums 804902
+    @Test(arguments: SituationStore.files, [0, 7])
+    func noValueIsLostOnTheWayThroughAVersionWithoutIt(_ store: SituationStore, size: Int)
+        async throws
+    {
+        let second = Self.model(
+            Self.part(Attribute("size", .integer32).required().default(0)))
+        let third = Self.model(
+            Self.part(Attribute("size", .integer16).required().default(1)))
+        try await withMigration(store) { program in
+            try await program.run(second) { context in
+                try context.add("List", ["name": "a", "size": size])
+                try context.save()
+            }
+            var options = StoreMigrationOptions()
+            options.versions = ["1": Self.model(), "2": second, "3": third]
+            await withKnownIssue(
+                "The migration goes through version 1, as RemovalTests and stores of the corpus require."
+            ) {
+                for allows in [false, true] {
+                    options.allowsRemoval = allows
+                    let error = try await program.refused(third, migration: options)
+                    #expect(error.code == .incompatibleModel)
+                    #expect(error.message.contains("List.size"))
+                }
+            }
+        }
+    }
+
     // A read-only store, such as one that comes with the program, is of the old version.
     // realm/realm-swift#3534 “Readonly database migration error/warning”; JohnEstropia/CoreStore#491
     @Test(arguments: SituationStore.files)
