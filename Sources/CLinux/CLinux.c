@@ -52,6 +52,15 @@ int quire_open_folder_path_beneath(int directory, const char *path) {
     return quire_openat_beneath(directory, path, O_PATH | O_DIRECTORY, 0);
 }
 
+int quire_birth_time(const char *path, int64_t *nanoseconds) {
+    struct statx status;
+    if (statx(AT_FDCWD, path, 0, STATX_BTIME, &status) != 0) return -1;
+    *nanoseconds = 0;
+    if (status.stx_mask & STATX_BTIME)
+        *nanoseconds = (int64_t)((uint64_t)status.stx_btime.tv_sec * 1000000000u + status.stx_btime.tv_nsec);
+    return 0;
+}
+
 ssize_t quire_copy_file_range(int from, int to, size_t count) {
     return copy_file_range(from, NULL, to, NULL, count, 0);
 }

@@ -212,6 +212,16 @@ public actor SyncContainer {
 
     func capture(_ result: inout SyncResult) async throws {
         let (replica, date) = (replica, clock())
+        if try await onQueue({ try replica.isUpToDate() }) { return }
+        // Before a change is one of this replica: another one may have its identifier. If the folder cannot be reached, what was saved
+        // waits as a change of this one.
+        var failure: (any Error)?
+        do {
+            let names = try await segmentNames(in: SyncSegment.folder)
+            if try await onQueue({ try replica.takeAnotherIdentifierIfNeeded(seeing: names) }) {
+                reportAnotherIdentifier()
+            }
+        } catch { failure = error }
         var isComplete = false
         while !isComplete {
             try Task.checkCancellation()
@@ -219,6 +229,10 @@ public actor SyncContainer {
             isComplete = captured.isComplete
             didChange(captured.rows, &result)
         }
+        guard let failure else { return }
+        // It says more about the folder.
+        try await checkContainer(&result)
+        throw failure
     }
 
     /// Checks that the shared document is in the folder. In the place of a disk that is not mounted there is an empty one, and what is

@@ -51,6 +51,14 @@ package enum FileSystem {
         try FileLocation(path, beneath: nil).information(following: true)
     }
 
+    /// When the file at a path was made, in nanoseconds since 1970; `nil` where the file system does not say. A file that is made
+    /// after another was removed may have the number of that one, but not its time.
+    package static func birthTime(at path: String) throws -> Int64? {
+        var time: Int64 = 0
+        guard quire_birth_time(path, &time) == 0 else { throw failure("examine", path) }
+        return time == 0 ? nil : time
+    }
+
     /// Information on the entry at a path itself (`lstat`), or `nil` if there is none.
     package static func informationWithoutFollowing(at path: String) throws -> FileInformation? {
         try FileLocation(path, beneath: nil).information()

@@ -41,6 +41,9 @@ int quire_open_folder_path(int directory, const char *path);
 // The same for a folder beneath another; see quire_openat_beneath.
 int quire_open_folder_path_beneath(int directory, const char *path);
 
+// When the file at a path was made, in nanoseconds since 1970; 0 where the file system does not say.
+int quire_birth_time(const char *path, int64_t *nanoseconds);
+
 ssize_t quire_copy_file_range(int from, int to, size_t count);
 
 // Makes a file share the blocks of another, on file systems that can.

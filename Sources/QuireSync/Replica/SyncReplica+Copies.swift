@@ -19,15 +19,16 @@ extension SyncReplica {
         guard let present = try StoreFileIdentity.digest(of: store.storePath) else { return false }
         let known = try reading(present) { try $0.storeFile() }
         if known == present { return false }
+        let former = try StoreFileIdentity.digest(of: store.storePath, withTime: false)
         return try transact { tables in
-            // Replicas of earlier versions have not kept it.
-            if let known {
+            // Replicas of earlier versions have not kept it, or without the time.
+            if let known, known != former {
                 let earlier = try tables.identifier(ofFile: present)
                 try tables.keepIdentifier(ofFile: known)
                 try tables.becomeAnotherPeer(earlier)
             }
             try tables.noteStoreFile()
-            return known != nil
+            return known != nil && known != former
         }
     }
 }
@@ -77,14 +78,17 @@ extension SyncTables {
 
 /// The identity of a store's file, which its copies do not have.
 private enum StoreFileIdentity {
-    /// A digest of the machine and the file's number; `nil` if there is no file.
+    /// A digest of the machine, the file's number and the time when it was made; `nil` if there is no file.
     ///
+    /// A backup that takes the place of a file that was removed often gets its number, hence the time.
     /// The number of the device is left out, because the same disk may have another one after a restart; the machine's identifier is
     /// not to be found in a document, so it is digested.
-    static func digest(of path: String) throws -> Data? {
+    static func digest(of path: String, withTime: Bool = true) throws -> Data? {
         guard let found = try FileSystem.information(at: path) else { return nil }
+        let time = withTime ? try FileSystem.birthTime(at: path) : nil
         var hash = SHA256()
         hash.update(data: Data("Quire replica\n\(machine)\n\(found.inode)".utf8))
+        if let time { hash.update(data: Data("\n\(time)".utf8)) }
         return Data(hash.finalize().prefix(16))
     }
 

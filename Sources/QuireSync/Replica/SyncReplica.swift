@@ -223,7 +223,7 @@ final class SyncReplica: Sendable {
     }
 
     /// Whether nothing has been saved since the last transaction: found without writing.
-    private func isUpToDate() throws -> Bool {
+    func isUpToDate() throws -> Bool {
         let last = try store.lastHistoryTransactionNumber() ?? 0
         let records = try store.records()
         return try reading(false) { tables in

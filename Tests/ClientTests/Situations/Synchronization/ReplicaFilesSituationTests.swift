@@ -27,22 +27,32 @@ import Testing
             shared: folder.appendingPathComponent(shared))
     }
 
-    private func copy(_ store: String, to other: String, in folder: URL) throws {
+    private func copy(
+        _ store: String, to other: String, in folder: URL, overwriting: Bool = false
+    ) throws {
         for name in try FileManager.default.contentsOfDirectory(atPath: folder.path)
         where name.hasPrefix(store) || name.hasPrefix(".\(store.split(separator: ".")[0])_") {
             let target = folder.appendingPathComponent(
                 name.replacingOccurrences(
                     of: store.split(separator: ".")[0], with: other.split(separator: ".")[0]))
+            let source = folder.appendingPathComponent(name)
+            if overwriting, !name.hasPrefix(".") {
+                try Data(contentsOf: source).write(to: target)
+                continue
+            }
             try? FileManager.default.removeItem(at: target)
-            try FileManager.default.copyItem(
-                at: folder.appendingPathComponent(name), to: target)
+            try FileManager.default.copyItem(at: source, to: target)
         }
     }
 
     /// A backup of a store is restored: what was written since is not lost, what was deleted since does not come back, and what is
     /// written afterwards is sent. turso issue 8129; submersion-app/submersion pull request 309.
-    @Test(arguments: [true, false])
-    func aRestoredBackupLosesNothingAndBringsNothingBack(isEditedFirst: Bool) async throws {
+    ///
+    /// The backup takes the place of the file, whose number it often gets, or is written over its bytes.
+    @Test(arguments: [true, false], [true, false])
+    func aRestoredBackupLosesNothingAndBringsNothingBack(
+        isEditedFirst: Bool, overwriting: Bool
+    ) async throws {
         try await withReplicas(
             2, Self.model,
             start: {
@@ -73,7 +83,7 @@ import Testing
             try await first.sync.synchronize()
             try first.container.close()
 
-            try copy("backup.sqlite", to: "0.sqlite", in: folder)
+            try copy("backup.sqlite", to: "0.sqlite", in: folder, overwriting: overwriting)
             let restored = try open("0.sqlite", in: folder)
             if !isEditedFirst { try await restored.sync.synchronize() }
             try restored.edit {
