@@ -40,6 +40,8 @@ final class SyncCapture {
     /// The objects whose records have changed, but for new ones: their rows, and those of objects that are connected with them, may
     /// have to be other ones than they are.
     private(set) var touched: Set<SyncIdentifier> = []
+    /// The objects that others have left by a one-to-one relationship: another object may have lost them to these.
+    private var left: Set<SyncIdentifier> = []
     /// The objects that are new on all machines: as long as they share no unique value with another, their rows are right.
     private var fresh: Set<SyncIdentifier> = []
     /// The objects with changed records, until these are put into the tables, and their rows.
@@ -94,6 +96,10 @@ final class SyncCapture {
     private func putFoundObjects() throws {
         for id in found.keys.sorted() { if let object = found[id] { try tables.put(object) } }
         (found, foundRows) = ([:], [:])
+        for id in left {
+            touched.formUnion(try values.claimants(of: values.visibility.survivor(of: id)))
+        }
+        left = []
         for value in tables.changedUniqueValues {
             let holders = try tables.objects(withUniqueValue: value)
             if holders.count == 1, fresh.contains(holders[0]) {
@@ -311,6 +317,11 @@ final class SyncCapture {
                 try tables.isMissing(blob, of: object.record.id)
             {
                 continue
+            }
+            if case .reference(let former)? = object.record[.property(entity.name(of: slot))]?.value,
+                model.isOneToOne(slot, of: entity)
+            {
+                left.insert(former)
             }
             if case .objectID(let target) = current {
                 guard let id = try identifier(of: target) else { continue }

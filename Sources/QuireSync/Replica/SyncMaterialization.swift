@@ -120,7 +120,7 @@ final class SyncMaterialization {
         to pending: inout [SyncIdentifier]
     ) throws {
         for slot in entity.slots {
-            guard isOneToOne(slot, entity) else { continue }
+            guard model.isOneToOne(slot, of: entity) else { continue }
             var partners: [SyncIdentifier] = []
             if case .reference(let id)? = object.record[.property(entity.name(of: slot))]?.value {
                 partners.append(try values.visibility.survivor(of: id))
@@ -141,17 +141,10 @@ final class SyncMaterialization {
     private func partner(
         at slot: ResolvedEntity.Slot, of objectID: ManagedObjectID, _ entity: SyncModel.Entity
     ) throws -> SyncIdentifier? {
-        guard isOneToOne(slot, entity), let row = try store.row(for: objectID),
+        guard model.isOneToOne(slot, of: entity), let row = try store.row(for: objectID),
             case .objectID(let other) = try row.value(at: slot.index)
         else { return nil }
         return try tables.object(at: other)?.record.id
-    }
-
-    private func isOneToOne(_ slot: ResolvedEntity.Slot, _ entity: SyncModel.Entity) -> Bool {
-        guard let index = slot.relationshipIndex,
-            let inverse = model.layout.inverse(of: entity.entity.relationships[index])
-        else { return false }
-        return !inverse.isToMany
     }
 
     // MARK: - Rows

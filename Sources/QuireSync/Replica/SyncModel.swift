@@ -99,6 +99,13 @@ final class SyncModel: Sendable {
         return names
     }
 
+    func isOneToOne(_ slot: ResolvedEntity.Slot, of entity: Entity) -> Bool {
+        guard let index = slot.relationshipIndex,
+            let inverse = layout.inverse(of: entity.entity.relationships[index])
+        else { return false }
+        return !inverse.isToMany
+    }
+
     /// Throws if two entities, or two properties of an entity, have one name in records.
     func requireDistinctNames() throws {
         func require(_ names: [(lasting: String, name: String)], _ entity: String?) throws {

@@ -115,6 +115,24 @@ extension OfflineEdits {
                 ],
             ],
             rows: ["Car blue owner→Bob", "Car red", "Person Ada", "Person Bob age=30 car→blue"]),
+        // The car that she got is taken from her; she has the other one that somebody gave her.
+        OfflineEdits(
+            "oneToOneIsLeft", notes,
+            start: {
+                for name in ["Ada", "Bob"] { try $0.insert("Person", name) }
+                for name in ["red", "blue"] { try $0.insert("Car", name) }
+            },
+            [
+                [
+                    (0, { try $0.object("Car", "red")["owner"] = $0.object("Person", "Ada") }),
+                    (1, { try $0.object("Person", "Ada")["car"] = $0.object("Car", "blue") }),
+                ],
+                [(1, { try $0.object("Car", "blue")["owner"] = $0.object("Person", "Bob") })],
+            ],
+            rows: [
+                "Car blue owner→Bob", "Car red owner→Ada", "Person Ada car→red",
+                "Person Bob car→blue",
+            ]),
         // Two exchange their cars while another sells one of them.
         OfflineEdits(
             "oneToOneIsExchanged", notes,

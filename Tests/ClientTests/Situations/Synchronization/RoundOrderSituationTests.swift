@@ -85,14 +85,7 @@ struct OfflineEdits: Sendable, CustomTestStringConvertible {
 
     @Test(arguments: OfflineEdits.relationships + OfflineEdits.orders)
     func relationshipsAreTheSameInAnyOrderOfRounds(edits: OfflineEdits) async throws {
-        try await withKnownIssue(
-            "With QUIRE_SYNC_DEBUG=1, a row lacks a one-to-one reference during the rounds.",
-            isIntermittent: true
-        ) {
-            try await edits.run()
-        } when: {
-            edits.testDescription == "oneToOneOnBothSides"
-        }
+        try await edits.run()
     }
 
     @Test(arguments: OfflineEdits.identities)
