@@ -37,7 +37,7 @@ help:
 # Built the fastest where everything is built once: whole modules, without optimisation, and without debug information, which
 # nobody looks at. A debug build has ArgumentParser examine its definitions whenever a command starts, for 0.2 s, and tests
 # start thousands. In folders of their own, so that nothing else is compiled anew for that.
-FLAGS := -c release -debug-info-format none -Xswiftc -Onone -Xswiftc -enable-testing -Xcc -O0
+FLAGS := -c release -debug-info-format none -Xswiftc -Onone -Xswiftc -enable-testing
 PLAIN := swift build --scratch-path .build/plain $(FLAGS)
 
 # What this builds the tests need not build again.

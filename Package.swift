@@ -16,7 +16,7 @@ let warningsAreErrors = Context.environment["QUIRE_WARNINGS_AS_ERRORS"] == "1"
 let watchesThreads = Context.environment["QUIRE_THREAD_SANITIZER"] == "1"
 
 // `make test-optimized` sets this: of the tests only those are built that use the library as programs do, because an optimised
-// library has no `@testable`.
+// library has no `@testable`; without the situations, which take the optimizer many minutes.
 let testsClients = Context.environment["QUIRE_CLIENT_TESTS"] == "1"
 
 let settings: [SwiftSetting] =
@@ -294,6 +294,7 @@ let package = Package(
                 "Quire", "QuireDocuments", "QuireMacros", "QuireRescue", "QuireStoreConformance",
                 "QuireSync",
             ],
+            exclude: testsClients ? ["Situations"] : [],
             packageAccess: false,
             swiftSettings: warningsAreErrors ? [.treatAllWarnings(as: .error)] : []),
         tests(

@@ -725,14 +725,14 @@ import Testing
         var sites = try SyncSites(1, model: Self.model)
         try await sites.begin()
         let first = sites.sites[0]
-        for _ in 0..<3 {
-            for number in 0..<3_000 { try first.insertBook("Book \(number)") }
+        // Many small files, and some large ones.
+        for number in 0..<30 {
+            try first.insertBook("Small \(number)")
             try first.context.save()
             try await first.sync.synchronize()
         }
-        // And many small files.
-        for number in 0..<30 {
-            try first.insertBook("Small \(number)")
+        for _ in 0..<3 {
+            for number in 0..<3_000 { try first.insertBook("Book \(number)") }
             try first.context.save()
             try await first.sync.synchronize()
         }

