@@ -8,9 +8,7 @@ import Testing
     /// ietf-tools/draftforge-electron issue 33: undo and redo should span saves.
     @Test(arguments: SituationStore.allCases)
     func anInsertionIsUndoneAndRedoneWithASaveEachTime(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { container, context, _ in
             let folder = try UndoSituation.named("Folder", "Home", in: context)
             try context.save()
             context.undoManager?.removeAllActions()
@@ -91,10 +89,7 @@ import Testing
     /// RestKit/RestKit issue 198.
     @Test(arguments: SituationStore.allCases)
     func aRefusedChangeIsUndoneAndTheRestSaved(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { container, context, undoManager in
             let note = try UndoSituation.note("one", in: context)
             try context.save()
             note["text"] = "two"
@@ -124,9 +119,7 @@ import Testing
     /// completed it is saved. RestKit/RestKit issue 198, with a new object.
     @Test(arguments: SituationStore.allCases)
     func aRefusedNewObjectIsUndoneRedoneCompletedAndSaved(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { container, context, _ in
             let folder = try context.insertObject(entityName: "Folder")
             let note = try UndoSituation.note("one", in: context, folder: folder)
             #expect(throws: QuireError.self) { try context.save() }
@@ -151,9 +144,7 @@ import Testing
     /// nocodb/nocodb issue 5880: undo after a failed delete.
     @Test(arguments: SituationStore.allCases)
     func aRefusedDeletionIsUndone(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { container, context, _ in
             let shelf = try UndoSituation.named("Shelf", "A", in: context)
             let box = try context.insertObject(entityName: "Box")
             box["shelf"] = shelf
@@ -181,9 +172,7 @@ import Testing
         arguments: SituationStore.allCases,
         ["one event", "two events", "saved between", "all saved"])
     func aReplacedUniqueValueIsUndoneAndRedone(store: SituationStore, order: String) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { container, context, _ in
             let old = try UndoSituation.named("Tag", "red", in: context)
             let note = try UndoSituation.note("one", in: context)
             note["tags"] = Set([old])
@@ -218,9 +207,7 @@ import Testing
     /// pimcore/pimcore issue 4219: unique key when restoring.
     @Test(arguments: SituationStore.files)
     func anUndoneDeletionWhoseUniqueValueIsTakenCanBeRenamed(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { container, context, _ in
             let tag = try UndoSituation.named("Tag", "red", in: context)
             let note = try UndoSituation.note("one", in: context)
             note["tags"] = Set([tag])
@@ -250,9 +237,7 @@ import Testing
     /// xaya/libxayagame issue 86: inverted changesets and UNIQUE.
     @Test(arguments: SituationStore.allCases)
     func exchangedUniqueValuesAreUndone(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { container, context, _ in
             let tags = try ["red", "blue"].map {
                 try UndoSituation.named("Tag", $0, in: context)
             }
@@ -275,10 +260,7 @@ import Testing
     /// ezEngine/ezEngine pull request 1824.
     @Test(arguments: SituationStore.allCases)
     func aNewEditAfterUndoOfASavedChangeIsSavedToo(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { container, context, undoManager in
             let note = try UndoSituation.note("one", in: context)
             let lines = try ["x", "y", "z"].map { text in
                 let line = try context.insertObject(entityName: "Line")

@@ -9,10 +9,7 @@ import Testing
     @Test(arguments: SituationStore.allCases)
     func actionsOfTheProgramAndChangesOfObjectsAreOneStep(store: SituationStore) async throws {
         @MainActor final class Window { var selection = "" }
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { container, context, undoManager in
             let window = Window()
             let note = try UndoSituation.note("one", in: context)
             try context.save()
@@ -61,10 +58,7 @@ import Testing
     @Test(arguments: SituationStore.allCases)
     func actionsSeeTheObjectsOfTheirTime(store: SituationStore) async throws {
         @MainActor final class Window { var selection: [String] = [] }
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { _, context, undoManager in
             let window = Window()
             @MainActor func noteSelection(_ note: ManagedObject) {
                 window.selection.append(note.isDeleted ? "gone" : note.label ?? "nil")
@@ -94,10 +88,7 @@ import Testing
     /// groue/GRDB.swift issue 786 asks how actions of undo get recorded for redo.
     @Test(arguments: SituationStore.allCases)
     func anActionThatChangesObjectsIsRedone(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { container, context, undoManager in
             let note = try UndoSituation.note("one", in: context)
             try context.save()
             undoManager.removeAllActions()
@@ -129,10 +120,7 @@ import Testing
     /// Open Radar 46395110 (lionheart/openradar-mirror issue 20783).
     @Test(arguments: [false, true])
     func anActionMayRemoveAllActionsWhileItIsUndone(isRedo: Bool) async throws {
-        try await withSituation(.inMemory, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(.inMemory) { _, context, undoManager in
             let note = try UndoSituation.note("one", in: context)
             try context.save()
             note["text"] = "two"

@@ -8,10 +8,7 @@ import Testing
     /// “Core Data object creation/edition view with undo capabilities but without headache” (dulacp.com, 2013).
     @Test(arguments: SituationStore.allCases)
     func aScratchPadUndoesItsEditsAndItsParentTheWhole(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { container, context, undoManager in
             let folder = try UndoSituation.named("Folder", "Home", in: context)
             let note = try UndoSituation.note("one", in: context, folder: folder)
             try context.save()
@@ -100,9 +97,7 @@ import Testing
     /// “Core Data Growing Pains” (wbyoung.tumblr.com, 2012).
     @Test(arguments: SituationStore.allCases)
     func aParentsUndoLeavesAScratchPadUsable(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { container, context, _ in
             let note = try UndoSituation.note("one", in: context)
             try context.save()
             note["text"] = "two"
@@ -204,10 +199,7 @@ import Testing
     /// wordpress-mobile/WordPress-iOS issue 20859; Apple's documentation of `rollback()`.
     @Test(arguments: SituationStore.allCases, ["rollback", "reset"])
     func rollbackAndResetClearTheStack(store: SituationStore, method: String) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { _, context, undoManager in
             let folder = try UndoSituation.named("Folder", "Home", in: context)
             let note = try UndoSituation.note("one", in: context, folder: folder)
             try context.save()
@@ -240,9 +232,7 @@ import Testing
     func undoAfterARefreshLeavesAValueThatExisted(
         store: SituationStore, mergeChanges: Bool
     ) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { container, context, _ in
             let folder = try UndoSituation.named("Folder", "Home", in: context)
             let note = try UndoSituation.note("one", in: context, folder: folder)
             try context.save()

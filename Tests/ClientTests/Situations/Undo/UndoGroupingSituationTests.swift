@@ -10,10 +10,7 @@ import Testing
     func anEditSheetIsOneStepAndCancelUndoesAllOfIt(
         store: SituationStore, isSaved: Bool
     ) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { container, context, undoManager in
             let folder = try UndoSituation.named("Folder", "Home", in: context)
             let note = try UndoSituation.note("Milk", in: context)
             if isSaved { try context.save() } else { context.processPendingChanges() }
@@ -53,10 +50,7 @@ import Testing
     /// Each key is an event of its own; the program joins them in a group that stays open over turns of the queue, while the
     /// program saves. “How should undo typing behave?” (softwareengineering.stackexchange.com 188543).
     @Test func typingOverSeveralEventsAndASaveIsOneStep() async throws {
-        try await withSituation(.sqlite, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(.sqlite) { container, context, undoManager in
             let note = try UndoSituation.note("", in: context)
             try context.save()
             undoManager.removeAllActions()
@@ -88,10 +82,7 @@ import Testing
     func undoWithinOpenGroupsUndoesWhatTheyHaveSoFar(
         store: SituationStore, depth: Int
     ) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { container, context, undoManager in
             let note = try UndoSituation.note("one", in: context)
             try context.save()
             for level in 0..<depth {
@@ -153,10 +144,7 @@ import Testing
     /// `removeAllActions()` in the middle of an event leaves the event's own changes to be registered at its end.
     /// cappuccino/cappuccino issue 1002.
     @Test func removeAllActionsForgetsTheChangesOfThisEventToo() async throws {
-        try await withSituation(.sqlite, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(.sqlite) { _, context, undoManager in
             let note = try UndoSituation.note("one", in: context)
             undoManager.registerUndo(withTarget: note) { $0["text"] = "wrong" }
             undoManager.removeAllActions()

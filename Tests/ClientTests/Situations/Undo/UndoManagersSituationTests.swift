@@ -9,9 +9,7 @@ import Testing
     /// Nexus-Mods issue 2953 asks for undo in a database app; Apple's documentation of `NSFetchedResultsController`.
     @Test(arguments: SituationStore.allCases)
     func aListFollowsUndoAndRedo(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { _, context, _ in
             let folder = try UndoSituation.named("Folder", "Home", in: context)
             let notes = try ["b", "d"].map {
                 try UndoSituation.note($0, in: context, folder: folder)

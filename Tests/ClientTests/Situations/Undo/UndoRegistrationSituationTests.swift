@@ -48,10 +48,7 @@ final class QuietNote: ManagedObject {
     func anImportWithoutUndoManagerKeepsTheStepsBeforeIt(
         store: SituationStore, changesTheSame: Bool
     ) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { container, context, undoManager in
             let folder = try UndoSituation.named("Folder", "Home", in: context)
             let note = try UndoSituation.note("one", in: context, folder: folder)
             try context.save()
@@ -84,10 +81,7 @@ final class QuietNote: ManagedObject {
     func stepsOfObjectsDeletedWithoutRegistrationAreSkipped(
         store: SituationStore, isSaved: Bool
     ) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store) { container, context, undoManager in
             let folder = try UndoSituation.named("Folder", "Home", in: context)
             let (note, kept) = (
                 try UndoSituation.note("one", in: context, folder: folder),
@@ -123,10 +117,7 @@ final class QuietNote: ManagedObject {
     /// “Core Data and the wonderful world of undo management” (mikeabdullah.net).
     @Test(arguments: SituationStore.allCases)
     func valuesOfAwakeFromInsertGoWithTheInsertion(store: SituationStore) async throws {
-        try await withSituation(store, Self.datedModel()) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store, Self.datedModel()) { container, context, undoManager in
             let note = try context.insertObject(entityName: "Note")
             let uuid = note["uuid"] as? String
             context.processPendingChanges()
@@ -147,10 +138,7 @@ final class QuietNote: ManagedObject {
     func aModificationDateOfWillSaveIsNotAStepOfItsOwn(
         store: SituationStore, entity: String
     ) async throws {
-        try await withSituation(store, Self.datedModel()) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(store, Self.datedModel()) { container, context, undoManager in
             let note = try context.insertObject(entityName: entity)
             note["text"] = "one"
             try context.save()
@@ -182,9 +170,7 @@ final class QuietNote: ManagedObject {
     /// realm/realm-swift issue 1572: what kind of operations can be undone?
     @Test(arguments: SituationStore.files)
     func picturesInFilesAreUndoneAcrossSaves(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { container, context, _ in
             let note = try UndoSituation.note("one", in: context)
             func picture(_ byte: UInt8) -> Data { Data(repeating: byte, count: 400_000) }
             note["picture"] = picture(1)
@@ -226,9 +212,7 @@ final class QuietNote: ManagedObject {
     /// “Core Data Rough Riding” (cocoaconvert.net, 2009).
     @Test(arguments: SituationStore.allCases)
     func transientValuesAreUndoneWithTheOthers(store: SituationStore) async throws {
-        try await withSituation(store, UndoSituation.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store) { _, context, _ in
             let note = try UndoSituation.note("one", in: context)
             note["cursor"] = 3
             try context.save()
@@ -260,9 +244,7 @@ final class QuietNote: ManagedObject {
                 ToOne("folder", "Folder", inverse: "notes")
             }
         }
-        try await withSituation(store, model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store, model) { container, context, _ in
             let folder = try UndoSituation.named("Folder", "Éva", in: context)
             let note = try UndoSituation.note("one", in: context, folder: folder)
             try context.save()
@@ -325,10 +307,7 @@ final class QuietNote: ManagedObject {
     /// The action's name is given after the change in the same event, in a group, and for steps that undo makes.
     /// Apple's documentation of `UndoManager.setActionName(_:)`.
     @Test func namesStayWithTheirSteps() async throws {
-        try await withSituation(.sqlite, UndoSituation.model) { container in
-            let context = container.viewContext
-            let undoManager = UndoManager()
-            context.undoManager = undoManager
+        try await withUndo(.sqlite) { _, context, undoManager in
             let note = try UndoSituation.note("one", in: context)
             undoManager.setActionName("Add Note")
             try context.save()

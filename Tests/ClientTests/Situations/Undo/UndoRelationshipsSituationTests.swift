@@ -34,9 +34,7 @@ import Testing
     /// adobe/data pull request 23 (undo of a transaction that touches several records).
     @Test(arguments: SituationStore.allCases, [false, true])
     func aStolenPartnerIsGivenBack(store: SituationStore, isSaved: Bool) async throws {
-        try await withSituation(store, Self.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store, Self.model) { container, context, _ in
             let people = try ["a", "b", "c", "d"].map {
                 try UndoSituation.named("Person", $0, in: context)
             }
@@ -69,9 +67,7 @@ import Testing
     /// baserow/baserow issue 1004; bardsoftware/ganttproject issue 2163 (undo of a project tree in a database).
     @Test(arguments: SituationStore.allCases, [false, true])
     func aTreeComesBackWithItsOrder(store: SituationStore, isSaved: Bool) async throws {
-        try await withSituation(store, Self.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store, Self.model) { container, context, _ in
             var nodes: [String: ManagedObject] = [:]
             for text in ["root", "a", "b", "c", "a1", "a2", "b1"] {
                 nodes[text] = try UndoSituation.named("Person", text, in: context)
@@ -181,9 +177,7 @@ import Testing
     /// RestKit/RestKit issue 198; nocodb/nocodb issue 5880.
     @Test(arguments: SituationStore.allCases)
     func refusedRelationshipsAreUndone(store: SituationStore) async throws {
-        try await withSituation(store, Self.model) { container in
-            let context = container.viewContext
-            context.undoManager = UndoManager()
+        try await withUndo(store, Self.model) { container, context, _ in
             let teams = try ["Red", "Blue"].map {
                 try UndoSituation.named("Team", $0, in: context)
             }

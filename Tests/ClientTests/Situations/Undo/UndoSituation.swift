@@ -82,3 +82,16 @@ extension ManagedObject {
         return (self[key] as? Set<ManagedObject> ?? []).map { $0.label ?? "nil" }.sorted()
     }
 }
+
+/// Runs a program whose view context has an undo manager; see `withSituation`.
+@MainActor func withUndo(
+    _ store: SituationStore, _ model: ManagedObjectModel = UndoSituation.model,
+    _ program:
+        @MainActor (PersistentContainer, ManagedObjectContext, UndoManager) async throws -> Void
+) async throws {
+    try await withSituation(store, model) { container in
+        let (context, undoManager) = (container.viewContext, UndoManager())
+        context.undoManager = undoManager
+        try await program(container, context, undoManager)
+    }
+}
