@@ -159,6 +159,16 @@ import Testing
         arguments: MergePolicy.resolving, SeededRandom.seeds(24)
     )
     func resolvedMemoryEqualsTheStore(policy: MergePolicy, seed: UInt64) throws {
+        try resolve(policy, seed: seed)
+    }
+
+    @Test func resolvedMemoryEqualsTheStoreWithASeedThatFailed() throws {
+        withKnownIssue("Objects that were not in conflict stay as they were read.") {
+            try resolve(.mergeByPropertyStoreTrump, seed: 8_274_087)
+        }
+    }
+
+    private func resolve(_ policy: MergePolicy, seed: UInt64) throws {
         let run = try Run(seed % 2 == 0 ? .context : .store, policy, seed: seed)
         var held: [ManagedObject] = []
         for _ in 0..<10 {
