@@ -213,8 +213,8 @@ public actor SyncContainer {
     func capture(_ result: inout SyncResult) async throws {
         let (replica, date) = (replica, clock())
         if try await onQueue({ try replica.isUpToDate() }) { return }
-        // Before a change is one of this replica: another one may have its identifier. If the folder cannot be reached, what was saved
-        // waits as a change of this one.
+        // Before changes get this replica's identifier, because another replica may have it. If the folder cannot be reached, they are
+        // captured all the same.
         var failure: (any Error)?
         do {
             let names = try await segmentNames(in: SyncSegment.folder)
@@ -230,7 +230,7 @@ public actor SyncContainer {
             didChange(captured.rows, &result)
         }
         guard let failure else { return }
-        // It says more about the folder.
+        // Its error says what is wrong with the folder.
         try await checkContainer(&result)
         throw failure
     }

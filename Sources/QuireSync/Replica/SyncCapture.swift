@@ -40,7 +40,7 @@ final class SyncCapture {
     /// The objects whose records have changed, but for new ones: their rows, and those of objects that are connected with them, may
     /// have to be other ones than they are.
     private(set) var touched: Set<SyncIdentifier> = []
-    /// The objects that others have left by a one-to-one relationship: another object may have lost them to these.
+    /// The former targets of one-to-one relationships that were changed: another object that refers to one may get it back.
     private var left: Set<SyncIdentifier> = []
     /// The objects that are new on all machines: as long as they share no unique value with another, their rows are right.
     private var fresh: Set<SyncIdentifier> = []

@@ -99,6 +99,7 @@ final class SyncModel: Sendable {
         return names
     }
 
+    /// Whether a slot is an end of a one-to-one relationship.
     func isOneToOne(_ slot: ResolvedEntity.Slot, of entity: Entity) -> Bool {
         guard let index = slot.relationshipIndex,
             let inverse = layout.inverse(of: entity.entity.relationships[index])

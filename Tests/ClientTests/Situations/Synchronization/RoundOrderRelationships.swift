@@ -115,7 +115,7 @@ extension OfflineEdits {
                 ],
             ],
             rows: ["Car blue owner→Bob", "Car red", "Person Ada", "Person Bob age=30 car→blue"]),
-        // The car that she got is taken from her; she has the other one that somebody gave her.
+        // The car whose link won is given to somebody else; the link that had lost takes effect.
         OfflineEdits(
             "oneToOneIsLeft", notes,
             start: {

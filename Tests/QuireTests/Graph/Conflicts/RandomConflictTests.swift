@@ -163,7 +163,7 @@ import Testing
     }
 
     @Test func resolvedMemoryEqualsTheStoreWithASeedThatFailed() throws {
-        withKnownIssue("Objects that were not in conflict stay as they were read.") {
+        withKnownIssue("Memory differs from the store; the cause is not known.") {
             try resolve(.mergeByPropertyStoreTrump, seed: 8_274_087)
         }
     }
