@@ -8,12 +8,13 @@ internal import QuireSystem
 /// The entities and properties of the old model that a mapping does not migrate.
 ///
 /// Data is: objects; values of stored attributes other than null and the attribute's default, which the old model still has,
-/// except computed ones; links between objects, unless the other side of the relationship is migrated. Integers that
+/// except computed ones; default values too if the new model has an attribute of that name with another default, which the
+/// objects would get instead; links between objects, unless the other side of the relationship is migrated. Integers that
 /// become floating-point numbers and would be rounded are counted too. The order of an ordered relationship is not data.
 struct MappingOmissions {
     /// A property whose values are not migrated.
     enum Property {
-        case attribute(slot: Int)
+        case attribute(slot: Int, withDefault: Bool)
         /// An integer that becomes a floating-point number.
         case rounded(slot: Int)
         case reference(ResolvedEntity.Relationship, slot: Int)
@@ -70,7 +71,15 @@ struct MappingOmissions {
                 else { return nil }
                 return new.slots[index].attribute?.type
             }
-            if types.isEmpty { return .attribute(slot: slot.index) }
+            if types.isEmpty {
+                let isReplaced = mappings.contains { mapping in
+                    guard let new = destination.entity(named: mapping.destinationEntityName ?? ""),
+                        let index = new.slot(named: slot.name)
+                    else { return false }
+                    return new.slots[index].attribute?.defaultValue != attribute.defaultValue
+                }
+                return .attribute(slot: slot.index, withDefault: isReplaced)
+            }
             let isRounded = attribute.type == .integer64 && types.allSatisfy { $0 == .double }
             return isRounded ? .rounded(slot: slot.index) : nil
         }
@@ -224,9 +233,10 @@ extension MappingOmissions {
 
     private func has(_ property: Property, _ row: ObjectSnapshot) throws -> Bool {
         switch property {
-        case .attribute(let slot):
+        case .attribute(let slot, let withDefault):
             let value = try row.value(at: slot)
-            return !value.isNull && value != row.entity.slots[slot].attribute?.defaultValue
+            return !value.isNull
+                && (withDefault || value != row.entity.slots[slot].attribute?.defaultValue)
         case .rounded(let slot):
             guard case .integer(let number) = try row.value(at: slot) else { return false }
             return Int64(exactly: Double(number)) != number
@@ -282,11 +292,11 @@ extension MappingOmissions {
         _ property: Property, _ entity: ResolvedEntity, _ place: SQLEntity
     ) -> SQLFragment? {
         switch property {
-        case .attribute(let index):
+        case .attribute(let index, let withDefault):
             guard let column = place.columns[index] else { return nil }
             let slot = entity.slots[index]
             guard let normal = slot.attribute?.defaultValue, !normal.isNull,
-                !slot.isExternalCapable
+                !slot.isExternalCapable, !withDefault
             else { return "\(name: column.name) NOT NULL" }
             return
                 "\(name: column.name) NOT NULL AND \(name: column.name) IS NOT \(SQLFragment(stored: normal))"
@@ -327,7 +337,7 @@ private struct RemovalList {
         _ count: Int, of property: MappingOmissions.Property, _ entity: ResolvedEntity
     ) {
         switch property {
-        case .attribute(let slot), .rounded(let slot):
+        case .attribute(let slot, _), .rounded(let slot):
             add(count, owner(entity.slots[slot].ownerNumber), entity.slots[slot].name)
         case .reference(let relationship, _), .members(let relationship):
             add(count, owner(relationship.ownerNumber), relationship.name)

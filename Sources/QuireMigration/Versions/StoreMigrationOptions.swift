@@ -204,11 +204,7 @@ extension SQLiteStore {
         at path: String, by steps: [MigrationPath.Step],
         options: SQLiteStoreOptions = SQLiteStoreOptions()
     ) throws -> [MigrationRemoval] {
-        let inferred = steps.prefix { !$0.isCustom }
-        guard let first = inferred.first, let last = inferred.last else { return [] }
-        let mapping = inferred.dropFirst().reduce(first.mapping) { $0.followed(by: $1.mapping) }
-        let omissions = MappingOmissions(
-            mapping, from: try first.source.layout(), to: try last.destination.layout())
+        guard let first = steps.first, let omissions = try steps.omissions() else { return [] }
         var options = options
         options.isReadOnly = true
         options.configuration = nil
@@ -250,6 +246,17 @@ extension SQLiteStore {
     }
 }
 
+extension [MigrationPath.Step] {
+    /// What the inferred steps before the first custom one omit together; `nil` if there are none.
+    fileprivate func omissions() throws -> MappingOmissions? {
+        let inferred = prefix { !$0.isCustom }
+        guard let first = inferred.first, let last = inferred.last else { return nil }
+        let mapping = inferred.dropFirst().reduce(first.mapping) { $0.followed(by: $1.mapping) }
+        return MappingOmissions(
+            mapping, from: try first.source.layout(), to: try last.destination.layout())
+    }
+}
+
 // MARK: - Atomic stores
 
 extension AtomicStore {
@@ -273,6 +280,12 @@ extension AtomicStore {
         }
         let source = try open(at: path, model: first.source, options: sourceOptions)
         defer { try? source.close() }
+        // What one step drops, another may put back with a default value.
+        if steps.count > 1, !migration.allowsRemoval,
+            let removals = try steps.omissions()?.removals(in: source), !removals.isEmpty
+        {
+            throw QuireError.removalDenied(removals, path: path)
+        }
         // The models of the steps have only the entities of the configuration.
         var options = options
         options.configuration = nil
