@@ -196,7 +196,8 @@ extension ManagedObjectContext {
         let previous = undoRequiresInverseRepair ? references(setBy: operations) : []
         for operation in operations.reversed() where isRestorable(operation) { restore(operation) }
         if undoRequiresInverseRepair { repair(operations, previous: previous) }
-        for operation in operations { dropGoneObject(of: operation) }
+        let deleted = operations.deletedObjectIDs
+        for operation in operations { dropGoneObject(of: operation, ifNotIn: deleted) }
         if layout.hasSubclasses { awakeObjects(restoredBy: operations) }
         processPendingChanges()
     }
@@ -239,17 +240,29 @@ extension ManagedObjectContext {
         return !object.isInaccessible
     }
 
-    /// Removes an object that an operation has put into a relationship, if it was deleted in the store or by another context.
-    private func dropGoneObject(of operation: UndoOperation) {
+    /// Removes an object that an operation has put into a relationship, if it was deleted in the store, by another context, or
+    /// here while registration was disabled.
+    ///
+    /// - Parameter deleted: The objects that the same log deletes.
+    private func dropGoneObject(
+        of operation: UndoOperation, ifNotIn deleted: Set<ManagedObjectID>
+    ) {
         guard isRestorable(operation) else { return }
         switch operation {
         case .value(let object, let slot, _):
-            guard let id = identifier(in: object, slot), isGone(id) else { return }
+            guard let id = identifier(in: object, slot),
+                let index = object.resolvedEntity.slots[slot].relationshipIndex
+            else { return }
+            let relationship = object.resolvedEntity.relationships[index]
+            guard isGone(id) || !deleted.contains(id) && isDeleted(id, from: relationship)
+            else { return }
             object.write(.null, at: slot)
         case .insertMember(let object, let toMany, let id, _):
             let id = permanentIDIfAny(for: id)
-            guard isGone(id) else { return }
-            removeMember(id, from: object, relationship(object, toMany))
+            let relationship = relationship(object, toMany)
+            guard isGone(id) || !deleted.contains(id) && isDeleted(id, from: relationship)
+            else { return }
+            removeMember(id, from: object, relationship)
         case .life(let object, isLive: true):
             if !object.state.contains(.persisted) { dropOneSidedReferences(of: object) }
         default: break
@@ -277,6 +290,16 @@ extension ManagedObjectContext {
     private func identifier(in object: ManagedObject, _ slot: Int) -> ManagedObjectID? {
         guard object.resolvedEntity.storages[slot] == .reference else { return nil }
         return object.reference(at: slot)
+    }
+
+    /// Whether the deletion of an object, which waits for the save, has cleared such relationships to it.
+    private func isDeleted(
+        _ id: ManagedObjectID, from relationship: ResolvedEntity.Relationship
+    ) -> Bool {
+        guard let object = identityMap.find(id.bits), !object.state.contains(.live),
+            let inverse = layout.inverse(of: relationship)
+        else { return false }
+        return inverse.description.deleteRule != .noAction
     }
 
     /// Whether an object's deletion is saved, or its row does not exist.
@@ -321,6 +344,15 @@ extension ManagedObjectContext {
         var id = id
         while id.isTemporaryID, let next = undoIdentifiers[id.bits] { id = objectID(bits: next) }
         return id
+    }
+}
+
+extension [UndoOperation] {
+    /// The objects that the operations delete.
+    fileprivate var deletedObjectIDs: Set<ManagedObjectID> {
+        var ids: Set<ManagedObjectID> = []
+        for case .life(let object, isLive: false) in self { ids.insert(object.objectID) }
+        return ids
     }
 }
 

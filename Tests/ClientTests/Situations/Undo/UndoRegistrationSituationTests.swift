@@ -99,11 +99,7 @@ final class QuietNote: ManagedObject {
             undoManager.enableUndoRegistration()
             context.undo()
             #expect(kept.label == "kept")
-            withKnownIssue("The deleted note is in the folder until the save.") {
-                #expect(folder.labels("notes") == ["kept"])
-            } when: {
-                !isSaved
-            }
+            #expect(folder.labels("notes") == ["kept"])
             try context.save()
             #expect(try UndoSituation.stored(container) == ["kept"])
             context.redo()
