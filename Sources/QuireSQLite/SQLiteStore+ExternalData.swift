@@ -43,12 +43,15 @@ extension SQLiteStore {
 
     /// The paths of unreferenced external data files: left by interrupted saves, or, while the store is open, by completed
     /// ones.
-    package func unreferencedExternalFiles() throws -> [String] {
+    ///
+    /// - Parameter ownOnly: Whether only temporary files are meant, and those to which this store has referred since it was opened.
+    package func unreferencedExternalFiles(ownOnly: Bool = false) throws -> [String] {
         let present = try externalData.names()
         if present.isEmpty { return [] }
-        let names = try externalFileNames()
+        let own = ownOnly ? connections.withWriterIfOpen { $0.unreferencedFiles } ?? [] : nil
+        let names = own?.isEmpty == true ? [] : try externalFileNames()
         return present.filter {
-            ExternalDataFolder.isFileName($0) && !names.contains($0)
+            ExternalDataFolder.isFileName($0) && !names.contains($0) && own?.contains($0) != false
                 || FileSystem.isTemporaryName($0)
         }
         .map(externalData.path(ofFileNamed:))
@@ -96,9 +99,9 @@ extension SQLiteConnection {
 // MARK: - Cleaning up
 
 /// Files dereferenced by a save are removed when the store is closed: not earlier, because rows read before may still refer to
-/// them. If other processes then have the store open, they are left for the last one to close or open it. Files of killed
-/// processes, written for values never saved, are removed when no other process can be writing: when the owner of the
-/// document's lock opens or closes it, or after a day. Files retained in this process stay.
+/// them. If other processes then have the store open, they are left for the last one to close it. Files of killed processes,
+/// written for values never saved, are removed after a day; in a document, when it is opened after it was interrupted. In a
+/// document that was closed they may belong to a newer store. Files retained in this process stay.
 extension SQLiteStore {
     /// The minimum age in seconds of an orphan to remove: another process may be about to refer to it.
     private static var orphanAge: Int64 { 24 * 60 * 60 }
@@ -133,7 +136,7 @@ extension SQLiteStore {
                     || FileSystem.isTemporaryName(name)
             else { return false }
             if ExternalDataFolder.isRetained(name) { return false }
-            if options.isOnlyWriter { return true }
+            if options.isOnlyWriter { return FileSystem.isTemporaryName(name) }
             guard let information = try externalData.information(ofFileNamed: name) else {
                 return false
             }

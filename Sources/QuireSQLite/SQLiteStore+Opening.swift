@@ -43,7 +43,6 @@ extension SQLiteStore {
             try StorePath.isInMemory(path)
                 || FileSystem.information(at: path)?.kind == .regular
         else { throw QuireError.noStoreFile(at: path) }
-        let collects = options.isOnlyWriter && !options.isReadOnly && !isInUse(path)
         let source = try SQLiteDatabaseFile(
             path: path, isReadOnly: options.isReadOnly,
             followsOthers: options.postsRemoteChanges, protection: options.protection)
@@ -57,7 +56,6 @@ extension SQLiteStore {
                     predecessor: predecessor, hasItsKeys: hasItsKeys
                 ).open(model: model, layout: layout)
                 predecessor.map(store.noteConnections)
-                if collects { store.collectExternalData() }
                 return store
             } catch {
                 connection.close()
@@ -67,14 +65,6 @@ extension SQLiteStore {
             source.release()
             throw (error as? SQLiteFailure)?.openingError(path: path) ?? error
         }
-    }
-}
-
-extension SQLiteStore {
-    /// Whether a database may be open in any process, or has a log left by a killed one. If it cannot be determined it may be.
-    private static func isInUse(_ path: String) -> Bool {
-        OpenDatabaseRegistry.contains(path)
-            || ["-wal", "-shm"].contains { (try? FileSystem.hasEntry(at: path + $0)) != false }
     }
 }
 

@@ -240,14 +240,6 @@ public final class SQLiteStore: PersistentStore {
 
     func didFindExternalCommit() { externalCommits.add(1, ordering: .relaxed) }
 
-    /// Removes external data files left behind by a killed process.
-    func collectExternalData() {
-        guard hasExternalData else { return }
-        connections.withWriterIfOpen {
-            externalData.removeUnretained(unusedExternalFiles($0))
-        }
-    }
-
     // MARK: - Closing
 
     /// Keeps the files beside the store when it is closed: another store has taken its place, or another file its path.

@@ -195,8 +195,10 @@ struct AdditionalContentStore: Sendable {
     /// Removes all generations except one. Requires the package's lock.
     ///
     /// Files that cannot be removed are kept until the next call.
-    func collectGarbage(except live: Int?) {
-        for path in leftovers(except: live) {
+    ///
+    /// - Parameter own: The generations to remove; `nil` for all.
+    func collectGarbage(except live: Int?, of own: Set<Int>? = nil) {
+        for path in leftovers(except: live, of: own) {
             // Renamed first, so that a concurrent listing finds all of it, or no folder.
             let removed = FileSystem.temporarySibling(of: path, for: "removed")
             let isMoved: Void? = try? FileSystem.renameWithoutReplacing(
@@ -220,13 +222,15 @@ struct AdditionalContentStore: Sendable {
     ///
     /// Folders of other generations are kept if the current one is missing: a file synchronizer or a backup may have put them
     /// there, and the store that refers to them may still come.
-    func leftovers(except live: Int?) -> [String] {
+    ///
+    /// - Parameter own: The generations that are meant; `nil` for all.
+    func leftovers(except live: Int?, of own: Set<Int>? = nil) -> [String] {
         let names =
             (try? FileSystem.names(in: layout.additionalContent, beneath: layout.path)) ?? []
         let isMissing = live.map { !names.contains(String($0)) } ?? false
         return names.filter {
             if let generation = DocumentPackageLayout.generation(ofFolder: $0) {
-                return !isMissing && generation != live
+                return !isMissing && generation != live && own?.contains(generation) != false
             }
             return FileSystem.isTemporaryName($0)
         }

@@ -9,10 +9,14 @@ import Quire
 final class DocumentLock: Sendable {
     private let file: OpenFile
     private let layout: Lock<DocumentPackageLayout>
+    /// Whether a process that had the lock did not release it: it was killed, or the machine stopped.
+    let wasLeft: Bool
+    private let generations = Lock<Set<Int>>([])
 
-    private init(file: OpenFile, layout: DocumentPackageLayout) {
+    private init(file: OpenFile, layout: DocumentPackageLayout, wasLeft: Bool) {
         self.file = file
         self.layout = Lock(layout)
+        self.wasLeft = wasLeft
     }
 
     deinit { release() }
@@ -30,8 +34,9 @@ final class DocumentLock: Sendable {
             guard let current = try FileSystem.information(at: layout.lock, beneath: layout.path),
                 try current.isSameFile(as: file.information())
             else { continue }
-            if try file.information().linkCount > 1 { throw hasOtherNames(layout) }
-            let lock = DocumentLock(file: file, layout: layout)
+            let information = try file.information()
+            if information.linkCount > 1 { throw hasOtherNames(layout) }
+            let lock = DocumentLock(file: file, layout: layout, wasLeft: information.size > 0)
             // A full disk must not prevent opening a document.
             try? file.setSize(0)
             try? file.write(Data(DocumentOwner.current(since: Date()).text.utf8))
@@ -98,6 +103,16 @@ final class DocumentLock: Sendable {
             _ = try? FileSystem.removeFileIfPresent(layout.lock, beneath: layout.path)
         }
         file.close()
+    }
+
+    // MARK: Additional content
+
+    /// The generations of additional content that have been the document's since the lock was taken.
+    var ownGenerations: Set<Int> { generations.withLock { $0 } }
+
+    /// Called when the document has another generation of additional content.
+    func add(generation: Int?) {
+        if let generation { generations.withLock { _ = $0.insert(generation) } }
     }
 
     // MARK: Packages that are moved

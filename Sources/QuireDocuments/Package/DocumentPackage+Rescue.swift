@@ -206,7 +206,7 @@ extension DocumentPackage {
                     severity: .error, path: layout.store,
                     message: "There are \(report.unlistedProblems) more problems of these kinds."))
         }
-        // Of external data only unreferenced files are recorded: leftovers.
+        // Of external data only unreferenced files are recorded; see `strayFileProblems()`.
         let warnings = report.notes.filter { $0.kind != .externalData }
             .map { problem($0, .warning) }
         let problems = try errors + warnings + packageProblems()
@@ -300,9 +300,16 @@ extension DocumentPackage {
     }
 
     private func strayFileProblems() throws -> [DocumentProblem] {
-        try layout.foreignFiles().map {
+        let leftovers = try Set(leftovers())
+        let others = try unreferencedFiles(ownOnly: false).filter { !leftovers.contains($0) }
+        return try layout.foreignFiles().map {
             .init(severity: .warning, path: $0, message: "“\($0)” is not part of the document.")
         }
+            + others.map {
+                .init(
+                    severity: .warning, path: $0,
+                    message: "The store does not refer to “\($0)”, which may belong to a newer save.")
+            }
     }
 }
 
@@ -341,20 +348,15 @@ extension DocumentPackage {
     /// Leftovers of interrupted saves: temporary files, generations of additional content and external data that are not
     /// referenced. They are harmless, and are removed when the package is opened for writing.
     ///
-    /// If content that the store refers to is missing, unreferenced files are not leftovers: they may be of a newer save whose store
-    /// a file synchronizer has not delivered yet, or a backup has replaced by an older one.
+    /// If the package was closed, or content that the store refers to is missing, unreferenced files are not leftovers: they may be of
+    /// a newer save whose store a file synchronizer has not delivered yet, or a backup has replaced by an older one.
     ///
-    /// While the package is open for writing, they include files that a running save has written, or that are no longer needed.
+    /// While the package is open for writing, they include files that are no longer needed.
     ///
     /// - Returns: The paths.
     public func leftovers() throws -> [String] {
-        var paths = try store.unreferencedExternalFiles()
-        if FileSystem.exists(layout.additionalContent, beneath: layout.path) {
-            paths += content.leftovers(except: try liveGeneration())
-        }
-        if !paths.isEmpty, try !missingFiles().isEmpty {
-            paths.removeAll { !FileSystem.isTemporaryName(FileSystem.name(of: $0)) }
-        }
+        let isInterrupted = try wasInterrupted && missingFiles().isEmpty
+        var paths = try unreferencedFiles(ownOnly: !isInterrupted)
         for folder in [layout.path, layout.storeFolder, layout.versions, layout.versionBlocks]
         where FileSystem.exists(folder, beneath: layout.path) {
             paths += try temporaryFiles(in: folder)
@@ -369,6 +371,18 @@ extension DocumentPackage {
         for path in (try? leftovers()) ?? [] {
             try? FileSystem.removeTree(path, beneath: layout.path)
         }
+    }
+
+    /// The files and folders of external data and additional content to which the store does not refer.
+    ///
+    /// - Parameter ownOnly: Whether only temporary ones are meant, and those to which it has referred since it was opened.
+    private func unreferencedFiles(ownOnly: Bool) throws -> [String] {
+        let files = try store.unreferencedExternalFiles(ownOnly: ownOnly)
+        guard FileSystem.exists(layout.additionalContent, beneath: layout.path) else {
+            return files
+        }
+        let own = ownOnly ? lock?.ownGenerations ?? [] : nil
+        return try files + content.leftovers(except: liveGeneration(), of: own)
     }
 
     private func temporaryFiles(in folder: String) throws -> [String] {

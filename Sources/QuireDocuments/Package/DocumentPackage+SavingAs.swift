@@ -77,8 +77,10 @@ extension DocumentPackage {
         do {
             let store = try SQLiteStore.open(
                 at: layout.store, continuing: store, options: writingOptions)
+            let package = DocumentPackage(layout: layout, store: store, lock: lock)
+            try lock?.add(generation: package.liveGeneration())
             return (
-                DocumentPackage(layout: layout, store: store, lock: lock), filled.derived,
+                package, filled.derived,
                 filled.lost.isEmpty ? nil : incomplete(destination.path, without: filled.lost)
             )
         } catch {

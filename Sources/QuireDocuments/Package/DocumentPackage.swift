@@ -33,17 +33,20 @@ public final class DocumentPackage: Sendable {
     /// The store's file as it was when it was opened.
     let storeFile: FileInformation?
     let lock: DocumentLock?
+    /// Whether it was not closed when it was opened: an owner was killed, or, for a reader, may still have it open.
+    let wasInterrupted: Bool
     /// Whether the lock was handed over to another object.
     private let hasSuccessor = Atomic(false)
     static let logger = Logger(label: "quire.document")
 
     init(
         layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?,
-        versionStore: VersionStore? = nil, folder: OpenFile? = nil
+        versionStore: VersionStore? = nil, folder: OpenFile? = nil, wasInterrupted: Bool = false
     ) {
         self.layout = layout
         self.store = store
         self.lock = lock
+        self.wasInterrupted = wasInterrupted
         self.versionStore =
             versionStore ?? VersionStore(layout: layout, protection: store.protection)
         content = AdditionalContentStore(
@@ -96,7 +99,7 @@ public final class DocumentPackage: Sendable {
         options.isOnlyWriter = true
         do {
             // Passed again, because the file does not contain the classes bound to it.
-            return try open(layout, model, options, nil, lock)
+            return try open(layout, model, options, nil, lock, false)
         } catch {
             removeUnused(layout.path)
             throw error
@@ -143,23 +146,28 @@ public final class DocumentPackage: Sendable {
         // A document opened for reading only records no history either: edits are saved to a copy.
         options.isOnlyWriter = true
         if readOnly {
+            let isOpen = FileSystem.exists(layout.lock) || layout.hasLog
             let store = try openStore(layout, model, options, migration)
-            return DocumentPackage(layout: layout, store: store, lock: nil)
+            return DocumentPackage(
+                layout: layout, store: store, lock: nil, wasInterrupted: isOpen)
         }
         let lock = try DocumentLock.acquire(for: layout, waiting: waiting)
+        let wasInterrupted = lock.wasLeft || layout.hasLog
         if let model, let migration {
             try keepVersion(of: layout, beforeMigratingTo: model, options, migration)
         }
-        return try open(layout, model, options, migration, lock)
+        return try open(layout, model, options, migration, lock, wasInterrupted)
     }
 
     /// Opens a package for writing, whose lock the caller has.
     private static func open(
         _ layout: DocumentPackageLayout, _ model: ManagedObjectModel?,
-        _ options: SQLiteStoreOptions, _ migration: StoreMigrationOptions?, _ lock: DocumentLock?
+        _ options: SQLiteStoreOptions, _ migration: StoreMigrationOptions?, _ lock: DocumentLock?,
+        _ wasInterrupted: Bool
     ) throws -> DocumentPackage {
         let store = try openStore(layout, model, options, migration)
-        let package = DocumentPackage(layout: layout, store: store, lock: lock)
+        let package = DocumentPackage(
+            layout: layout, store: store, lock: lock, wasInterrupted: wasInterrupted)
         do {
             package.removeLeftovers()
             try package.tidy(generation: package.liveGeneration())
@@ -219,6 +227,7 @@ public final class DocumentPackage: Sendable {
             layout: layout, store: store, lock: lock, versionStore: versionStore,
             folder: isInPlace ? folder : nil)
         hasSuccessor.store(true, ordering: .releasing)
+        lock?.add(generation: generation)
         successor.bringMetadataUpToDate(generation: generation)
         return successor
     }
@@ -360,9 +369,10 @@ public final class DocumentPackage: Sendable {
 
     /// Updates the metadata after a save, and removes files that are no longer needed. Failures are harmless and only logged.
     func tidy(generation: Int?) {
-        guard lock != nil, !hasSuccessor.load(ordering: .acquiring) else { return }
+        guard let lock, !hasSuccessor.load(ordering: .acquiring) else { return }
         bringMetadataUpToDate(generation: generation)
-        content.collectGarbage(except: generation)
+        lock.add(generation: generation)
+        content.collectGarbage(except: generation, of: lock.ownGenerations)
     }
 
     private func bringMetadataUpToDate(generation: Int?) {

@@ -32,6 +32,8 @@ public struct DocumentPackageLayout: Sendable, Hashable {
     public var externalData: String {
         FileSystem.path(storeFolder, ".persistentStore_SUPPORT/_EXTERNAL_DATA")
     }
+    /// Whether the store has a write-ahead log: it is open, or was not closed.
+    var hasLog: Bool { FileSystem.exists(store + "-wal") }
     /// The metadata file.
     public var metadata: String { FileSystem.path(path, "DocumentMetadata.plist") }
     /// The keybag, if the document is protected.
