@@ -100,8 +100,8 @@ extension SQLiteConnection {
 
 /// Files dereferenced by a save are removed when the store is closed: not earlier, because rows read before may still refer to
 /// them. If other processes then have the store open, they are left for the last one to close it. Files of killed processes,
-/// written for values never saved, are removed after a day; in a document, when it is opened after it was interrupted. In a
-/// document that was closed they may belong to a newer store. Files retained in this process stay.
+/// written for values never saved, are removed after a day; those of a document when it is opened, because they may belong to
+/// a newer store. Files retained in this process stay.
 extension SQLiteStore {
     /// The minimum age in seconds of an orphan to remove: another process may be about to refer to it.
     private static var orphanAge: Int64 { 24 * 60 * 60 }

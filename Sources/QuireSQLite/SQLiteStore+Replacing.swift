@@ -341,6 +341,7 @@ extension SQLiteStore {
                 path: path, mode: .immutable, cipher: protection?.cipher)
             defer { source.close() }
             try writer.connection.files?.check()
+            let former = try writer.connection.externalFileNames(schema)
             do {
                 let backup = try SQLiteBackup(from: source, to: writer.connection)
                 while try backup.copy(pages: Self.pagesAtOnce) {
@@ -366,20 +367,23 @@ extension SQLiteStore {
                 "The content of “\(storePath)” has been replaced; use the store that was opened since.",
                 subject: .init(file: storePath))
             writer.mayBeReopened = false
+            writer.unreferencedFiles.formUnion(former)
         }
     }
 
     private static let pagesAtOnce = 256
 
-    /// Opens this store's file again, with the same options.
+    /// Opens this store's file again, with the same options. The successor removes what its content does not refer to any more.
     package func openAgain() throws -> SQLiteStore {
         var options = options
         options.analyzesWhenOpened = false
         options.vacuumsWhenOpened = false
         // The present content may have greater keys.
-        return try SQLiteStore.open(
+        let store = try SQLiteStore.open(
             at: storePath, model: nil, layout: layout, options: options, continuing: self,
             hasItsKeys: false)
+        connections.withWriterIfOpen { store.willClean($0.unreferencedFiles) }
+        return store
     }
 }
 

@@ -173,8 +173,9 @@ struct AdditionalContentStore: Sendable {
     private func nextGeneration(after live: Int?) throws -> Int {
         try FileSystem.makeFolder(
             layout.additionalContent, beneath: layout.path, withIntermediates: true)
-        // Also if it existed: the process that created it may have been killed before it was durable.
-        if live == nil { try FileSystem.synchronizeFolder(layout.path) }
+        // Also if it existed: the process that created it may have been killed before it was durable. And the name of the lock,
+        // which tells after a power cut that a generation without a reference is ours.
+        try FileSystem.synchronizeFolder(layout.path)
         let (next, overflow) = try (generations() + [live ?? 0]).reduce(0, max)
             .addingReportingOverflow(1)
         guard !overflow else {
@@ -220,17 +221,13 @@ struct AdditionalContentStore: Sendable {
 
     /// The generations that are not the current one, finished or not.
     ///
-    /// Folders of other generations are kept if the current one is missing: a file synchronizer or a backup may have put them
-    /// there, and the store that refers to them may still come.
-    ///
     /// - Parameter own: The generations that are meant; `nil` for all.
     func leftovers(except live: Int?, of own: Set<Int>? = nil) -> [String] {
         let names =
             (try? FileSystem.names(in: layout.additionalContent, beneath: layout.path)) ?? []
-        let isMissing = live.map { !names.contains(String($0)) } ?? false
         return names.filter {
             if let generation = DocumentPackageLayout.generation(ofFolder: $0) {
-                return !isMissing && generation != live && own?.contains(generation) != false
+                return generation != live && own?.contains(generation) != false
             }
             return FileSystem.isTemporaryName($0)
         }

@@ -206,7 +206,7 @@ extension DocumentPackage {
                     severity: .error, path: layout.store,
                     message: "There are \(report.unlistedProblems) more problems of these kinds."))
         }
-        // Of external data only unreferenced files are recorded; see `strayFileProblems()`.
+        // Of external data only unreferenced files are recorded: leftovers.
         let warnings = report.notes.filter { $0.kind != .externalData }
             .map { problem($0, .warning) }
         let problems = try errors + warnings + packageProblems()
@@ -300,16 +300,9 @@ extension DocumentPackage {
     }
 
     private func strayFileProblems() throws -> [DocumentProblem] {
-        let leftovers = try Set(leftovers())
-        let others = try unreferencedFiles(ownOnly: false).filter { !leftovers.contains($0) }
-        return try layout.foreignFiles().map {
+        try layout.foreignFiles().map {
             .init(severity: .warning, path: $0, message: "“\($0)” is not part of the document.")
         }
-            + others.map {
-                .init(
-                    severity: .warning, path: $0,
-                    message: "The store does not refer to “\($0)”, which may belong to a newer save.")
-            }
     }
 }
 
@@ -348,15 +341,24 @@ extension DocumentPackage {
     /// Leftovers of interrupted saves: temporary files, generations of additional content and external data that are not
     /// referenced. They are harmless, and are removed when the package is opened for writing.
     ///
-    /// If the package was closed, or content that the store refers to is missing, unreferenced files are not leftovers: they may be of
-    /// a newer save whose store a file synchronizer has not delivered yet, or a backup has replaced by an older one.
+    /// Unreferenced files may also be of a newer save, whose store a file synchronizer has not delivered yet, or a backup has replaced by
+    /// an older one. So they are leftovers only after a day if the package was closed, and not at all if content that the store refers
+    /// to is missing.
     ///
     /// While the package is open for writing, they include files that are no longer needed.
     ///
     /// - Returns: The paths.
-    public func leftovers() throws -> [String] {
-        let isInterrupted = try wasInterrupted && missingFiles().isEmpty
-        var paths = try unreferencedFiles(ownOnly: !isInterrupted)
+    public func leftovers() throws -> [String] { try leftovers(at: Date()) }
+
+    func leftovers(at date: Date) throws -> [String] {
+        var paths = try unreferencedFiles(ownOnly: false)
+        if !paths.isEmpty {
+            let own = try Set(unreferencedFiles(ownOnly: true))
+            let isWhole = try missingFiles().isEmpty
+            paths = try paths.filter { path in
+                try own.contains(path) || isWhole && (wasInterrupted || isOld(path, at: date))
+            }
+        }
         for folder in [layout.path, layout.storeFolder, layout.versions, layout.versionBlocks]
         where FileSystem.exists(folder, beneath: layout.path) {
             paths += try temporaryFiles(in: folder)
@@ -371,6 +373,14 @@ extension DocumentPackage {
         for path in (try? leftovers()) ?? [] {
             try? FileSystem.removeTree(path, beneath: layout.path)
         }
+    }
+
+    /// Whether a file has been where it is for more than a day.
+    private func isOld(_ path: String, at date: Date) throws -> Bool {
+        guard let information = try FileSystem.information(at: path, beneath: layout.path) else {
+            return false
+        }
+        return Int64(date.timeIntervalSince1970) - information.statusChangeTime > 24 * 60 * 60
     }
 
     /// The files and folders of external data and additional content to which the store does not refer.

@@ -429,7 +429,9 @@ extension DocumentPackage {
     /// - Returns: Its number, or `nil` if no file is left.
     func writeContent(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
         do {
-            return try content.write(changes, after: live, store.records())
+            let generation = try content.write(changes, after: live, store.records())
+            lock?.add(generation: generation)
+            return generation
         } catch {
             store.distrust(after: error)
             throw error

@@ -226,12 +226,8 @@ import Testing
         _ = await failure { try await document.save() }
         let rescue = folder.path("Rescue.quire")
         let error = await failure { try await document.save(as: URL(fileURLWithPath: rescue)) }
-        // Its external data went with the folder, or when the other store was opened there, for which a protected package has
-        // no key.
-        let isIncomplete =
-            way == .removeStoreFolder
-            || (way == .putOtherStoreInItsPlace && !TestProtection.isOn)
-        #expect(error?.code == (isIncomplete ? .notFound : nil))
+        // Its external data went with the folder.
+        #expect(error?.code == (way == .removeStoreFolder ? .notFound : nil))
         await document.waitUntil { $0.documentState == .normal }
         try document.addNote("more")
         try await document.close()

@@ -254,13 +254,13 @@ extension ManagedObjectContext {
                 let index = object.resolvedEntity.slots[slot].relationshipIndex
             else { return }
             let relationship = object.resolvedEntity.relationships[index]
-            guard isGone(id) || !deleted.contains(id) && isDeleted(id, from: relationship)
+            guard isGone(id) || !deleted.contains(id) && isDeleted(id, from: relationship, of: object)
             else { return }
             object.write(.null, at: slot)
         case .insertMember(let object, let toMany, let id, _):
             let id = permanentIDIfAny(for: id)
             let relationship = relationship(object, toMany)
-            guard isGone(id) || !deleted.contains(id) && isDeleted(id, from: relationship)
+            guard isGone(id) || !deleted.contains(id) && isDeleted(id, from: relationship, of: object)
             else { return }
             removeMember(id, from: object, relationship)
         case .life(let object, isLive: true):
@@ -292,12 +292,14 @@ extension ManagedObjectContext {
         return object.reference(at: slot)
     }
 
-    /// Whether the deletion of an object, which waits for the save, has cleared such relationships to it.
+    /// Whether the deletion of an object, which waits for the save, has cleared such relationships to it. A deleted object keeps
+    /// its own.
     private func isDeleted(
-        _ id: ManagedObjectID, from relationship: ResolvedEntity.Relationship
+        _ id: ManagedObjectID, from relationship: ResolvedEntity.Relationship,
+        of owner: ManagedObject
     ) -> Bool {
-        guard let object = identityMap.find(id.bits), !object.state.contains(.live),
-            let inverse = layout.inverse(of: relationship)
+        guard owner.state.contains(.live), let object = identityMap.find(id.bits),
+            !object.state.contains(.live), let inverse = layout.inverse(of: relationship)
         else { return false }
         return inverse.description.deleteRule != .noAction
     }

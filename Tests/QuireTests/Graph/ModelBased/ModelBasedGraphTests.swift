@@ -171,9 +171,9 @@ import Testing
         }
     }
 
-    /// Sequences share a store in groups of 25, each of which has a seed of its own: 500, and with `QUIRE_TORTURE=1`
+    /// Sequences share a store in groups of 25, each of which has a seed of its own: 250, and with `QUIRE_TORTURE=1`
     /// 10,000.
-    static let groups = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1" ? 400 : 20
+    static let groups = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1" ? 400 : 10
 
     @Test(arguments: (0..<groups).map { SeededRandom.baseSeed &+ UInt64($0) })
     func contextsEqualReference(seed: UInt64) throws {
