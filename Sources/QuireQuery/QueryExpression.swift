@@ -213,11 +213,12 @@ extension QueryCast {
         case (.decimal, .string(let text)):
             return try? AttributeValue(parsing: text, as: .decimal)
         case (.decimal, .integer(let integer)): return .decimal(Decimal(integer))
+        case (.decimal, .boolean(let truth)): return .decimal(truth ? 1 : 0)
         case (.number, .string(let text)):
             return Int64(text).map { .integer($0) } ?? Double(text).map { .double($0) }
         case (.number, .integer), (.number, .double), (.number, .boolean), (.number, .decimal),
             (.date, .date), (.uuid, .uuid), (.uri, .uri), (.binary, .binary), (.decimal, .decimal),
-            (.string, .string), (.objectID, .objectID), (.decimal, .double), (.decimal, .boolean):
+            (.string, .string), (.objectID, .objectID), (.decimal, .double):
             return literal
         case (.number, .date(let date)): return .double(date.timeIntervalSinceReferenceDate)
         case (.string, .integer(let integer)): return .string(String(integer))

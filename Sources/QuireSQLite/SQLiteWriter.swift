@@ -192,13 +192,12 @@ extension SQLiteWriter {
 
 extension SQLiteStore {
     /// Makes the names of the external data folders durable before a row refers to their files. The process that created the
-    /// folders may have been killed before doing so. In a document also the name of the log, which tells after a power cut that
-    /// files without a reference are its own.
+    /// folders may have been killed before doing so.
     func secureExternalFolders(_ connection: SQLiteConnection) throws {
         let root = externalData.root
         guard try hasExternalData && FileSystem.hasEntry(at: externalData.folder, beneath: root)
         else { return }
-        if try !options.isOnlyWriter && connection.hasTable(SQLiteTables.externalData),
+        if try connection.hasTable(SQLiteTables.externalData),
             try connection.integer("SELECT 1 FROM \(SQLiteTables.externalData) LIMIT 1") != nil
         {
             return

@@ -35,8 +35,8 @@ import Testing
     /// Each used to be appended to a copy of the text so far.
     @Test(.timeLimit(.minutes(1))) func aLongListIsWrittenInLinearTime() {
         let text = "x-coredata://2B6BE4C2-3D3F-4E69-9A3B-6D4A0E9F5A11/Book/p1"
-        let list = JSONValue.array(Array(repeating: .string(text), count: 400_000))
-        #expect(list.text().utf8.count == 400_000 * (text.utf8.count + 4))
+        let list = JSONValue.array(Array(repeating: .string(text), count: 100_000))
+        #expect(list.text().utf8.count == 100_000 * (text.utf8.count + 4))
     }
 
     @Test func outerLevelsAreSpreadOverLines() {

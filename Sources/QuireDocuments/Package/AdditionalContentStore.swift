@@ -173,9 +173,8 @@ struct AdditionalContentStore: Sendable {
     private func nextGeneration(after live: Int?) throws -> Int {
         try FileSystem.makeFolder(
             layout.additionalContent, beneath: layout.path, withIntermediates: true)
-        // Also if it existed: the process that created it may have been killed before it was durable. And the name of the lock,
-        // which tells after a power cut that a generation without a reference is ours.
-        try FileSystem.synchronizeFolder(layout.path)
+        // Also if it existed: the process that created it may have been killed before it was durable.
+        if live == nil { try FileSystem.synchronizeFolder(layout.path) }
         let (next, overflow) = try (generations() + [live ?? 0]).reduce(0, max)
             .addingReportingOverflow(1)
         guard !overflow else {

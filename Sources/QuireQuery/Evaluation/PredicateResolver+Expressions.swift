@@ -239,8 +239,14 @@ extension PredicateResolver {
         var type = ExpressionType(
             kinds[0] ?? kinds[1], isGrouped: sides.contains { $0.type?.isGrouped ?? false })
         if type.kind == .object { type.origin = sides.compactMap(\.type?.origin).first }
-        return .value(
-            .conditional(condition, sides[0].expression, sides[1].expression), type)
+        // If one side is a decimal number, so is the other: what is computed with it must not depend on the condition.
+        let forms = try sides.map { try form(of: $0.expression) }
+        let values = zip(sides, forms).map { side, form in
+            let isCast = form != .decimal && form.isNumeric && kind(of: side) == .number
+            return forms.contains(.decimal) && isCast
+                ? QueryExpression.cast(side.expression, .decimal) : side.expression
+        }
+        return .value(.conditional(condition, values[0], values[1]), type)
     }
 
     /// The kind of a side's values, or of the first non-missing one.

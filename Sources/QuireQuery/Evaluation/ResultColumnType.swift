@@ -153,7 +153,7 @@ extension PredicateResolver {
 }
 
 extension ResultColumnType {
-    fileprivate var isNumeric: Bool {
+    var isNumeric: Bool {
         switch self {
         case .number, .integer, .double, .boolean, .decimal: true
         default: false

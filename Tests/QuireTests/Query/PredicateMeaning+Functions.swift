@@ -149,5 +149,7 @@ extension PredicateMeaning {
         .init("TERNARY(ANY tags.name == \"love\", 1, 0) == 1", "1 4"),
         .init("TERNARY(year > 1816 AND pages != nil, title, nil) == \"Persuasion\"", "2"),
         .init("1 + TERNARY(year > 0, 1, 2) * 2 == 3", "1 2 3"),
+        .init("TERNARY(year < 1816, isRead, price) / 2 == 0.5", "1"),
+        .init("CAST(isRead, \"NSDecimalNumber\") / 2 == 0.5", "1"),
     ]
 }

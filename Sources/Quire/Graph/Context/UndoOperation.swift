@@ -254,13 +254,13 @@ extension ManagedObjectContext {
                 let index = object.resolvedEntity.slots[slot].relationshipIndex
             else { return }
             let relationship = object.resolvedEntity.relationships[index]
-            guard isGone(id) || !deleted.contains(id) && isDeleted(id, from: relationship, of: object)
+            guard isGone(id) || isDeleted(id, from: relationship, of: object, ifNotIn: deleted)
             else { return }
             object.write(.null, at: slot)
         case .insertMember(let object, let toMany, let id, _):
             let id = permanentIDIfAny(for: id)
             let relationship = relationship(object, toMany)
-            guard isGone(id) || !deleted.contains(id) && isDeleted(id, from: relationship, of: object)
+            guard isGone(id) || isDeleted(id, from: relationship, of: object, ifNotIn: deleted)
             else { return }
             removeMember(id, from: object, relationship)
         case .life(let object, isLive: true):
@@ -296,10 +296,11 @@ extension ManagedObjectContext {
     /// its own.
     private func isDeleted(
         _ id: ManagedObjectID, from relationship: ResolvedEntity.Relationship,
-        of owner: ManagedObject
+        of owner: ManagedObject, ifNotIn deleted: Set<ManagedObjectID>
     ) -> Bool {
-        guard owner.state.contains(.live), let object = identityMap.find(id.bits),
-            !object.state.contains(.live), let inverse = layout.inverse(of: relationship)
+        guard owner.state.contains(.live), !deleted.contains(id),
+            let object = identityMap.find(id.bits), !object.state.contains(.live),
+            let inverse = layout.inverse(of: relationship)
         else { return false }
         return inverse.description.deleteRule != .noAction
     }
