@@ -5,7 +5,7 @@ import Quire
 /// The write lock of a package, held by one owner in one process.
 ///
 /// It is a kernel lock on the open file `.lock`, which is released whenever the process ends, so there are no stale locks. The
-/// text of the file is for people only. The file is removed with the lock.
+/// file is removed with the lock. What its text says is for people only; that there is one shows that an owner was killed.
 final class DocumentLock: Sendable {
     private let file: OpenFile
     private let layout: Lock<DocumentPackageLayout>
