@@ -110,7 +110,7 @@ final class DocumentLock: Sendable {
     /// The generations of additional content that have been the document's since the lock was taken.
     var ownGenerations: Set<Int> { generations.withLock { $0 } }
 
-    /// Called when the document has another generation of additional content.
+    /// Records a generation of additional content that is, or is about to be, the document's.
     func add(generation: Int?) {
         if let generation { generations.withLock { _ = $0.insert(generation) } }
     }

@@ -375,7 +375,7 @@ extension DocumentPackage {
         }
     }
 
-    /// Whether a file has been where it is for more than a day.
+    /// Whether a file has been in its place for more than a day.
     private func isOld(_ path: String, at date: Date) throws -> Bool {
         guard let information = try FileSystem.information(at: path, beneath: layout.path) else {
             return false

@@ -33,7 +33,7 @@ public final class DocumentPackage: Sendable {
     /// The store's file as it was when it was opened.
     let storeFile: FileInformation?
     let lock: DocumentLock?
-    /// Whether it was not closed when it was opened: an owner was killed, or, for a reader, may still have it open.
+    /// Whether the package had not been closed when it was opened: an owner was killed or, for a reader, may still have it open.
     let wasInterrupted: Bool
     /// Whether the lock was handed over to another object.
     private let hasSuccessor = Atomic(false)

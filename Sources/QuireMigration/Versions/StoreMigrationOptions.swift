@@ -247,7 +247,7 @@ extension SQLiteStore {
 }
 
 extension [MigrationPath.Step] {
-    /// What the inferred steps before the first custom one omit together; `nil` if there are none.
+    /// The combined omissions of the inferred steps before the first custom one; `nil` if there are no such steps.
     fileprivate func omissions() throws -> MappingOmissions? {
         let inferred = prefix { !$0.isCustom }
         guard let first = inferred.first, let last = inferred.last else { return nil }
@@ -280,7 +280,7 @@ extension AtomicStore {
         }
         let source = try open(at: path, model: first.source, options: sourceOptions)
         defer { try? source.close() }
-        // What one step drops, another may put back with a default value.
+        // An attribute that one step removes may be added by a later one, with a default value.
         if steps.count > 1, !migration.allowsRemoval,
             let removals = try steps.omissions()?.removals(in: source), !removals.isEmpty
         {

@@ -239,7 +239,7 @@ extension PredicateResolver {
         var type = ExpressionType(
             kinds[0] ?? kinds[1], isGrouped: sides.contains { $0.type?.isGrouped ?? false })
         if type.kind == .object { type.origin = sides.compactMap(\.type?.origin).first }
-        // If one side is a decimal number, so is the other: what is computed with it must not depend on the condition.
+        // If one branch is a decimal number, the other is converted to one: arithmetic must not depend on which is taken.
         let forms = try sides.map { try form(of: $0.expression) }
         let values = zip(sides, forms).map { side, form in
             let isCast = form != .decimal && form.isNumeric && kind(of: side) == .number

@@ -184,7 +184,7 @@ import Testing
         try owner.close()
         // The owner of a document decides about files that it has not written; see ``DocumentPackage``.
         #expect(FileSystem.exists(orphan) && !FileSystem.exists(rest))
-        // What somebody of this process holds stays.
+        // A file that this process retains stays.
         #expect(try fixture.files.count == 3)
         context.reset()
         #expect(try fixture.files.count == 2)
@@ -207,7 +207,7 @@ import Testing
         #expect(seen["image", as: Data.self] == bytes)
         seeing.reset()
         try reader.close()
-        // It is left over, for a day.
+        // Nothing refers to the file any more; it is removed after a day.
         let store = try #require(try fixture.reopened().store as? SQLiteStore)
         #expect(try store.unreferencedExternalFiles().count == 1)
         try store.close()

@@ -7,7 +7,7 @@ import Testing
 
 /// SQL and memory give the same objects in the same order, and so does testing objects one by one.
 @Suite struct AgreementTests {
-    @Test(arguments: SeededRandom.seeds(12))
+    @Test(arguments: SeededRandom.seeds(20))
     func randomRequestsFindTheSameInSQLAndInMemory(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let world = try QueryWorld(&random)
