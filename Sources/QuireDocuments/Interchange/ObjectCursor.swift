@@ -1,9 +1,9 @@
-import Quire
+package import Quire
 import QuireSQLite
-import QuireStore
+package import QuireStore
 
 /// The objects of one entity in the order of their primary keys. One batch of them is in memory at a time.
-final class ObjectCursor {
+package final class ObjectCursor {
     private let store: any PersistentStore
     private let entity: ResolvedEntity
     private let toMany: [ResolvedEntity.Relationship]
@@ -21,7 +21,7 @@ final class ObjectCursor {
     /// Begins before the first object.
     ///
     /// - Parameter toMany: The relationships that ``members(_:_:)`` is asked for.
-    init(
+    package init(
         _ entity: ResolvedEntity, of store: any PersistentStore,
         toMany: [ResolvedEntity.Relationship] = []
     ) throws {
@@ -36,7 +36,7 @@ final class ObjectCursor {
     }
 
     /// The next object, or `nil` at the end.
-    func next() throws -> ObjectSnapshot? {
+    package func next() throws -> ObjectSnapshot? {
         if position == rows.count { try readBatch() }
         guard position < rows.count else { return nil }
         position += 1
@@ -44,7 +44,7 @@ final class ObjectCursor {
     }
 
     /// The members of a relationship of the object that ``next()`` returned last.
-    func members(
+    package func members(
         _ object: ObjectSnapshot, _ relationship: ResolvedEntity.Relationship
     ) -> [ManagedObjectID] {
         (members[relationship.index]?[object.objectID.bits] ?? []).map {
