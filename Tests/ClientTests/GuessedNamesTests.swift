@@ -271,7 +271,7 @@ import Testing
             try await document.export(to: archive.path)
             try await document.close()
 
-            #expect(try DocumentPackage.extract(archive, to: copy))
+            #expect(try DocumentPackage.extract(archive, to: copy).isStoreChecked)
             try DocumentPackage.open(at: copy, readOnly: true).close()
             let library = DocumentLibrary(folder: folder)
             #expect(try await library.entries().map(\.title) == ["Copy", "Home"])

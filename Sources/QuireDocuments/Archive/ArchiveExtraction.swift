@@ -44,6 +44,7 @@ struct ArchiveExtraction {
     private static let pieceSize = 262_144
 
     /// Extracts the archive.
+    @discardableResult
     func run() throws -> ExtractedArchive {
         if FileSystem.exists(destination) {
             throw FileSystem.failure("create", destination, errno: EEXIST)
@@ -134,12 +135,12 @@ struct ArchiveExtraction {
         /// The files of the manifest by their paths.
         var listed: [String: ArchiveManifest.Entry] = [:]
 
-        /// The path in the document of an entry; `nil` if the entry is not below it, or what a file manager has added.
+        /// The path in the document of an entry; `nil` if the entry is not below it, or incidental.
         func path(of entry: ArchiveEntry) -> String? {
             let bytes = entry.path.utf8
             guard bytes.starts(with: root.utf8), bytes.count > root.utf8.count else { return nil }
             let path = String(Substring(bytes.dropFirst(root.utf8.count)))
-            return listed[path] == nil && ArchiveName.isFileManagers(path) ? nil : path
+            return listed[path] == nil && ArchiveName.isIncidental(path) ? nil : path
         }
     }
 
@@ -181,7 +182,7 @@ struct ArchiveExtraction {
             let names = outermost.map { "“\($0.dropLast())”" }.sorted().prefix(5)
             throw QuireError(
                 .invalidFormat,
-                "“\(archive)” contains \(outermost.count) documents: \(names.joined(separator: ", ")); unpack it, and choose one.",
+                "“\(archive)” contains \(outermost.count) documents: \(names.joined(separator: ", ")); unpack it and extract one of them.",
                 subject: .init(file: archive))
         }
         let manifest = manifests[root]

@@ -200,8 +200,9 @@ enum ArchiveName {
         return path == "." ? "" : path
     }
 
-    /// Whether an entry is what a file manager has left beside the files: no part of any document.
-    static func isFileManagers(_ path: String) -> Bool {
+    /// Whether an entry is what file managers, or the owner of an open document, have left beside the files: no part of any document.
+    static func isIncidental(_ path: String) -> Bool {
+        if [".lock", DocumentPackageLayout.storePath + "-shm"].contains(path) { return true }
         let components = FileSystem.components(of: path)
         let names: Set = [".DS_Store", "Thumbs.db", "desktop.ini"]
         return components.contains("__MACOSX")

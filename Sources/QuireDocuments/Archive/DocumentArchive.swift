@@ -81,6 +81,12 @@ extension DocumentPackage {
         let path = FileSystem.absolute(path)
         let format = try options.format(at: path)
         let removesProtection = try checkChoice(protection, keepingDamage: keepingDamage)
+        if removesProtection && options.includesVersions {
+            throw QuireError(
+                .unsupported,
+                "“\(layout.path)” is protected, so its versions cannot be exported unencrypted; export it without them, or keep its protection.",
+                subject: .init(file: layout.path))
+        }
         try checkOutside(path)
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
@@ -91,7 +97,7 @@ extension DocumentPackage {
         var staging = DocumentPackageLayout(path: FileSystem.path(sibling.path, "staging"))
         let digests = try sibling.building {
             try FileSystem.makeFolder(staging.storeFolder, withIntermediates: true)
-            let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
+            var digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
             if !keepingDamage, location() != .here {
                 // An archive is not a rescue: it is complete, or it is not written.
                 let missing = try missingFiles()
@@ -105,6 +111,16 @@ extension DocumentPackage {
                     "“\(layout.path)” was not exported, because it is incomplete: \(missing) Use --keep-damage to export it without them.",
                     subject: .init(file: layout.path))
             }
+            if !options.includesHistory {
+                let package = try Self.open(at: staging.path)
+                defer { try? package.close() }
+                _ = try package.store.execute(.deleteHistory(before: .distantFuture))
+                // Deleted rows would remain in free pages; a copy has none.
+                staging = DocumentPackageLayout(path: FileSystem.path(sibling.path, "copy"))
+                try FileSystem.makeFolder(staging.storeFolder, withIntermediates: true)
+                digests = try package.fill(staging, by: .linking, keepingDamage: keepingDamage)
+            }
+            if options.includesVersions { try versionStore.link(into: staging) }
             if removesProtection {
                 let clear = DocumentPackageLayout(path: FileSystem.path(sibling.path, "clear"))
                 try FileSystem.makeFolder(clear.storeFolder, withIntermediates: true)

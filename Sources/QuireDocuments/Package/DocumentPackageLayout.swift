@@ -137,6 +137,7 @@ public struct DocumentPackageLayout: Sendable, Hashable {
                 return "is not a generation of additional content"
             }
             return nil
+        case "Versions": return parts.count > 1 || isFolder ? nil : "is not part of a document"
         case "StoreContent":
             // Above all no -wal or -journal: SQLite would apply it to the store.
             let allowed = ["StoreContent", ".persistentStore_SUPPORT", "_EXTERNAL_DATA"]
@@ -158,7 +159,6 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         default: break
         }
         switch path {
-        case ".lock", storePath + "-shm": return false
         case storePath + "-journal":
             // Applying it could make SQLite delete another file that the journal names.
             throw QuireError(

@@ -31,6 +31,34 @@ extension VersionStore {
         Self.date(in: id) != nil && FileSystem.exists(layout.version(id), beneath: layout.path)
     }
 
+    /// Links all versions into a copy of the package. Versions that are removed meanwhile are left out.
+    func link(into copy: DocumentPackageLayout) throws {
+        // A claimed version is not removed, nor is any block that it needs.
+        var claims: [(id: String, claim: OpenFile)] = []
+        for id in try ids() {
+            do {
+                let claim = try OpenFile.open(
+                    layout.version(id), beneath: layout.path, for: .folder)
+                if try claim.claim(shared: true) { claims.append((id, claim)) }
+            } catch let error as QuireError where error.code == .notFound { continue }
+        }
+        defer { claims.forEach { $0.claim.close() } }
+        if claims.isEmpty { return }
+        try FileSystem.makeFolder(copy.versionBlocks, withIntermediates: true)
+        for (id, _) in claims {
+            try FileSystem.copyTree(
+                layout.version(id), beneath: layout.path, to: copy.version(id), by: .linking)
+        }
+        for name in try FileSystem.names(in: layout.versionBlocks, beneath: layout.path)
+        where !FileSystem.isTemporaryName(name) {
+            do {
+                try FileSystem.linkOrCopy(
+                    FileSystem.path(layout.versionBlocks, name), beneath: layout.path,
+                    to: FileSystem.path(copy.versionBlocks, name))
+            } catch let error as QuireError where error.code == .notFound { continue }
+        }
+    }
+
     func missing(_ id: String) -> QuireError {
         QuireError(
             .notFound, "“\(layout.path)” has no version “\(id)”.",

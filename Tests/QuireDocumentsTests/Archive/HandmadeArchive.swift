@@ -75,16 +75,20 @@ struct HandmadeArchive {
     /// The archive as a zip file of stored entries. Symbolic links are marked as Unix marks them.
     ///
     /// - Parameter breakingChecksum: Whether the first entry's checksum is wrong.
-    func zip(breakingChecksum: Bool = false) -> Data {
+    /// - Parameter name: The bytes of a name, which are UTF-8 unless the archive does not say so.
+    func zip(breakingChecksum: Bool = false, name: ((String) -> [UInt8])? = nil) -> Data {
         var archive = Data()
         var directory = Data()
         for (index, entry) in entries.enumerated() {
             let isLink = entry.kind == .symbolicLink
             let data = isLink ? Data(entry.target.utf8) : entry.data
-            let path = Data((entry.kind == .folder ? entry.path + "/" : entry.path).utf8)
+            let text = entry.kind == .folder ? entry.path + "/" : entry.path
+            let path = Data(name?(text) ?? Array(text.utf8))
             let checksum = crc32(data) ^ (breakingChecksum && index == 0 ? 1 : 0)
             let common =
-                bytes(20 as UInt16, 0x0800 as UInt16, 0 as UInt16, 0 as UInt16, 0x21 as UInt16)
+                bytes(
+                    20 as UInt16, (name == nil ? 0x0800 : 0) as UInt16, 0 as UInt16, 0 as UInt16,
+                    0x21 as UInt16)
                 + bytes(checksum, UInt32(data.count), UInt32(data.count))
                 + bytes(UInt16(path.count), 0 as UInt16)
             let mode: UInt32 = isLink ? 0o120777 : entry.kind == .folder ? 0o040755 : 0o100644

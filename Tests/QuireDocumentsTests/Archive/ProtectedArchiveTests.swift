@@ -25,7 +25,7 @@ import Testing
         let fixture = try await Fixture(protection)
         let (archive, copy) = (fixture.folder.path(name), fixture.folder.path("Copy.quire"))
         try export(fixture, to: archive, .keep)
-        #expect(try DocumentPackage.extract(archive, to: copy))
+        #expect(try DocumentPackage.extract(archive, to: copy).isStoreChecked)
         #expect(try DocumentPackage.fileProtection(at: copy) == protection)
         try await fixture.requireWhole(copy)
         // Of the archive itself this would see only what does not become shorter by compression.
@@ -36,7 +36,7 @@ import Testing
         await fixture.domain.lock(after: .zero)
         let later = fixture.folder.path("Later.quire")
         let isOpen = protection == .completeUntilFirstUserAuthentication
-        #expect(try DocumentPackage.extract(archive, to: later) == isOpen)
+        #expect(try DocumentPackage.extract(archive, to: later).isStoreChecked == isOpen)
         try await fixture.domain.unlock(keyFile: fixture.folder.path("key"))
         try await fixture.requireWhole(later)
     }
@@ -49,7 +49,7 @@ import Testing
         let (archive, copy) = (fixture.folder.path(name), fixture.folder.path("Copy.quire"))
         try export(fixture, to: archive, .remove)
         await fixture.domain.lock(after: .zero)
-        #expect(try DocumentPackage.extract(archive, to: copy))
+        #expect(try DocumentPackage.extract(archive, to: copy).isStoreChecked)
         #expect(try DocumentPackage.fileProtection(at: copy) == .none)
         try await fixture.requireWhole(copy)
         #expect(try Fixture.filesInClear(in: copy).count == 3)
@@ -216,7 +216,7 @@ import Testing
             return path
         }
         let copy = fixture.folder.path("Copy.quire")
-        #expect(try DocumentPackage.extract(write("honest.zip"), to: copy))
+        #expect(try DocumentPackage.extract(write("honest.zip"), to: copy).isStoreChecked)
         try FileSystem.removeTree(copy)
         try attack.change(&changed, files(other))
         let hostile = try write("hostile.zip")
@@ -231,7 +231,7 @@ import Testing
                 failure { try DocumentPackage.extract(hostile, to: copy) }?.code == .invalidFormat)
             #expect(try fixture.names() == names)
         } else {
-            #expect(try !DocumentPackage.extract(hostile, to: copy))
+            #expect(try !DocumentPackage.extract(hostile, to: copy).isStoreChecked)
         }
     }
 }
