@@ -161,7 +161,7 @@ package struct DocumentPage {
         <a class="skip" href="#/">Skip to the content</a>
         <header>
         <p class="brand"><a href="#/"><bdi>\(title)</bdi></a></p>
-        <button type="button" id="menu" aria-expanded="false" aria-controls="navigation">Entities</button>
+        <button type="button" id="menu" aria-expanded="false" aria-controls="navigation">Contents</button>
         <form id="search" role="search"><label class="spoken" for="find">Search all objects</label><input type="search" id="find" placeholder="Search all objects" autocomplete="off" spellcheck="false"></form>
         </header>
         <nav id="navigation" aria-label="Document"></nav>
