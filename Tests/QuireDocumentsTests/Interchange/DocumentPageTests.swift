@@ -124,6 +124,9 @@ import Testing
         let managerColumn = try #require(page.column("manager", of: "Person"))
         #expect(page.rows("Person").first?[managerColumn] as? String == "Manager/\(managerKey)")
         #expect(page.entity("Manager")?["parent"] as? String == "Employee")
+        // A table of people has managers too.
+        #expect(page.column("manager", of: "Manager") == managerColumn)
+        #expect(page.column("salary", of: "Manager") == page.column("salary", of: "Employee"))
     }
 
     @Test func valuesAreWrittenAsTheyAre() throws {

@@ -56,32 +56,36 @@ enum PageColumn {
 }
 
 extension PageModel.Entity {
-    /// Describes an entity, and finds the columns of its rows.
+    /// Describes an entity, and finds the columns of its rows. They begin with those of its superentity, in the same order.
     init(_ entity: ResolvedEntity, in layout: ResolvedModel, columns: inout [PageColumn]) {
         name = entity.name
         parent = entity.superentityNumber.map { layout.entity(number: $0).name }
         abstract = entity.isAbstract
         unique = entity.description.uniquenessConstraints
         properties = []
-        for slot in entity.slots {
-            guard let attribute = slot.attribute else { continue }
-            // The key of the object comes first.
-            if slot.isStored { columns.append(.slot(slot)) }
-            properties.append(
-                .init(
-                    attribute, slot: slot, own: slot.ownerNumber == entity.number,
-                    column: slot.isStored ? columns.count : nil))
+        var owners = [entity]
+        while let number = owners[0].superentityNumber {
+            owners.insert(layout.entity(number: number), at: 0)
         }
-        for relationship in entity.relationships {
-            let isStored = !relationship.description.isTransient
-            if isStored {
-                columns.append(
-                    relationship.slot.map { .slot(entity.slots[$0]) } ?? .toMany(relationship))
+        for owner in owners {
+            let isOwn = owner.number == entity.number
+            for slot in entity.slots where slot.ownerNumber == owner.number {
+                guard let attribute = slot.attribute else { continue }
+                // The key of the object comes first.
+                if slot.isStored { columns.append(.slot(slot)) }
+                let column = slot.isStored ? columns.count : nil
+                properties.append(.init(attribute, slot: slot, own: isOwn, column: column))
             }
-            properties.append(
-                .init(
-                    relationship, in: layout, own: relationship.ownerNumber == entity.number,
-                    column: isStored ? columns.count : nil))
+            for relationship in entity.relationships
+            where relationship.ownerNumber == owner.number {
+                let isStored = !relationship.description.isTransient
+                if isStored {
+                    columns.append(
+                        relationship.slot.map { .slot(entity.slots[$0]) } ?? .toMany(relationship))
+                }
+                let column = isStored ? columns.count : nil
+                properties.append(.init(relationship, in: layout, own: isOwn, column: column))
+            }
         }
         for case .fetched(let fetched) in entity.description.properties {
             properties.append(
