@@ -25,8 +25,7 @@ extension DocumentPackage {
     ///   - removingProtection: Whether to export a protected document, which must be unlocked; the page is not encrypted.
     ///   - pictures: The limits for pictures. Those beyond are shown by their sizes.
     ///   - progress: Counts the objects. Cancelling it stops the export and leaves no file.
-    /// - Complexity: O(*n*) in the size of the content, of which one batch of objects is in memory. Browsers read the whole
-    ///   page; 100,000 objects are a matter of seconds.
+    /// - Complexity: O(*n*) in the size of the content, of which one batch of objects is in memory. Browsers read the whole page.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidValue` if the path is inside a document,
     ///   `protectionUnavailable` if the document is protected and `removingProtection` is `false`, `protectedDataUnavailable`
     ///   if it is locked, `generationExpired` if other processes save very much meanwhile, `cancelled`, or errors of reading

@@ -137,22 +137,18 @@ function diagramLines(boxes) {
 
 /** The groups of boxes that lines join. */
 function groups(boxes) {
+    const groups = [];
     const seen = new Set();
-    return boxes.filter((start) => !seen.has(start)).map((start) => {
-        if (seen.has(start)) return [];
-        const group = [start];
-        seen.add(start);
-        for (const member of group) {
-            for (const neighbour of member.neighbours) {
-                if (seen.has(neighbour)) continue;
-                seen.add(neighbour);
-                group.push(neighbour);
-            }
-        }
-        return group;
-    }).filter((group) => group.length);
+    for (const start of boxes) {
+        if (seen.has(start)) continue;
+        const group = columnsFrom(start).flat();
+        for (const member of group) seen.add(member);
+        groups.push(group);
+    }
+    return groups;
 }
 
+/** The boxes that lines join to one, in columns by their distance from it. */
 function columnsFrom(root) {
     const columns = [[root]];
     const seen = new Set([root]);

@@ -170,7 +170,7 @@ function table(caption, titles, rows, classes = {}) {
 }
 
 function scrolling(name, content) {
-    return make("div", { class: "scroll", role: "region", "aria-label": name, tabindex: "0" }, content);
+    return make("div", { class: "scroll", role: "group", "aria-label": name, tabindex: "0" }, content);
 }
 
 function missingView() {

@@ -47,7 +47,7 @@ a { color: var(--accent); text-decoration: none; }
 a:hover { text-decoration: underline; }
 
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px; }
-h1:focus, h1:focus-visible { outline: none; }
+h1:focus:not(:focus-visible) { outline: none; }
 
 /* The bar at the top, and the entities beside the content. */
 
@@ -114,7 +114,7 @@ main { padding: 1.5rem 2rem 4rem 1rem; min-width: 0; }
 
 /* Text. */
 
-h1 { margin: 0 0 0.25rem; font-size: 1.625rem; line-height: 1.25; font-weight: 650; letter-spacing: -0.01em; overflow-wrap: anywhere; }
+h1 { width: fit-content; max-width: 100%; margin: 0 0 0.25rem; font-size: 1.625rem; line-height: 1.25; font-weight: 650; letter-spacing: -0.01em; overflow-wrap: anywhere; }
 h2 { margin: 2rem 0 0.5rem; font-size: 1.0625rem; line-height: 1.3; }
 .facts { margin: 0 0 1rem; color: var(--quiet); }
 .note { color: var(--quiet); }
