@@ -274,6 +274,22 @@ import Testing
         #expect(try contents(ofFolder: path) == before)
     }
 
+    @Test func storeIsNotReplacedByItsPage() throws {
+        let path = folder.path("s.sqlite")
+        let store = try SQLiteStore.create(at: path, model: notesModel)
+        defer { try? store.close() }
+        let before = try FileSystem.contents(of: path)
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path("link"), withDestinationPath: path)
+        for place in [path, folder.path("link")] {
+            let error = failure {
+                try DocumentPage(of: store, title: "s").write(to: place, replacing: true)
+            }
+            #expect(error?.code == .invalidValue)
+        }
+        #expect(try FileSystem.contents(of: path) == before)
+    }
+
     @Test(arguments: [0, 700] as [Int64])
     func cancellingLeavesNothing(after count: Int64) throws {
         let store = try SQLiteStore.create(

@@ -68,8 +68,8 @@ package struct DocumentPage {
     ///   - replacing: Whether to replace an existing file.
     ///   - permissions: The maximum permissions of the file; `nil` for those of any new file.
     ///   - progress: Counts the objects. Cancelling it stops the export and leaves no file.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `cancelled`, `generationExpired` if other processes save very much
-    ///   meanwhile, or errors of reading and writing.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidValue` if the path is the store's, `cancelled`,
+    ///   `generationExpired` if other processes save very much meanwhile, or errors of reading and writing.
     package func write(
         to path: String, replacing: Bool = false, permissions: UInt32? = nil,
         progress: Progress? = nil
@@ -78,20 +78,21 @@ package struct DocumentPage {
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
+        if let own = store.path, let old = try FileSystem.information(at: path),
+            try FileSystem.information(at: own)?.isSameFile(as: old) == true
+        {
+            throw QuireError(
+                .invalidValue,
+                "“\(path)” is the store that the page would show; choose another path.",
+                subject: .init(file: path))
+        }
         let part = try TemporarySibling.makeFile(beside: path)
         defer { part.remove() }
         try part.building {
             try withPinnedStore { store in
                 try write(store, to: part.file, reportedAs: path, progress: progress)
             }
-            try part.file.setPermissionsIfPossible(
-                part.defaultPermissions & (permissions ?? 0o777))
-            try part.file.synchronize()
-            guard replacing else { return try part.publish() }
-            try TerminationCleanup.uninterrupted {
-                try FileSystem.rename(part.path, to: path)
-            }
-            try FileSystem.synchronizeFolder(containing: path)
+            try part.publishFile(replacing: replacing, permissions: permissions)
         }
     }
 
