@@ -116,7 +116,9 @@ struct PageObjects {
     }
 
     private static func reading<Result>(_ body: () throws -> Result) throws -> Result {
-        do { return try body() } catch let error as QuireError {
+        do { return try body() } catch let error as QuireError
+            where error.code != .protectedDataUnavailable
+        {
             throw UnreadableValue(reason: error.message)
         }
     }
