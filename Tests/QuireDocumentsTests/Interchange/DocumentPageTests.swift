@@ -50,7 +50,7 @@ import Testing
             #expect(page.html.ranges(of: outside).isEmpty, "\(outside)")
         }
         let references = page.html.matches(of: /href="([^"]*)"/).map { String($0.1) }
-        #expect(Set(references) == ["data:,", "#/"])
+        #expect(Set(references) == ["data:,", "#/", "#main"])
         for sink in ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval("] {
             #expect(page.html.ranges(of: sink).isEmpty, "\(sink)")
         }

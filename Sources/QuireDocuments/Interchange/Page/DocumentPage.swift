@@ -159,7 +159,7 @@ package struct DocumentPage {
         <style>\(PageStyle.text)</style>
         </head>
         <body>
-        <a class="skip" href="#/">Skip to the content</a>
+        <a class="skip" href="#main">Skip to the content</a>
         <header>
         <p class="brand"><a href="#/"><bdi>\(title)</bdi></a></p>
         <button type="button" id="menu" aria-expanded="false" aria-controls="navigation">Contents</button>

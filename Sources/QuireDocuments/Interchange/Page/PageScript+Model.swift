@@ -22,7 +22,7 @@ extension PageScript {
             const own = entity.properties.filter((property) => property.own);
             const rows = own.map((property) => make("tr", null,
                 make("th", { scope: "row" }, property.name),
-                make("td", null, property.destination
+                make("td", { class: "prose" }, property.destination
                     ? [property.kind === "many" ? "many " : "one ", link(entityAddress(entities.get(property.destination)), property.destination)]
                     : property.type),
                 make("td", { class: "wide" }, propertyNotes(property).join(", ") || noValue("none"))));
@@ -260,9 +260,10 @@ extension PageScript {
         function drawnBox(member) {
             const { entity, x, y, width, height, rows } = member;
             const right = x + width - box.padding;
-            const header = draw("a", { href: entityAddress(entity), tabindex: "-1" },
-                draw("text", { class: entity.abstract ? "title abstract" : "title", x: x + box.padding, y: y + 20 },
-                    fitted(entity.name, width - 2 * box.padding)));
+            const header = draw("text", { class: entity.abstract ? "title abstract" : "title", x: x + box.padding, y: y + 20 },
+                fitted(entity.name, width - 2 * box.padding));
+            // For the mouse only: the tables have links.
+            header.addEventListener("click", () => { location.hash = entityAddress(entity); });
             return draw("g", null,
                 draw("rect", { class: "box", x, y, width, height, rx: 6 }),
                 draw("path", { class: "rule", d: rows.length ? `M${x} ${y + box.header}H${x + width}` : "M0 0" }), header,

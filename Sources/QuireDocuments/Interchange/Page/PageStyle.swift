@@ -44,7 +44,7 @@ enum PageStyle {
         }
 
         a { color: var(--accent); text-decoration: none; }
-        a:hover { text-decoration: underline; }
+        a:hover, .facts a, .prose a { text-decoration: underline; }
 
         :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px; }
         h1:focus:not(:focus-visible) { outline: none; }
@@ -205,7 +205,7 @@ enum PageStyle {
         .diagram .scroll { padding: 0.5rem; }
         svg { display: block; max-width: 100%; height: auto; margin: 0 auto; font: 13px system-ui, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
         svg text { fill: var(--text); }
-        svg .title { font-weight: 600; fill: var(--accent); }
+        svg .title { cursor: pointer; font-weight: 600; fill: var(--accent); }
         svg .abstract { font-style: italic; }
         svg .type { fill: var(--quiet); }
         svg .box { fill: var(--surface); stroke: var(--quiet); }
