@@ -44,7 +44,7 @@ enum PageStyle {
         }
 
         a { color: var(--accent); text-decoration: none; }
-        a:hover, .facts a, .prose a { text-decoration: underline; }
+        a:hover, h2 a, .facts a, .prose a { text-decoration: underline; }
 
         :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px; }
         h1:focus:not(:focus-visible) { outline: none; }
