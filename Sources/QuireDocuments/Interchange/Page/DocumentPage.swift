@@ -1,6 +1,6 @@
 import Crypto
 package import Foundation
-package import Quire
+import Quire
 package import QuireStore
 
 /// The pictures that a page contains; others are shown by their size.
