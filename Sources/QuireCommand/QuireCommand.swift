@@ -32,7 +32,7 @@ struct QuireCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Documents",
                 subcommands: [
-                    TemplatesCommand.self, NewCommand.self, InfoCommand.self,
+                    TemplatesCommand.self, NewCommand.self, OnDocument<InfoVerb>.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, DiffCommand.self,
                     MigrateCommand.self,
                     OpenCommand.self, StatusCommand.self, LibraryCommand.self, ContentCommand.self,

@@ -1,12 +1,12 @@
 internal import CZLib
 package import Foundation
 
-/// DEFLATE data without a header, as in Core Data's `Z_MODELCACHE` and in files of synchronization.
+/// DEFLATE data without a header, as in Core Data's `Z_MODELCACHE`, in files of synchronization and in zip archives.
 package enum RawDeflate {
     /// The maximum decompressed size.
     package static let maximumSize = 64 << 20
 
-    private static let windowBits: Int32 = -15
+    fileprivate static let windowBits: Int32 = -15
     private static let chunkSize = 64 << 10
 
     /// Decompresses data; `nil` if it is damaged or incomplete, or the result exceeds a limit.
@@ -59,5 +59,78 @@ package enum RawDeflate {
                 if status != Z_OK { return nil }
             }
         }
+    }
+}
+
+// MARK: - Chunks
+
+/// Compresses the chunks of a DEFLATE stream independently of each other, so that several threads can compress one stream, and
+/// readers can begin at any chunk. A compressor is used by one thread at a time.
+package final class ChunkCompressor {
+    private let stream: UnsafeMutablePointer<z_stream>
+    private let level: Int32
+
+    /// - Parameter level: 1, the fastest, to 9, the smallest.
+    package init(level: Int) {
+        self.level = Int32(level)
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: z_stream())
+        let status = deflateInit2_(
+            stream, self.level, Z_DEFLATED, RawDeflate.windowBits, 8, Z_DEFAULT_STRATEGY,
+            ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
+        // With valid parameters it fails only without memory, which stops a Swift program anywhere.
+        precondition(status == Z_OK, "zlib could not be initialized.")
+    }
+
+    deinit {
+        deflateEnd(stream)
+        stream.deallocate()
+    }
+
+    /// Compresses a chunk. The chunks of a stream, one after the other, are valid DEFLATE data.
+    ///
+    /// - Parameter isLast: Whether it ends the stream.
+    package func compress(_ chunk: UnsafeRawBufferPointer, isLast: Bool) -> [UInt8] {
+        deflateReset(stream)
+        stream.pointee.next_in = UnsafeMutablePointer(
+            mutating: chunk.bindMemory(to: UInt8.self).baseAddress)
+        stream.pointee.avail_in = uInt(chunk.count)
+        // Room for both flushes, so that each call of deflate completes.
+        let capacity = Int(deflateBound(stream, uLong(chunk.count))) + 32
+        return [UInt8](unsafeUninitializedCapacity: capacity) { output, count in
+            stream.pointee.next_out = output.baseAddress
+            stream.pointee.avail_out = uInt(output.count)
+            if isLast {
+                deflate(stream, Z_FINISH)
+            } else {
+                // Both, as the SOZip profile wants it.
+                deflate(stream, Z_SYNC_FLUSH)
+                deflate(stream, Z_FULL_FLUSH)
+            }
+            count = output.count - Int(stream.pointee.avail_out)
+        }
+    }
+}
+
+/// The checksum of zip files.
+package struct CRC32: Sendable {
+    /// The checksum of the bytes so far.
+    package private(set) var value: UInt32 = 0
+    private var count: Int64 = 0
+
+    /// The checksum of no bytes.
+    package init() {}
+
+    /// The checksum of bytes.
+    package init(_ bytes: UnsafeRawBufferPointer) {
+        count = Int64(bytes.count)
+        value = UInt32(
+            crc32_z(0, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count))
+    }
+
+    /// Appends bytes by their checksum.
+    package mutating func append(_ next: CRC32) {
+        value = UInt32(crc32_combine(uLong(value), uLong(next.value), off_t(next.count)))
+        count += next.count
     }
 }

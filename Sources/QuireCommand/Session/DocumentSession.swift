@@ -46,6 +46,8 @@ final class DocumentSession {
         case document(SessionDocument)
         /// A package that is only read.
         case package(DocumentPackage, ManagedObjectContext)
+        /// The document in an archive.
+        case archive(ArchivedPackage, ManagedObjectContext)
         /// A bare store.
         case store(any PersistentStore, ManagedObjectContext)
     }
@@ -69,20 +71,16 @@ final class DocumentSession {
     private let backing: Backing
     /// Whether changes stay unsaved until they are saved explicitly, and can be undone.
     private let isInteractive: Bool
-    /// A folder to remove at the end: where an archive was extracted to.
-    private let temporaryFolder: TemporarySibling?
 
     private init(
         path: String, kind: Kind, backing: Backing, coordinator: PersistentStoreCoordinator,
-        isInteractive: Bool = false,
-        temporaryFolder: TemporarySibling? = nil
+        isInteractive: Bool = false
     ) {
         self.isInteractive = isInteractive
         self.path = path
         self.kind = kind
         self.backing = backing
         self.coordinator = coordinator
-        self.temporaryFolder = temporaryFolder
     }
 
     /// The model.
@@ -93,6 +91,7 @@ final class DocumentSession {
         switch backing {
         case .document(let document): document.package.store
         case .package(let package, _): package.store
+        case .archive(let archived, _): archived.package.store
         case .store(let store, _): store
         }
     }
@@ -101,7 +100,7 @@ final class DocumentSession {
     var context: ManagedObjectContext {
         switch backing {
         case .document(let document): document.managedObjectContext
-        case .package(_, let context), .store(_, let context): context
+        case .package(_, let context), .archive(_, let context), .store(_, let context): context
         }
     }
 
@@ -115,10 +114,11 @@ final class DocumentSession {
     ///     changes stay unsaved until they are saved explicitly. Otherwise the caller saves all changes of a verb.
     ///   - waiting: How long to wait for others who have it open for writing.
     ///   - reportsWaiting: Whether that is reported on standard error.
+    ///   - unlock: What unlocks the document in an archive; without it archives are not opened.
     /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `locked`, …
     static func open(
         _ path: String, modelPath: String?, access: Access, isInteractive: Bool = false,
-        waiting: WaitOption? = nil, reportsWaiting: Bool = true
+        waiting: WaitOption? = nil, reportsWaiting: Bool = true, unlock: UnlockOptions? = nil
     ) async throws -> DocumentSession {
         let model = try modelPath.map(ModelSource.model)
         switch try DocumentPath.kind(of: path) {
@@ -147,9 +147,13 @@ final class DocumentSession {
             options.infersModel = true
             options.verifiesExternalData = true
             options.postsRemoteChanges = access == .follow
-            return reading(
-                try DocumentPackage.open(at: path, model: model, readOnly: true, options: options),
-                path: path, kind: .package)
+            let package = try DocumentPackage.open(
+                at: path, model: model, readOnly: true, options: options)
+            let coordinator = PersistentStoreCoordinator(store: package.store)
+            return DocumentSession(
+                path: path, kind: .package,
+                backing: .package(package, .mainQueue(coordinator: coordinator)),
+                coordinator: coordinator)
         case .store:
             let store = try StoreFile(at: path).open(
                 model: model, isReadOnly: access != .write,
@@ -162,7 +166,14 @@ final class DocumentSession {
                 path: path, kind: .store, backing: .store(store, context),
                 coordinator: coordinator,
                 isInteractive: isInteractive)
-        case .archive: throw DocumentPath.archiveError(path)
+        case .archive:
+            guard access == .read, let unlock else { throw DocumentPath.archiveError(path) }
+            let archived = try ArchivedPackage.open(path, model: model, unlock: unlock)
+            let coordinator = PersistentStoreCoordinator(store: archived.package.store)
+            return DocumentSession(
+                path: path, kind: .archive,
+                backing: .archive(archived, .mainQueue(coordinator: coordinator)),
+                coordinator: coordinator)
         }
     }
 
@@ -180,48 +191,13 @@ final class DocumentSession {
             subject: .init(file: path))
     }
 
-    /// Extracts an archive into a temporary folder and opens it for reading. A protected one stays sealed there.
-    static func open(
-        archive path: String, unlocking: (ProtectionDomain) throws -> Void
-    ) throws -> DocumentSession {
-        let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
-        do {
-            let place = folder.path + "/Document.quire"
-            var domain: ProtectionDomain?
-            let isVerified = try DocumentPackage.extract(path, to: place) {
-                domain = $0
-                try unlocking($0)
-            }
-            if let domain, !isVerified { throw StoreProtection.lockedError(path, domain) }
-            var options = SQLiteStoreOptions()
-            options.verifiesExternalData = true
-            return reading(
-                try DocumentPackage.open(at: place, readOnly: true, options: options), path: path,
-                kind: .archive, temporaryFolder: folder)
-        } catch {
-            folder.remove()
-            throw error
-        }
-    }
-
-    private static func reading(
-        _ package: DocumentPackage, path: String, kind: Kind,
-        temporaryFolder: TemporarySibling? = nil
-    ) -> DocumentSession {
-        let coordinator = PersistentStoreCoordinator(store: package.store)
-        return DocumentSession(
-            path: path, kind: kind,
-            backing: .package(package, .mainQueue(coordinator: coordinator)),
-            coordinator: coordinator, temporaryFolder: temporaryFolder)
-    }
-
     /// Closes it. Changes must have been saved, or a document saves them. What fails after that takes nothing back, and is
     /// only logged.
     func close() async throws {
-        defer { temporaryFolder?.remove() }
         switch backing {
         case .document(let document): try await document.close()
         case .package(let package, _): package.closeSaved()
+        case .archive(let archived, _): archived.close()
         case .store(let store, _): store.closeSaved()
         }
     }
@@ -231,6 +207,7 @@ final class DocumentSession {
         switch backing {
         case .document(let document): try? document.package.close()
         case .package(let package, _): try? package.close()
+        case .archive(let archived, _): archived.close()
         case .store(let store, _): try? store.close()
         }
     }
@@ -278,7 +255,7 @@ final class DocumentSession {
         context.transactionAuthor = Self.author
         switch backing {
         case .document(let document): try await document.save()
-        case .package, .store: try context.save()
+        case .package, .archive, .store: try context.save()
         }
     }
 
@@ -322,7 +299,7 @@ final class DocumentSession {
         try checkIsOpen()
         switch backing {
         case .document(let document): try await document.revert()
-        case .package, .store:
+        case .package, .archive, .store:
             context.rollback()
             context.undoManager?.removeAllActions()
         }
@@ -345,7 +322,7 @@ final class DocumentSession {
     var hasUnsavedChanges: Bool {
         switch backing {
         case .document(let document): document.hasUnsavedChanges
-        case .package, .store: context.hasChanges
+        case .package, .archive, .store: context.hasChanges
         }
     }
 
@@ -371,6 +348,7 @@ final class DocumentSession {
         switch backing {
         case .document(let document): files = try document.package.additionalContent()
         case .package(let package, _): files = try package.additionalContent()
+        case .archive(let archived, _): files = try archived.package.additionalContent()
         case .store: files = []
         }
         return files.map { ContentFile(path: $0.path, bytes: $0.size) }
@@ -387,6 +365,7 @@ final class DocumentSession {
         switch backing {
         case .document(let document): try document.package.packageProblems()
         case .package(let package, _): try package.packageProblems()
+        case .archive(let archived, _): try archived.package.packageProblems()
         case .store: []
         }
     }

@@ -52,7 +52,10 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
             commandName: Verb.commandName, abstract: Verb.abstract, discussion: Verb.discussion)
     }
 
-    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    @Argument(
+        help: ArgumentHelp(
+            Verb.access == .read ? "A document, a store or an archive." : "A document or a store.",
+            valueName: "PATH"))
     var path: String
 
     @OptionGroup var verb: Verb
@@ -65,7 +68,7 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
         let output = Output(json: options.json, reportsChanges: Verb.access == .write)
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
-            path, modelPath: options.model, access: Verb.access, waiting: wait)
+            path, modelPath: options.model, access: Verb.access, waiting: wait, unlock: unlock)
         if let note = document.modelNote { Output.report(note) }
         do {
             let reply = try await verb.run(on: document)
@@ -182,13 +185,14 @@ enum DocumentPath {
             subject: .init(file: path))
     }
 
-    /// Whether a file begins like one of those that `extract` reads: a zip or tar archive, or Zstandard, gzip or xz data.
+    /// Whether a file begins like one of those that `extract` reads: a zip, 7z or tar archive, or compressed data.
     private static func isArchive(_ path: String) -> Bool {
         // Not by FileHandle, which would drop SQLite's locks if this process has the file open.
         guard let file = try? OpenFile.open(path, for: .reading) else { return false }
         let beginnings: [(bytes: [UInt8], offset: Int64)] = [
             ([0x50, 0x4B, 0x03, 0x04], 0), ([0x28, 0xB5, 0x2F, 0xFD], 0), ([0x1F, 0x8B], 0),
-            ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], 0), (Array("ustar".utf8), 257),
+            ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], 0), ([0x37, 0x7A, 0xBC, 0xAF], 0),
+            (Array("BZh".utf8), 0), ([0x04, 0x22, 0x4D, 0x18], 0), (Array("ustar".utf8), 257),
         ]
         return beginnings.contains { (try? file.read($0.bytes.count, at: $0.offset)) == $0.bytes }
     }

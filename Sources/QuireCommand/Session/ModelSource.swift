@@ -45,10 +45,8 @@ struct ModelSource {
                 subject: .init(file: path))
         }
         try unlock.unlock(path)
-        let document =
-            try DocumentPath.kind(of: path) == .archive
-            ? DocumentSession.open(archive: path, unlocking: { try unlock.unlock($0, of: path) })
-            : await DocumentSession.open(path, modelPath: nil, access: .read)
+        let document = try await DocumentSession.open(
+            path, modelPath: nil, access: .read, unlock: unlock)
         let model = document.layout.model
         try await document.close()
         return ModelSource(model: model, name: name, remarks: model.remarks)

@@ -27,7 +27,8 @@ struct ContentCommand: ParsableCommand {
 
 /// The document of a command about additional content.
 struct ContentDocument: ParsableArguments {
-    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    @Argument(
+        help: ArgumentHelp("A document package; to read, also an archive.", valueName: "PATH"))
     var path: String
 
     @OptionGroup var unlock: UnlockOptions
@@ -36,6 +37,11 @@ struct ContentDocument: ParsableArguments {
     func with<Result>(
         writing: Bool, _ body: (DocumentPackage) throws -> Result
     ) throws -> Result {
+        if !writing, try DocumentPath.kind(of: path) == .archive {
+            let archived = try ArchivedPackage.open(path, unlock: unlock)
+            defer { archived.close() }
+            return try body(archived.package)
+        }
         try DocumentPath.requirePackage(path, "only those have additional content")
         try unlock.unlock(path)
         let package = try DocumentPackage.open(

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Quire
 import QuireDocuments
 
@@ -8,15 +9,19 @@ struct ExtractCommand: AsyncParsableCommand {
         commandName: "extract",
         abstract: "Unpacks an archive into a document package.",
         discussion: """
-            The archive must contain a document and nothing else, exactly as listed in its \
-            manifest. The archive of a protected document opens with the document's keys. Without \
-            a key only its keybag and the headers of its files are checked.
+            An archive that export has written is verified: its files must be exactly those in \
+            its manifest. A zip, tar or 7z archive of another program, and a folder, must contain \
+            one document, wherever it is; what is not part of the document is left out. The archive of a \
+            protected document opens with the document's keys. Without a key only its keybag \
+            and the headers of its files are checked.
 
             EXAMPLES:
               quire extract Library.zip Library.quire
+              curl -s https://example.org/Library.zip | quire extract - Library.quire
             """)
 
-    @Argument(help: ArgumentHelp("The archive.", valueName: "ARCHIVE"))
+    @Argument(
+        help: ArgumentHelp("An archive or a folder; - for standard input.", valueName: "ARCHIVE"))
     var archive: String
 
     @Argument(help: ArgumentHelp("The package to make.", valueName: "PATH"))
@@ -30,19 +35,44 @@ struct ExtractCommand: AsyncParsableCommand {
 
     @OptionGroup var unlock: UnlockOptions
 
+    /// The name of the archive in sentences.
+    private var source: String { archive == "-" ? "standard input" : archive }
+
     @MainActor
     func run() async throws {
         let output = Output(json: json, reportsChanges: true)
-        let isVerified = try DocumentPackage.extract(
-            archive, to: path, keepingDamage: keepDamage,
-            unlocking: { try unlock.unlock($0, of: archive, asks: false) })
+        let unlocking = { domain in try unlock.unlock(domain, of: source, asks: false) }
+        let extracted =
+            archive == "-"
+            ? try DocumentPackage.extract(
+                STDIN_FILENO, named: source, to: path, keepingDamage: keepDamage,
+                unlocking: unlocking)
+            : try DocumentPackage.extract(
+                archive, to: path, keepingDamage: keepDamage, unlocking: unlocking)
+        defer { reportUnverified(extracted) }
         // It is extracted, whatever comes of looking at it.
         do {
-            if isVerified { try await report(output) } else { try reportLocked(output) }
+            if extracted.isStoreChecked {
+                try await report(output)
+            } else {
+                try reportLocked(output)
+            }
         } catch is OutputClosed {} catch {
             Output.report(
-                "\(Failure(error, of: Self.self).sentence) \(archive) was extracted to \(path).")
+                "\(Failure(error, of: Self.self).sentence) \(source) was extracted to \(path).")
         }
+    }
+
+    private func reportUnverified(_ extracted: ExtractedArchive) {
+        if extracted.isVerified { return }
+        Output.report(
+            "“\(source)” has no manifest, so it could not be verified that its files are complete and unchanged."
+        )
+        let omitted = extracted.omittedPaths
+        if omitted.isEmpty { return }
+        let named = omitted.prefix(3).map { "“\($0)”" }.joined(separator: ", ")
+        let more = omitted.count > 3 ? " and \(omitted.count - 3) more" : ""
+        Output.report("Left out, because not part of the document: \(named)\(more).")
     }
 
     @MainActor
@@ -54,7 +84,9 @@ struct ExtractCommand: AsyncParsableCommand {
             try info.print(output)
         } else {
             let objects = info.entities.reduce(0) { $0 + $1.count }
-            try output.print("Extracted \(archive) to \(path): \(Count.of(objects, "object")).")
+            try output.print(
+                "Extracted \(source) to \(path): \(Count.of(objects, "object"))."
+            )
         }
         try output.flush()
     }
@@ -68,7 +100,7 @@ struct ExtractCommand: AsyncParsableCommand {
                     "protection": ProtectionListing.json(protection, isLocked: true),
                 ]), levels: 1)
         } else {
-            try output.print("Extracted \(archive) to \(path).")
+            try output.print("Extracted \(source) to \(path).")
         }
         try output.flush()
         Output.report(

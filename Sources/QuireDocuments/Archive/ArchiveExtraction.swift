@@ -1,34 +1,31 @@
-import CArchive
 import Crypto
 import Foundation
 import Quire
 
-/// Limits on an archive's content, so that a small malicious archive does not fill the disk.
-public struct ArchiveLimits: Sendable {
-    /// The number of files and folders.
-    public var entries = 100_000
-    /// The total size of all files, in bytes.
-    public var bytes: Int64 = 256 << 30
-    /// The size of one file, in bytes.
-    public var bytesPerEntry: Int64 = 64 << 30
-    /// The maximum compression ratio once the content is larger than ``bytesBeforeRatio``, unless the archive's manifest
-    /// lists the content: silence and blank pictures compress more than a thousandfold.
-    public var ratio: Int64 = 1000
-    /// The size of the content, in bytes, above which ``ratio`` is checked.
-    public var bytesBeforeRatio: Int64 = 256 << 20
-
-    /// The default limits.
-    public init() {}
+/// The result of extracting an archive.
+public struct ExtractedArchive: Sendable, Hashable {
+    /// Whether the archive's content was compared with its manifest. It was not if another program has made the archive, or if
+    /// it is a folder.
+    public var isVerified = false
+    /// Whether the store was checked. It was not if the document is protected and locked.
+    public var isStoreChecked = false
+    /// The paths in the package of what was left out, because it is not part of a document.
+    public var omittedPaths: [String] = []
 }
 
-/// Extracts an archive into a new package folder.
+/// Extracts the document in an archive, or in a folder, into a new package folder.
 ///
-/// The archive is untrusted: only files and folders are accepted, only names that ``PortableNames`` and `objection`
-/// accept, nothing beyond the limits, and exactly what the manifest lists. Everything is written to a temporary sibling
-/// of the destination, which is removed if anything is wrong.
+/// The source is untrusted: only files and folders are accepted, only names that ``PortableNames`` and `objection` accept, nothing
+/// beyond the limits, and exactly what the manifest lists. Everything is written to a temporary sibling of the destination, which
+/// is removed if anything is wrong.
+///
+/// A source without a manifest is one that other programs have made. It must contain one document, anywhere; what `isPart`
+/// does not know is left out.
 struct ArchiveExtraction {
-    /// The archive.
+    /// The archive, or a folder.
     var archive: String
+    /// Where it is read, if that is not its name in errors.
+    var location: String?
     /// The folder to create.
     var destination: String
     /// The limits of the content.
@@ -37,30 +34,34 @@ struct ArchiveExtraction {
     var progress: Progress?
     /// Whether ``progress`` is updated, or only checked for cancellation.
     var countsProgress = true
-    /// The reason to reject an otherwise valid path, which continues “… it …”, or `nil`.
+    /// The reason to reject an otherwise valid path that the manifest lists, which continues “… it …”, or `nil`.
     var objection: (_ path: String, _ isFolder: Bool) -> String? = { _, _ in nil }
+    /// Whether a path is part of a document, if there is no manifest.
+    var isPart: (_ path: String, _ isFolder: Bool) throws -> Bool = { _, _ in true }
     /// Checks the extracted folder before it gets its final name.
     var verify: (_ folder: String) throws -> Void = { _ in }
 
     private static let pieceSize = 262_144
 
     /// Extracts the archive.
-    func run() throws {
+    func run() throws -> ExtractedArchive {
         if FileSystem.exists(destination) {
             throw FileSystem.failure("create", destination, errno: EEXIST)
         }
-        let file = try openArchive()
+        let source = try source(counting: countsProgress ? progress : nil)
         let temporary = try TemporarySibling.makeFolder(beside: destination)
         defer { temporary.remove() }
-        try temporary.building {
-            try withUTF8Locale {
-                try extract(ArchiveReader(file: file), into: temporary.path)
+        return try temporary.building {
+            let result = try withUTF8Locale {
+                let contents = try survey(source.reader())
+                if source.file == nil { try checkIsClosed(contents.root) }
+                return try extract(contents, from: source.reader(), into: temporary.path)
             }
             try verify(temporary.path)
-            // As private as the archive: a folder needs execute permission where a file needs read permission.
-            try temporary.setFinalPermissions(limitedBy: file.information())
+            try temporary.setFinalPermissions(limitedBy: source.permissions)
             try FileSystem.synchronizeTree(temporary.path)
             try temporary.publish()
+            return result
         }
     }
 
@@ -68,80 +69,209 @@ struct ArchiveExtraction {
     ///
     /// - Throws: What ``run()`` would throw.
     func check() throws {
-        let file = try openArchive()
-        try withUTF8Locale { try extract(ArchiveReader(file: file), into: nil) }
+        let source = try source()
+        try withUTF8Locale {
+            _ = try extract(survey(source.reader()), from: source.reader(), into: nil)
+        }
     }
 
     /// The manifest of an archive, without extracting it.
     static func manifest(of archive: String) throws -> ArchiveManifest {
         let extraction = ArchiveExtraction(archive: archive, destination: "")
-        let file = try extraction.openArchive()
         return try withUTF8Locale {
-            let reader = try ArchiveReader(file: file)
-            while let entry = try reader.next() {
-                if entry.path == ArchiveManifest.path, case .file = entry.kind {
-                    return try extraction.readManifest(reader)
-                }
+            let contents = try extraction.survey(extraction.source().reader())
+            guard let manifest = contents.manifest else {
+                throw extraction.invalid("has no \(ArchiveManifest.path)")
             }
-            throw extraction.invalid("has no \(ArchiveManifest.path)")
+            return manifest
         }
     }
 
-    private func openArchive() throws -> OpenFile {
-        let file = try OpenFile.open(archive, for: .reading)
-        let information = try file.information()
-        guard information.kind == .regular else {
-            throw invalid("is not a file")
-        }
-        if countsProgress {
-            progress?.totalUnitCount = information.size
+    // MARK: Sources
+
+    private func source(counting progress: Progress? = nil) throws -> Source {
+        try Source(location ?? archive, reportedAs: archive, counting: progress)
+    }
+
+    /// What is extracted: the file of an archive, or a folder.
+    private struct Source {
+        let path: String
+        /// `nil` for a folder.
+        let file: OpenFile?
+        let permissions: FileInformation
+
+        init(_ path: String, reportedAs name: String, counting progress: Progress?) throws {
+            self.path = path
+            let opened = try OpenFile.open(path, for: .reading, reportedAs: name)
+            permissions = try opened.information()
+            switch permissions.kind {
+            case .folder: file = nil
+            case .regular: file = opened
+            default:
+                throw QuireError(
+                    .invalidFormat, "“\(name)” is neither an archive nor a folder.",
+                    subject: .init(file: name))
+            }
+            // A folder's size is found when it is read.
+            progress?.totalUnitCount = file == nil ? -1 : permissions.size
             progress?.completedUnitCount = 0
         }
-        return file
+
+        /// A reader that begins with the first entry. Only one can be used at a time.
+        func reader() throws -> any ArchiveEntryReader {
+            guard let file else { return try FolderReader(path) }
+            return try ArchiveReader(file: file.reopened())
+        }
     }
 
-    /// - Parameter root: The folder to write to; `nil` to write nothing.
-    private func extract(_ reader: ArchiveReader, into root: String?) throws {
-        var names = PortableNames()
-        var found: [ArchiveManifest.Entry] = []
-        var content = Content()
+    // MARK: Survey
+
+    /// Where the document is in an archive, and what its manifest lists.
+    private struct Contents {
+        /// The path of the document, with a slash at the end; empty if it is the whole archive.
+        var root: String
+        var manifest: ArchiveManifest?
+        /// The files of the manifest by their paths.
+        var listed: [String: ArchiveManifest.Entry] = [:]
+
+        /// The path in the document of an entry; `nil` if the entry is not below it, or what a file manager has added.
+        func path(of entry: ArchiveEntry) -> String? {
+            let bytes = entry.path.utf8
+            guard bytes.starts(with: root.utf8), bytes.count > root.utf8.count else { return nil }
+            let path = String(Substring(bytes.dropFirst(root.utf8.count)))
+            return listed[path] == nil && ArchiveName.isFileManagers(path) ? nil : path
+        }
+    }
+
+    /// Finds the document.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if there is none, or if there are several.
+    private func survey(_ reader: any ArchiveEntryReader) throws -> Contents {
+        var roots: Set<String> = []
+        var manifests: [String: ArchiveManifest] = [:]
+        var count = 0
         while let entry = try reader.next() {
-            try progress?.checkCancelled(
-                "The extraction of “\(archive)” was cancelled.", file: archive)
+            try checkCancelled()
+            count += 1
+            // The manifest, and folders above the document, are not counted.
+            if count > limits.entries + 100 { throw tooManyEntries }
+            guard entry.kind == .file, !entry.path.contains("__MACOSX/") else { continue }
+            for part in [ArchiveManifest.path, DocumentPackageLayout.storePath]
+            where entry.path == part || entry.path.hasSuffix("/" + part) {
+                let root = String(entry.path.dropLast(part.count))
+                roots.insert(root)
+                guard part == ArchiveManifest.path else { continue }
+                guard let data = try reader.readData(limit: ArchiveManifest.largestSize) else {
+                    throw invalid("has a manifest larger than \(ArchiveManifest.largestSize) bytes")
+                }
+                let manifest = try ArchiveManifest.decoded(data, archive: archive)
+                guard manifests.updateValue(manifest, forKey: root) == nil else {
+                    throw invalid("has two manifests")
+                }
+            }
+        }
+        // A document may be part of another's additional content.
+        let outermost = roots.filter { root in
+            !roots.contains { $0 != root && root.hasPrefix($0) }
+        }
+        guard let root = outermost.first else {
+            throw invalid("contains neither \(DocumentPackageLayout.storePath) nor a manifest")
+        }
+        if outermost.count > 1 {
+            let names = outermost.map { "“\($0.dropLast())”" }.sorted().prefix(5)
+            throw QuireError(
+                .invalidFormat,
+                "“\(archive)” contains \(outermost.count) documents: \(names.joined(separator: ", ")); unpack it, and choose one.",
+                subject: .init(file: archive))
+        }
+        let manifest = manifests[root]
+        return Contents(
+            root: root, manifest: manifest, listed: try manifest?.files(archive: archive) ?? [:])
+    }
+
+    /// Throws if the document in a folder is open for writing: its files would be of different saves.
+    private func checkIsClosed(_ root: String) throws {
+        let layout = DocumentPackageLayout(path: FileSystem.path(archive, root))
+        guard let owner = try DocumentLock.owner(of: layout) else { return }
+        throw QuireError(
+            .locked,
+            "“\(layout.path)” is open for writing\(owner.phrase); close it, or copy it by saving it as another document.",
+            subject: .init(file: layout.path))
+    }
+
+    // MARK: Extraction
+
+    /// - Parameter root: The folder to write to; `nil` to write nothing.
+    private func extract(
+        _ contents: Contents, from reader: any ArchiveEntryReader, into root: String?
+    ) throws -> ExtractedArchive {
+        var result = ExtractedArchive(isVerified: contents.manifest != nil)
+        var names = PortableNames()
+        var missing = contents.listed
+        var content = Content(listedSizes: contents.listed.mapValues(\.size))
+        var count = 0
+        for folder in contents.manifest?.folders ?? [] {
+            try checkName(folder, isFolder: true, &names, in: contents)
+            if let root { try makeFolder(folder, in: root) }
+        }
+        while let entry = try reader.next() {
+            try checkCancelled()
+            try checkStaysInside(entry)
+            guard let path = contents.path(of: entry) else { continue }
+            if contents.manifest != nil,
+                [ArchiveManifest.path, ArchiveManifest.mediaTypePath].contains(path)
+            {
+                continue
+            }
             if case .other(let what) = entry.kind {
                 throw invalid("contains “\(entry.path)”, which is \(what)")
             }
-            if entry.path == ArchiveManifest.path, case .file = entry.kind {
-                let manifest = try readManifest(reader)
-                if let extra = try reader.next() {
-                    throw invalid("contains “\(extra.path)” after its manifest")
-                }
-                try manifest.verify(found, archive: archive)
-                if countsProgress {
-                    progress?.completedUnitCount = progress?.totalUnitCount ?? 0
-                }
-                return
-            }
-            var isFolder = false
-            if case .folder = entry.kind { isFolder = true }
-            if let problem = names.add(entry.path, isFolder: isFolder)
-                ?? objection(entry.path, isFolder)
-            {
-                throw invalid("contains “\(entry.path)”, which cannot be used: it \(problem)")
-            }
-            guard found.count < limits.entries else {
-                throw invalid("exceeds the limit of \(limits.entries) entries")
+            let isFolder = entry.kind == .folder
+            count += 1
+            if count > limits.entries { throw tooManyEntries }
+            if contents.manifest == nil, try !isPart(path, isFolder) {
+                if !isFolder { result.omittedPaths.append(path) }
+                continue
             }
             if isFolder {
-                if let root { try makeFolder(entry.path, in: root) }
-                found.append(.init(path: entry.path + "/", size: 0, sha256: ""))
-            } else {
-                let (size, digest) = try extractFile(
-                    entry.path, from: reader, into: root, &content)
-                found.append(.init(path: entry.path, size: size, sha256: digest))
+                // With a manifest, those that it lists are there already.
+                if contents.manifest != nil { continue }
+                try checkName(path, isFolder: true, &names, in: contents)
+                if let root { try makeFolder(path, in: root) }
+                continue
+            }
+            try checkName(path, isFolder: false, &names, in: contents)
+            let (size, digest) = try extractFile(path, from: reader, into: root, &content)
+            guard contents.manifest != nil else { continue }
+            guard let expected = missing.removeValue(forKey: path) else {
+                throw damaged("its manifest does not list “\(path)”")
+            }
+            guard expected == .init(path: path, size: size, sha256: digest) else {
+                throw damaged("“\(path)” differs from what its manifest lists")
             }
         }
-        throw invalid("has no \(ArchiveManifest.path)")
+        if let path = missing.keys.min() { throw damaged("“\(path)” is missing") }
+        if countsProgress, let progress, progress.totalUnitCount >= 0 {
+            progress.completedUnitCount = progress.totalUnitCount
+        }
+        return result
+    }
+
+    /// Throws if a name leads out of the folder to extract to, even if the entry is not extracted: whoever has made such an archive
+    /// is not to be trusted with the rest of it.
+    private func checkStaysInside(_ entry: ArchiveEntry) throws {
+        guard entry.path.hasPrefix("/") || FileSystem.components(of: entry.path).contains("..")
+        else { return }
+        throw unusable(entry.path, PortableNames.problem(with: entry.path) ?? "leads elsewhere")
+    }
+
+    private func checkName(
+        _ path: String, isFolder: Bool, _ names: inout PortableNames, in contents: Contents
+    ) throws {
+        let problem =
+            names.add(path, isFolder: isFolder)
+            ?? (contents.manifest == nil ? nil : objection(path, isFolder))
+        if let problem { throw unusable(contents.root + path, problem) }
     }
 
     private func makeFolder(_ path: String, in root: String) throws {
@@ -150,7 +280,8 @@ struct ArchiveExtraction {
     }
 
     private func extractFile(
-        _ path: String, from reader: ArchiveReader, into root: String?, _ content: inout Content
+        _ path: String, from reader: any ArchiveEntryReader, into root: String?,
+        _ content: inout Content
     ) throws -> (size: Int64, digest: String) {
         if let root, path.contains("/") { try makeFolder(FileSystem.folder(of: path), in: root) }
         let file = try root.map {
@@ -160,20 +291,19 @@ struct ArchiveExtraction {
         var digest = SHA256()
         try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in
             while true {
-                try progress?.checkCancelled(
-                    "The extraction of “\(archive)” was cancelled.", file: archive)
+                try checkCancelled()
                 let count = try reader.read(into: buffer)
                 if count == 0 { return }
                 size += Int64(count)
                 content.size += Int64(count)
-                try checkLimits(path, size: size, &content, read: reader.bytesRead)
+                try checkLimits(path, size: size, content, read: reader.bytesRead)
                 let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
                 digest.update(bufferPointer: piece)
                 try file?.write(piece)
                 if let progress, countsProgress {
-                    progress.completedUnitCount = max(
-                        progress.completedUnitCount,
-                        min(reader.bytesRead, progress.totalUnitCount))
+                    let read = max(progress.completedUnitCount, reader.bytesRead)
+                    let total = progress.totalUnitCount
+                    progress.completedUnitCount = total < 0 ? read : min(read, total)
                 }
             }
         }
@@ -184,12 +314,12 @@ struct ArchiveExtraction {
     private struct Content {
         /// The number of bytes.
         var size: Int64 = 0
-        /// The sizes that the manifest lists, by path; `nil` until they matter.
-        var listedSizes: [String: Int64]?
+        /// The sizes that the manifest lists, by path.
+        var listedSizes: [String: Int64]
     }
 
     private func checkLimits(
-        _ path: String, size: Int64, _ content: inout Content, read: Int64
+        _ path: String, size: Int64, _ content: Content, read: Int64
     ) throws {
         if size > limits.bytesPerEntry {
             throw invalid(
@@ -198,34 +328,28 @@ struct ArchiveExtraction {
         if content.size > limits.bytes {
             throw invalid("exceeds the limit of \(limits.bytes) bytes of content")
         }
-        let isLarge = content.size > limits.bytesBeforeRatio && content.size / limits.ratio > read
-        if isLarge, content.listedSizes == nil { content.listedSizes = listedSizes() }
-        if let listed = content.listedSizes, size > listed[path] ?? 0 {
+        if content.size > limits.bytesBeforeRatio, content.size / limits.ratio > read,
+            size > content.listedSizes[path] ?? 0
+        {
             throw invalid(
                 "expands to more than \(limits.ratio) times its size, and “\(path)” is larger than its manifest states"
             )
         }
     }
 
-    /// The sizes that the manifest lists; empty if it cannot be read. The manifest is the last entry, so reading it
-    /// decompresses the whole archive, but writes nothing.
-    private func listedSizes() -> [String: Int64] {
-        guard let manifest = try? Self.manifest(of: archive) else { return [:] }
-        return Dictionary(manifest.entries.map { ($0.path, $0.size) }, uniquingKeysWith: min)
+    // MARK: Errors
+
+    private func checkCancelled() throws {
+        try progress?.checkCancelled(
+            "The extraction of “\(archive)” was cancelled.", file: archive)
     }
 
-    private func readManifest(_ reader: ArchiveReader) throws -> ArchiveManifest {
-        var data = Data()
-        var piece = [UInt8](repeating: 0, count: 65_536)
-        while true {
-            let count = try piece.withUnsafeMutableBytes { try reader.read(into: $0) }
-            if count == 0 { break }
-            data.append(contentsOf: piece[..<count])
-            if data.count > ArchiveManifest.largestSize {
-                throw invalid("has a manifest larger than \(ArchiveManifest.largestSize) bytes")
-            }
-        }
-        return try ArchiveManifest.decoded(data, archive: archive)
+    private var tooManyEntries: QuireError {
+        invalid("exceeds the limit of \(limits.entries) entries")
+    }
+
+    private func unusable(_ path: String, _ problem: String) -> QuireError {
+        invalid("contains “\(path)”, which cannot be used: it \(problem)")
     }
 
     private func invalid(_ what: String) -> QuireError {
@@ -233,106 +357,9 @@ struct ArchiveExtraction {
             .invalidFormat, "“\(archive)” is not a document archive: it \(what).",
             subject: .init(file: archive))
     }
-}
 
-// MARK: - Reading
-
-/// The owner of a libarchive handle for reading. Use it within ``withUTF8Locale(_:)``, on one thread.
-///
-/// Only zip and tar, and only the usual compressors: libarchive's other readers are where its vulnerabilities are.
-final class ArchiveReader {
-    /// The header of an archive entry.
-    struct Entry {
-        enum Kind {
-            case file
-            case folder
-            /// A link, a device or anything else that a document cannot contain.
-            case other(String)
-        }
-
-        /// The name, with composed accents and without the slash at a folder's end.
-        var path: String
-        var kind: Kind
-    }
-
-    private let archive: OpaquePointer
-    private let file: OpenFile
-
-    /// Opens an archive.
-    init(file: OpenFile) throws {
-        guard let archive = archive_read_new() else {
-            throw FileSystem.failure("read", file.path, errno: ENOMEM)
-        }
-        self.archive = archive
-        self.file = file
-        try check(archive_read_support_format_zip_seekable(archive))
-        try check(archive_read_support_format_tar(archive))
-        // These return a warning if libarchive would run an external program because a library is missing; the format is
-        // then unsupported.
-        _ = archive_read_support_filter_zstd(archive)
-        _ = archive_read_support_filter_gzip(archive)
-        _ = archive_read_support_filter_xz(archive)
-        try check(archive_read_open_fd(archive, file.descriptor, 65_536))
-    }
-
-    deinit { archive_read_free(archive) }
-
-    /// The number of bytes of the file that have been read.
-    var bytesRead: Int64 { max(archive_filter_bytes(archive, -1), 0) }
-
-    /// The next entry, or `nil` at the end. Unread bytes of the previous entry are skipped.
-    func next() throws -> Entry? {
-        var entry: OpaquePointer?
-        let status = archive_read_next_header(archive, &entry)
-        if status == ARCHIVE_EOF { return nil }
-        try check(status)
-        guard let entry else { throw failure() }
-        guard let name = archive_entry_pathname_utf8(entry),
-            let path = String(validatingCString: name)
-        else {
-            throw QuireError(
-                .invalidFormat, "“\(file.path)” contains an entry whose name is not valid UTF-8.",
-                subject: .init(file: file.path))
-        }
-        // libarchive normalizes names in some formats only; this normalizes all of them.
-        let composed = path.precomposedStringWithCanonicalMapping
-        return Entry(
-            path: composed.hasSuffix("/") ? String(composed.dropLast()) : composed,
-            kind: kind(of: entry))
-    }
-
-    private func kind(of entry: OpaquePointer) -> Entry.Kind {
-        if archive_entry_is_encrypted(entry) != 0 { return .other("encrypted") }
-        if archive_entry_hardlink(entry) != nil { return .other("a hard link") }
-        switch archive_entry_filetype(entry) {
-        case ArchiveFileType.regular: return .file
-        case ArchiveFileType.folder: return .folder
-        case ArchiveFileType.symbolicLink: return .other("a symbolic link")
-        default: return .other("a device, pipe or socket")
-        }
-    }
-
-    /// Reads bytes of the entry.
-    ///
-    /// - Returns: The number of bytes; 0 at its end.
-    func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
-        let count = archive_read_data(archive, buffer.baseAddress, buffer.count)
-        if count < 0 { throw failure() }
-        return Int(count)
-    }
-
-    private func check(_ status: Int32) throws {
-        if status != ARCHIVE_OK { throw failure() }
-    }
-
-    private func failure() -> QuireError {
-        let number = archive_errno(archive)
-        if [EIO, ENOMEM, EISDIR].contains(number) {
-            return FileSystem.failure("read", file.path, errno: number)
-        }
-        let text = archive_error_string(archive).map { String(cString: $0) } ?? "unknown reason"
-        return QuireError(
-            .invalidFormat, "“\(file.path)” is not a document archive, or is damaged: \(text).",
-            subject: .init(file: file.path))
+    private func damaged(_ what: String) -> QuireError {
+        QuireError(
+            .invalidFormat, "“\(archive)” is damaged: \(what).", subject: .init(file: archive))
     }
 }

@@ -3,8 +3,8 @@ import Quire
 
 /// The list of an archive's files: its last entry, `META-INF/manifest.json`.
 ///
-/// It lists everything but itself, sorted by the bytes of the path. An archive is extracted only if its content and the list
-/// are the same.
+/// It lists everything but itself, sorted by the bytes of the path. An archive that has one is extracted only if its files and the
+/// list are the same. The paths are those in the package, wherever in the archive this is.
 public struct ArchiveManifest: Codable, Sendable, Hashable {
     /// A file or folder.
     public struct Entry: Codable, Sendable, Hashable {
@@ -17,6 +17,8 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
     }
 
     static let path = "META-INF/manifest.json"
+    /// The media type of a document in one file; not in the list.
+    static let mediaTypePath = "mimetype"
     static let currentFormat = "quire-archive/1"
     /// More than 100,000 entries take.
     static let largestSize = 64 << 20
@@ -58,58 +60,24 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
         return manifest
     }
 
-    /// Compares the list with the actual entries of an archive, and throws an error about the first difference.
-    func verify(_ found: [Entry], archive: String) throws {
-        func fail(_ what: String) -> QuireError {
-            QuireError(
-                .invalidFormat, "“\(archive)” is damaged: \(what).", subject: .init(file: archive))
-        }
-        var listed = [String: Entry]()
-        for entry in entries where listed.updateValue(entry, forKey: entry.path) != nil {
-            throw fail("its manifest lists “\(entry.path)” twice")
-        }
-        for entry in found {
-            guard let expected = listed.removeValue(forKey: entry.path) else {
-                throw fail("its manifest does not list “\(entry.path)”")
-            }
-            guard expected == entry else {
-                throw fail("“\(entry.path)” differs from what its manifest lists")
-            }
-        }
-        if let missing = listed.keys.min() { throw fail("“\(missing)” is missing") }
+    /// The folders, without the slash at the end.
+    var folders: [String] {
+        entries.filter { $0.path.hasSuffix("/") }.map { String($0.path.dropLast()) }
     }
-}
 
-// MARK: - Formats
-
-/// The kinds of archive that a document can be exported to.
-public enum ArchiveFormat: String, Sendable, CaseIterable {
-    /// A zip file with deflated entries, which any archive program opens.
-    case zip
-    /// A tar file compressed by Zstandard: smaller, and much faster to write.
-    case tarZstandard = "tar.zst"
-
-    /// The format for a file's extension: `.zip`, or `.tar.zst` or `.tzst`.
+    /// The files by their paths.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` for any other extension.
-    public init(path: String) throws {
-        let name = FileSystem.name(of: path).lowercased()
-        if name.hasSuffix(".zip") {
-            self = .zip
-        } else if name.hasSuffix(".tar.zst") || name.hasSuffix(".tzst") {
-            self = .tarZstandard
-        } else {
-            throw QuireError(
-                .unsupported,
-                "“\(path)” has no known archive extension; use .zip or .tar.zst.",
-                subject: .init(file: path))
+    /// - Throws: ``QuireError`` with code `invalidFormat` if one is listed twice.
+    func files(archive: String) throws -> [String: Entry] {
+        var listed: [String: Entry] = [:]
+        for entry in entries where !entry.path.hasSuffix("/") {
+            guard listed.updateValue(entry, forKey: entry.path) == nil else {
+                throw QuireError(
+                    .invalidFormat,
+                    "“\(archive)” is damaged: its manifest lists “\(entry.path)” twice.",
+                    subject: .init(file: archive))
+            }
         }
+        return listed
     }
-}
-
-/// The file types in libarchive's entries, which are those of `st_mode`.
-enum ArchiveFileType {
-    static let regular: UInt32 = 0o100000
-    static let folder: UInt32 = 0o040000
-    static let symbolicLink: UInt32 = 0o120000
 }

@@ -1,25 +1,17 @@
-import Crypto
 public import Foundation
 package import Quire
 internal import QuireSQLite
 
 // Exporting a package to an archive, and extracting it again.
 
-/// The protection of an archive exported from a protected document.
-public enum ArchiveProtection: Sendable, Hashable {
-    /// The archive contains the sealed files and the keybag; the keys of the document open the extracted package.
-    case keep
-    /// The archive is not encrypted.
-    case remove
-}
-
 extension DocumentPackage {
-    /// Exports the package as of the last save to a `.zip` or `.tar.zst` archive; the path's extension selects the format.
+    /// Exports the package as of the last save to an archive: one file that other programs can unpack. Unless `options` chooses
+    /// another format, the path's extension does; see ``ArchiveFormat``.
     ///
-    /// Exporting an unchanged document again produces an identical archive, unless it is protected. Other processes can read
-    /// and save the document meanwhile. The database and the digests of external data are checked, and the archive is read back
-    /// as ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)`` reads it. It has the permissions of the store, if the
-    /// package's folder lets others reach it.
+    /// Exporting an unchanged document again produces an identical archive, unless it is protected, whatever the user, the place and the
+    /// number of threads; its name is part of the archive. Other processes can read and save the document meanwhile. The database and
+    /// the digests of external data are checked, and the archive is read back as ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``
+    /// reads it. It has the permissions of the store, if the package's folder lets others reach it.
     ///
     /// A protected document must be unlocked even if the archive stays sealed: without the keys, the write-ahead log cannot be
     /// merged, unsaved changes cannot be left out, and nothing can be checked.
@@ -29,26 +21,65 @@ extension DocumentPackage {
     ///   - replacing: Whether to replace an existing file.
     ///   - keepingDamage: Whether to export a damaged package as it is.
     ///   - protection: The protection of the archive; required if the document is protected, and ignored otherwise.
+    ///   - options: The form of the archive, and what it contains beside the document.
     ///   - progress: Counts the bytes to write. Cancelling it stops the export and leaves no file.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidFormat` if the package is damaged or lacks values
-    ///   that have not arrived from other machines, `protectionUnavailable` if it is protected and `protection` is `nil`,
-    ///   `protectedDataUnavailable` if it is locked, `cancelled`, or errors of reading and writing. No archive is left then.
+    /// - Returns: The list of the archive's files.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidValue` if the format does not have the level,
+    ///   `invalidFormat` if the package is damaged or lacks values that have not arrived from other machines,
+    ///   `protectionUnavailable` if it is protected and `protection` is `nil`, `protectedDataUnavailable` if it is locked, `cancelled`, or
+    ///   errors of reading and writing. No archive is left then.
+    @discardableResult
     public func export(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
-        protection: ArchiveProtection? = nil, progress: Progress? = nil
-    ) throws {
+        protection: ArchiveProtection? = nil, options: ArchiveOptions = ArchiveOptions(),
+        progress: Progress? = nil
+    ) throws -> ArchiveManifest {
         try export(
             to: path, replacing: replacing, keepingDamage: keepingDamage, protection: protection,
-            progress: progress, whenCopied: {})
+            options: options, progress: progress, whenCopied: {})
+    }
+
+    /// Exports the package to an open file, pipe or socket, for example standard output. Nothing is written before the archive is
+    /// complete and checked.
+    ///
+    /// - Parameters:
+    ///   - descriptor: The file descriptor to write to. It stays open.
+    ///   - options: The form of the archive; without a format, a zip file.
+    /// - Returns: The list of the archive's files.
+    /// - Throws: As ``export(to:replacing:keepingDamage:protection:options:progress:)``. If writing to the descriptor fails, a part may
+    ///   have been written.
+    @discardableResult
+    public func export(
+        to descriptor: Int32, keepingDamage: Bool = false, protection: ArchiveProtection? = nil,
+        options: ArchiveOptions = ArchiveOptions(), progress: Progress? = nil
+    ) throws -> ArchiveManifest {
+        let output = try OpenFile.duplicate(of: descriptor)
+        let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
+        defer { folder.remove() }
+        var options = options
+        options.format = options.format ?? .zip
+        let path = FileSystem.path(folder.path, "archive")
+        let manifest = try export(
+            to: path, keepingDamage: keepingDamage, protection: protection, options: options,
+            progress: progress)
+        let archive = try OpenFile.open(path, for: .reading)
+        try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
+            while true {
+                let count = try archive.read(into: buffer)
+                if count == 0 { return }
+                try output.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            }
+        }
+        return manifest
     }
 
     /// - Parameter whenCopied: Called when the package's files are not needed any more.
     func export(
         to path: String, replacing: Bool, keepingDamage: Bool, protection: ArchiveProtection?,
-        progress: Progress?, whenCopied: () -> Void
-    ) throws {
+        options: ArchiveOptions, progress: Progress?, whenCopied: () -> Void
+    ) throws -> ArchiveManifest {
         let path = FileSystem.absolute(path)
-        _ = try ArchiveFormat(path: path)
+        let format = try options.format(at: path)
         let removesProtection = try checkChoice(protection, keepingDamage: keepingDamage)
         try checkOutside(path)
         if !replacing, FileSystem.exists(path) {
@@ -87,9 +118,10 @@ extension DocumentPackage {
         let permissions = try SQLiteStore.permissions(forCopyOf: layout.store)
         whenCopied()
         var damaged: [String] = []
-        try ArchiveExport(
-            folder: staging.path, destination: path, replacesExisting: replacing,
-            progress: progress, permissions: permissions,
+        return try ArchiveExport(
+            folder: staging.path, destination: path,
+            root: format == .quirez ? "" : archivedName, options: options,
+            replacesExisting: replacing, progress: progress, permissions: permissions,
             objection: DocumentPackageLayout.objection(toArchived:isFolder:),
             verify: { path, digest in
                 if let expected = digests[FileSystem.path(staging.path, path)],
@@ -100,6 +132,15 @@ extension DocumentPackage {
             },
             finish: { if !damaged.isEmpty { throw self.damaged(damaged) } }
         ).run()
+    }
+
+    /// The name of the package in its archives.
+    private var archivedName: String {
+        let name = FileSystem.name(of: layout.path).precomposedStringWithCanonicalMapping
+        let isUsable =
+            !FileName.hasEscapes(name) && PortableNames.problem(with: name) == nil
+            && ArchiveName.normalized(name) == name
+        return isUsable ? name : "Document.quire"
     }
 
     /// Whether the archive of a protected document is not encrypted.
@@ -124,34 +165,36 @@ extension DocumentPackage {
         }
     }
 
-    /// Extracts an archive into a new package.
+    /// Extracts the document in an archive, or in a folder, into a new package.
     ///
-    /// The archive is untrusted: it must contain exactly the files that its manifest lists, all of them parts of a document,
-    /// and a sound store. The package is created whole, or not at all.
+    /// The archive is untrusted. If it has a manifest, as those that Quire exports, its files must be exactly those that the manifest
+    /// lists. Zip, tar and 7z archives that other programs have made, and folders, are accepted if they contain exactly one
+    /// document, wherever it is; what is not part of a document is left out. The store must be sound in any case. The package is
+    /// created whole, or not at all.
     ///
     /// If the document is protected and locked, only the keybag and the headers of the files are checked.
     ///
     /// - Parameters:
-    ///   - archive: The archive, written by ``export(to:replacing:keepingDamage:protection:progress:)``.
+    ///   - archive: The archive or folder.
     ///   - path: The package to create.
     ///   - limits: The limits on the archive's content.
     ///   - keepingDamage: Whether the document may be damaged, as after an export that kept its damage. The archive itself
     ///     must still match its manifest, and the store must open.
     ///   - progress: Counts the archive's bytes. Cancelling it stops the extraction and leaves nothing.
-    /// - Returns: Whether the store was checked. It was not if the document is protected and locked.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound`, `invalidFormat` or `cancelled`, or errors of reading and
-    ///   writing.
+    /// - Returns: What was checked, and what was left out.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound`, `invalidFormat`, `locked` if it is a folder with a document that is
+    ///   open for writing, `cancelled`, or errors of reading and writing.
     @discardableResult
     public static func extract(
         _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
         keepingDamage: Bool = false, progress: Progress? = nil
-    ) throws -> Bool {
+    ) throws -> ExtractedArchive {
         try extract(
             archive, to: path, limits: limits, keepingDamage: keepingDamage, progress: progress,
             unlocking: { _ in })
     }
 
-    /// Extracts the archive at a URL into a new package; see
+    /// Extracts the document in the archive or folder at a URL into a new package; see
     /// ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if a URL is not a file URL, or the errors of that method.
@@ -159,33 +202,86 @@ extension DocumentPackage {
     public static func extract(
         _ archive: URL, to url: URL, limits: ArchiveLimits = ArchiveLimits(),
         keepingDamage: Bool = false, progress: Progress? = nil
-    ) throws -> Bool {
+    ) throws -> ExtractedArchive {
         try extract(
             FileSystem.path(of: archive), to: FileSystem.path(of: url), limits: limits,
             keepingDamage: keepingDamage, progress: progress)
     }
 
+    /// Extracts the archive that an open file, pipe or socket contains, for example standard input; see
+    /// ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``. It is read to its end first.
+    ///
+    /// - Parameter descriptor: The file descriptor to read from. It stays open.
+    @discardableResult
+    public static func extract(
+        _ descriptor: Int32, to path: String, limits: ArchiveLimits = ArchiveLimits(),
+        keepingDamage: Bool = false, progress: Progress? = nil
+    ) throws -> ExtractedArchive {
+        try extract(
+            descriptor, named: "descriptor \(descriptor)", to: path, limits: limits,
+            keepingDamage: keepingDamage, progress: progress, unlocking: { _ in })
+    }
+
+    /// As ``extract(_:to:limits:keepingDamage:progress:)-(Int32,_,_,_,_)``, with a closure that unlocks a protected document.
+    ///
+    /// - Parameter name: The name of the archive in errors.
+    package static func extract(
+        _ descriptor: Int32, named name: String, to path: String,
+        limits: ArchiveLimits = ArchiveLimits(), keepingDamage: Bool = false,
+        progress: Progress? = nil, unlocking: (ProtectionDomain) throws -> Void
+    ) throws -> ExtractedArchive {
+        let input = try OpenFile.duplicate(of: descriptor)
+        let spool = try TemporarySibling.makeFile(beside: path)
+        defer { spool.remove() }
+        var size: Int64 = 0
+        try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
+            while true {
+                try progress?.checkCancelled(
+                    "The extraction of “\(name)” was cancelled.", file: name)
+                let count = try input.read(into: buffer)
+                if count == 0 { return }
+                size += Int64(count)
+                if size > limits.bytes {
+                    throw QuireError(
+                        .invalidFormat,
+                        "“\(name)” exceeds the limit of \(limits.bytes) bytes.",
+                        subject: .init(file: name))
+                }
+                try spool.file.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            }
+        }
+        // As private as any new file.
+        try spool.file.setPermissionsIfPossible(spool.defaultPermissions)
+        return try extract(
+            name, at: spool.path, to: path, limits: limits, keepingDamage: keepingDamage,
+            progress: progress, unlocking: unlocking)
+    }
+
     /// As ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``, with a closure that unlocks a protected document
     /// before it is checked. Retain the domain until the document is open, or its state is lost.
+    ///
+    /// - Parameter location: Where the archive is read, if that is not its name in errors.
     package static func extract(
-        _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
-        keepingDamage: Bool = false, progress: Progress? = nil,
-        unlocking: (ProtectionDomain) throws -> Void
-    ) throws -> Bool {
+        _ archive: String, at location: String? = nil, to path: String,
+        limits: ArchiveLimits = ArchiveLimits(), keepingDamage: Bool = false,
+        progress: Progress? = nil, unlocking: (ProtectionDomain) throws -> Void
+    ) throws -> ExtractedArchive {
         try checkOutside(path)
-        var isVerified = false
-        try withoutActuallyEscaping(unlocking) { unlocking in
-            try ArchiveExtraction(
-                archive: archive, destination: FileSystem.absolute(path), limits: limits,
-                progress: progress,
+        var isStoreChecked = false
+        return try withoutActuallyEscaping(unlocking) { unlocking in
+            var result = try ArchiveExtraction(
+                archive: archive, location: location, destination: FileSystem.absolute(path),
+                limits: limits, progress: progress,
                 objection: DocumentPackageLayout.objection(toArchived:isFolder:),
+                isPart: DocumentPackageLayout.isPart(_:isFolder:),
                 verify: {
-                    isVerified = try verifyExtracted(
+                    isStoreChecked = try verifyExtracted(
                         $0, from: archive, keepingDamage: keepingDamage, unlocking)
                 }
             ).run()
+            result.isStoreChecked = isStoreChecked
+            return result
         }
-        return isVerified
     }
 
     /// The manifest of an archive, read without extracting it.
@@ -274,176 +370,5 @@ extension DocumentPackage {
                 }
             }
         }
-    }
-}
-
-// MARK: - Export
-
-/// Writes a finished package folder to an archive.
-///
-/// The archive is written beside its destination, synchronized, and renamed, so that it appears whole or not at all. Archives
-/// of equal folders are equal byte by byte, whatever the time zone, the user or the files' dates.
-struct ArchiveExport {
-    /// The folder whose content becomes the archive's. It must not change meanwhile.
-    var folder: String
-    /// The archive to create.
-    var destination: String
-    /// Whether an existing file may be replaced.
-    var replacesExisting = false
-    /// Counts the bytes, and is checked for cancellation. Without one the export cannot be cancelled.
-    var progress: Progress?
-    /// The maximum permissions of the archive; `nil` for those of any new file.
-    var permissions: UInt32?
-    /// The reason why extraction would reject a path, which continues “… it …”, or `nil`.
-    var objection: (_ path: String, _ isFolder: Bool) -> String? = { _, _ in nil }
-    /// Checks the hexadecimal digest of each file, given with its path in the folder.
-    var verify: (_ path: String, _ digest: String) throws -> Void = { _, _ in }
-    /// Called when everything is written, before the archive gets its final name.
-    var finish: () throws -> Void = {}
-
-    /// The number of bytes read between two checks for cancellation.
-    private static let pieceSize = 262_144
-
-    /// Writes the archive.
-    func run() throws {
-        let format = try ArchiveFormat(path: destination)
-        if !replacesExisting, FileSystem.exists(destination) {
-            throw FileSystem.failure("create", destination, errno: EEXIST)
-        }
-        let place = replacesExisting ? FileSystem.resolvingLink(destination) : destination
-        let items = try items()
-        progress?.totalUnitCount = items.reduce(0) { $0 + $1.size }
-        progress?.completedUnitCount = 0
-        let part = try TemporarySibling.makeFile(beside: place)
-        defer { part.remove() }
-        try part.building {
-            try withUTF8Locale {
-                try write(items, to: ArchiveWriter(format: format, file: part.file))
-            }
-            try finish()
-            try checkExtraction(of: part.path)
-            try part.publishFile(replacing: replacesExisting, permissions: permissions)
-        }
-    }
-
-    /// Checks that the archive can be extracted.
-    private func checkExtraction(of archive: String) throws {
-        do {
-            try ArchiveExtraction(
-                archive: archive, destination: "", progress: progress, countsProgress: false,
-                objection: objection
-            ).check()
-        } catch let error as QuireError where error.code == .invalidFormat {
-            throw QuireError(
-                .unsupported,
-                "The document was not exported, because its archive could not be extracted: \(error.message)",
-                subject: .init(file: destination), underlying: error)
-        } catch let error as QuireError where error.code == .cancelled {
-            try progress?.checkCancelled(
-                "The export to “\(destination)” was cancelled.", file: destination)
-            throw error
-        }
-    }
-
-    private struct Item {
-        /// The path in the archive, with composed accents and a slash at the end of a folder.
-        var path: String
-        /// The path in the folder.
-        var name: String
-        /// The path on disk.
-        var source: String
-        var isFolder: Bool
-        var size: Int64
-    }
-
-    /// The items of the folder, in the archive's order.
-    private func items() throws -> [Item] {
-        var names = PortableNames()
-        let items = try FileSystem.contentsOfTree(folder).map { path, information in
-            let isFolder = information.kind == .folder
-            var problem = names.add(path, isFolder: isFolder)
-            if !isFolder && information.kind != .regular {
-                problem = "is neither a file nor a folder"
-            }
-            if let problem {
-                throw QuireError(
-                    .unsupported, "“\(path)” cannot be archived: it \(problem).",
-                    subject: .init(file: FileSystem.path(folder, path)))
-            }
-            let composed = path.precomposedStringWithCanonicalMapping
-            return Item(
-                path: isFolder ? composed + "/" : composed, name: path,
-                source: FileSystem.path(folder, path), isFolder: isFolder,
-                size: isFolder ? 0 : information.size)
-        }
-        return items.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
-    }
-
-    private func write(_ items: [Item], to archive: ArchiveWriter) throws {
-        var entries: [ArchiveManifest.Entry] = []
-        for item in items {
-            try progress?.checkCancelled(
-                "The export to “\(destination)” was cancelled.", file: destination)
-            if item.isFolder {
-                try archive.addFolder(String(item.path.dropLast()))
-                entries.append(.init(path: item.path, size: 0, sha256: ""))
-            } else {
-                let digest = try add(item, to: archive)
-                entries.append(.init(path: item.path, size: item.size, sha256: digest))
-            }
-        }
-        let manifest = try ArchiveManifest(entries: entries).encoded()
-        try archive.addFile(ArchiveManifest.path, size: Int64(manifest.count)) { write in
-            try manifest.withUnsafeBytes { try write($0) }
-        }
-        try archive.finish()
-    }
-
-    /// Adds a file.
-    ///
-    /// - Returns: Its digest.
-    private func add(_ item: Item, to archive: ArchiveWriter) throws -> String {
-        let file = try OpenFile.open(item.source, for: .reading)
-        var digest = SHA256()
-        var rest = item.size
-        try archive.addFile(item.path, size: item.size) { write in
-            try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in
-                while rest > 0 {
-                    try progress?.checkCancelled(
-                        "The export to “\(destination)” was cancelled.", file: destination)
-                    let wanted = min(Int(clamping: rest), buffer.count)
-                    let count = try file.read(
-                        into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]))
-                    if count == 0 { break }
-                    let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-                    digest.update(bufferPointer: piece)
-                    try write(piece)
-                    rest -= Int64(count)
-                    progress?.completedUnitCount += Int64(count)
-                }
-            }
-        }
-        guard rest == 0 else {
-            throw QuireError(
-                .inputOutput, "“\(file.path)” became shorter while it was being exported.",
-                subject: .init(file: file.path))
-        }
-        let result = digest.finalize().hexadecimal
-        try verify(item.name, result)
-        return result
-    }
-}
-
-extension SHA256.Digest {
-    /// The digest as 64 lower-case digits.
-    var hexadecimal: String {
-        let digits = Array("0123456789abcdef".utf8)
-        var text: [UInt8] = []
-        text.reserveCapacity(2 * SHA256.byteCount)
-        for byte in self {
-            text.append(digits[Int(byte >> 4)])
-            text.append(digits[Int(byte & 15)])
-        }
-        return String(decoding: text, as: UTF8.self)
     }
 }

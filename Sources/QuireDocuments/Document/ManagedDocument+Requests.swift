@@ -332,7 +332,8 @@ extension ManagedDocument {
 
     // MARK: Copies of the last save
 
-    /// Saves unsaved changes, and exports the document to a `.zip` or `.tar.zst` archive, depending on the URL's extension.
+    /// Saves unsaved changes, and exports the document to an archive, whose format depends on the URL's extension unless `options`
+    /// chooses another one; see ``ArchiveFormat``.
     ///
     /// The archive has what is saved when this is called. Exporting an unchanged document again produces an identical archive, unless
     /// it is protected. The document can be edited meanwhile; what is to be saved later waits only until its files are copied.
@@ -342,39 +343,45 @@ extension ManagedDocument {
     ///   - replacing: Whether to replace an existing file.
     ///   - keepingDamage: Whether to export a damaged document as it is.
     ///   - protection: The protection of the archive; required if the document is protected, and ignored otherwise.
+    ///   - options: The form of the archive, and what it contains beside the document.
     ///   - progress: Counts the bytes to write; cancelling it stops the export and leaves nothing.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `protectionUnavailable` if it is protected and
     ///   `protection` is `nil`, `protectedDataUnavailable`, `cancelled`, or as ``save()``.
     public func export(
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
-        protection: ArchiveProtection? = nil, progress: Progress? = nil
+        protection: ArchiveProtection? = nil, options: ArchiveOptions = ArchiveOptions(),
+        progress: Progress? = nil
     ) async throws {
         let export = try await withSavedPackage {
-            try await $0.beginExport(to: url, replacing, keepingDamage, protection, progress)
+            try await $0.beginExport(
+                to: url, replacing, keepingDamage, protection, options, progress)
         }
         try await export.value
     }
 
     /// Saves unsaved changes, and exports the document to the archive at a path; see
-    /// ``export(to:replacing:keepingDamage:protection:progress:)-(URL,_,_,_,_)``.
+    /// ``export(to:replacing:keepingDamage:protection:options:progress:)-(URL,_,_,_,_,_)``.
     public func export(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
-        protection: ArchiveProtection? = nil, progress: Progress? = nil
+        protection: ArchiveProtection? = nil, options: ArchiveOptions = ArchiveOptions(),
+        progress: Progress? = nil
     ) async throws {
         try await export(
             to: URL(fileURLWithPath: path), replacing: replacing, keepingDamage: keepingDamage,
-            protection: protection, progress: progress)
+            protection: protection, options: options, progress: progress)
     }
 
     /// Saves unsaved changes, and exports the document to an archive; see
-    /// ``export(to:replacing:keepingDamage:protection:progress:)-(URL,_,_,_,_)``.
+    /// ``export(to:replacing:keepingDamage:protection:options:progress:)-(URL,_,_,_,_,_)``.
     public func export(
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
-        protection: ArchiveProtection? = nil, progress: Progress? = nil,
+        protection: ArchiveProtection? = nil, options: ArchiveOptions = ArchiveOptions(),
+        progress: Progress? = nil,
         completionHandler: @escaping DocumentCompletionHandler
     ) {
         withSavedPackage {
-            try await $0.beginExport(to: url, replacing, keepingDamage, protection, progress)
+            try await $0.beginExport(
+                to: url, replacing, keepingDamage, protection, options, progress)
         } answer: { [path] begun in
             Task { @MainActor in
                 do {
@@ -442,16 +449,16 @@ extension DocumentPackage {
     /// Starts an export, and returns when its files are copied: the package may change from then on.
     fileprivate func beginExport(
         to url: URL, _ replacing: Bool, _ keepingDamage: Bool, _ protection: ArchiveProtection?,
-        _ progress: Progress?
+        _ options: ArchiveOptions, _ progress: Progress?
     ) async throws -> Task<Void, any Error> {
         let path = try FileSystem.path(of: url)
         let (copied, continuation) = AsyncStream.makeStream(of: Void.self)
         let export = Task {
             defer { continuation.finish() }
             try await FileQueue.copies.run {
-                try self.export(
+                _ = try self.export(
                     to: path, replacing: replacing, keepingDamage: keepingDamage,
-                    protection: protection, progress: progress
+                    protection: protection, options: options, progress: progress
                 ) { continuation.finish() }
             }
         }

@@ -319,7 +319,8 @@ extension DocumentPackageLayout {
         }
         let names: Set = [
             "DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions",
-            "Thumbnail.png", "DraftFiles", StoreProtection.keybagName,
+            "Thumbnail.png", "DraftFiles", StoreProtection.keybagName, "META-INF",
+            ArchiveManifest.mediaTypePath,
         ]
         try search(path, except: names.contains)
         let storeNames: Set = [
@@ -373,6 +374,7 @@ extension DocumentPackage {
         for path in (try? leftovers()) ?? [] {
             try? FileSystem.removeTree(path, beneath: layout.path)
         }
+        try? layout.removeArchiveParts()
     }
 
     /// Whether a file has been in its place for more than a day.

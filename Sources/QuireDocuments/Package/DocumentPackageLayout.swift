@@ -24,6 +24,9 @@ public struct DocumentPackageLayout: Sendable, Hashable {
     /// The layout of the package at a path.
     public init(path: String) { self.path = FileSystem.absolute(path) }
 
+    /// The path of the store in a package.
+    static let storePath = "StoreContent/persistentStore"
+
     /// The folder of the store and its external data.
     public var storeFolder: String { FileSystem.path(path, "StoreContent") }
     /// The store.
@@ -91,6 +94,19 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         ("Versions/Blocks", .folder),
     ]
 
+    /// Removes what an unpacked archive has beside the document: it describes the document as it was.
+    func removeArchiveParts() throws {
+        try FileSystem.removeFileIfPresent(
+            FileSystem.path(path, ArchiveManifest.mediaTypePath), beneath: path)
+        let manifest = FileSystem.path(path, ArchiveManifest.path)
+        let folder = FileSystem.folder(of: manifest)
+        if try FileSystem.removeFileIfPresent(manifest, beneath: path),
+            try FileSystem.names(in: folder, beneath: path).isEmpty
+        {
+            try FileSystem.removeTree(folder, beneath: path)
+        }
+    }
+
     /// The errors for entries of a wrong kind, such as symbolic links, FIFOs and devices.
     func foreignEntries() -> [QuireError] {
         var errors: [QuireError] = []
@@ -130,6 +146,31 @@ public struct DocumentPackageLayout: Sendable, Hashable {
             return "is not part of a document's store"
         default: return "is not part of a document"
         }
+    }
+
+    /// Whether a path of an archive that other programs have made is part of a document. Everything else is left out.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the store cannot be read without what must not be extracted.
+    static func isPart(_ path: String, isFolder: Bool) throws -> Bool {
+        let parts = path.split(separator: "/").map(String.init)
+        switch parts.first {
+        case "AdditionalContent", "DraftFiles", "Versions": return isFolder || parts.count > 1
+        default: break
+        }
+        switch path {
+        case ".lock", storePath + "-shm": return false
+        case storePath + "-journal":
+            // Applying it could make SQLite delete another file that the journal names.
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” is the journal of an unfinished transaction; open and close the document where it was packed, and pack it again."
+            )
+        default: break
+        }
+        if !isFolder, parts.count == 4, parts[0] == "StoreContent" {
+            return parts[1...2].joined(separator: "/") == ".persistentStore_SUPPORT/_EXTERNAL_DATA"
+        }
+        return entries.contains { $0.path == path && ($0.kind == .folder) == isFolder }
     }
 
     /// The number of a generation's folder, or `nil` if the name is not valid.

@@ -127,8 +127,8 @@ extension PersistentDocument {
         return shown
     }
 
-    /// Exports the document as it is now, including unsaved changes, to a `.zip` or `.tar.zst` archive, depending on the URL's extension.
-    /// It contains the file under its name, with its external data. `unzip` and `tar` extract it.
+    /// Exports the document as it is now, including unsaved changes, to an archive, whose format depends on the URL's extension;
+    /// see ``ArchiveFormat``. It contains the file under its name, with its external data. `unzip` and `tar` extract it.
     ///
     /// The archive of a protected document is sealed with the same keys, and contains the keybag; the keys of the document open the
     /// extracted files.

@@ -7,7 +7,7 @@ extension DocumentPackage {
     ///
     /// The page has the objects of all entities, with their relationships, their pictures, and the model. It contains its script and
     /// style, needs neither a server nor a network, and loads nothing. It is not encrypted. It cannot be imported again; for
-    /// that, use ``export(to:replacing:keepingDamage:protection:progress:)``.
+    /// that, use ``export(to:replacing:keepingDamage:protection:options:progress:)``.
     ///
     /// ```swift
     /// let package = try DocumentPackage.open(at: "Library.quire", readOnly: true)
