@@ -176,6 +176,22 @@ package final class TemporarySibling: Sendable {
         }
     }
 
+    /// Synchronizes a finished file, and durably renames it to its destination.
+    ///
+    /// - Parameters:
+    ///   - replacing: Whether an existing file is replaced.
+    ///   - permissions: The maximum permissions of the file; `nil` for those of any new file.
+    /// - Throws: As ``publish()``, or errors of synchronizing the file.
+    package func publishFile(replacing: Bool, permissions: UInt32? = nil) throws {
+        try file.setPermissionsIfPossible(defaultPermissions & (permissions ?? 0o777))
+        try file.synchronize()
+        guard replacing else { return try publish() }
+        try TerminationCleanup.uninterrupted {
+            try FileSystem.rename(path, to: reportedPath)
+        }
+        try FileSystem.synchronizeFolder(containing: reportedPath)
+    }
+
     /// Sets the permissions of an original, or the default ones of a new entry.
     package func setFinalPermissions(of original: FileInformation?) throws {
         try file.setPermissionsIfPossible(

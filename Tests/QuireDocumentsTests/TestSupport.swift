@@ -82,3 +82,19 @@ extension ManagedDocument {
         return titles
     }
 }
+
+/// A progress that cancels itself when it has gone far enough.
+final class CancellingProgress: Progress, @unchecked Sendable {
+    // Unchecked because its superclass is; the number never changes.
+    private let count: Int64
+
+    init(after count: Int64) {
+        self.count = count
+        super.init(parent: nil, userInfo: nil)
+        if count == 0 { cancel() }
+    }
+
+    override var completedUnitCount: Int64 {
+        didSet { if completedUnitCount >= count { cancel() } }
+    }
+}

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireDocuments
 
 /// The value of a column of an object.
 enum PrintedValue {
@@ -60,34 +61,15 @@ enum PrintedValue {
         switch value {
         case .null: .null
         case .integer(let integer): .integer(integer)
-        case .double(let double): number(double, type)
+        case .double(let double): .double(AttributeValue.shortest(double, as: type))
         case .boolean(let boolean): .boolean(boolean)
-        case .decimal(var decimal): JSONValue(text(ofCompacted: &decimal))
+        case .decimal(let decimal): .string(AttributeValue.text(ofCompacted: decimal))
         case .string(let string): .string(string)
-        case .date(let date):
-            .string(
-                value.text(as: type)
-                    ?? "\(date.timeIntervalSinceReferenceDate) s after 2001-01-01T00:00:00Z")
+        case .date(let date): .string(AttributeValue.text(ofDate: date))
         case .binary, .external, .uuid, .uri: JSONValue(value.text(as: type))
         case .objectID(let id): .string(id.uriRepresentation)
         case .composite(let elements): .object(elements.mapValues { json($0, type) })
         }
-    }
-
-    /// A number with the digits of its own precision: 0.1 of 32 bits is not 0.10000000149011612.
-    private static func number(_ value: Double, _ type: AttributeType) -> JSONValue {
-        let single = Float(value)
-        guard type == .float, value.isFinite, Double(single) == value,
-            let shortest = Double(single.description)
-        else { return .double(value) }
-        return .double(shortest)
-    }
-
-    /// A decimal's digits: the same for equal decimals, however they are represented.
-    private static func text(ofCompacted decimal: inout Decimal) -> String? {
-        if decimal.isNaN { return "NaN" }
-        NSDecimalCompact(&decimal)
-        return AttributeValue.decimal(decimal).text(as: .decimal)
     }
 }
 

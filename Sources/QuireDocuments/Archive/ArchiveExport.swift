@@ -52,17 +52,7 @@ struct ArchiveExport {
             }
             try finish()
             try checkExtraction(of: part.path)
-            try part.file.setPermissionsIfPossible(
-                part.defaultPermissions & (permissions ?? 0o777))
-            try part.file.synchronize()
-            guard replacesExisting else {
-                try part.publish()
-                return manifest
-            }
-            try TerminationCleanup.uninterrupted {
-                try FileSystem.rename(part.path, to: place)
-            }
-            try FileSystem.synchronizeFolder(containing: place)
+            try part.publishFile(replacing: replacesExisting, permissions: permissions)
             return manifest
         }
     }

@@ -172,22 +172,6 @@ import Testing
     }
 }
 
-/// A progress that cancels itself when it has gone far enough.
-private final class CancellingProgress: Progress, @unchecked Sendable {
-    // Unchecked because its superclass is; the number never changes.
-    private let count: Int64
-
-    init(after count: Int64) {
-        self.count = count
-        super.init(parent: nil, userInfo: nil)
-        if count == 0 { cancel() }
-    }
-
-    override var completedUnitCount: Int64 {
-        didSet { if completedUnitCount >= count { cancel() } }
-    }
-}
-
 /// A progress that calls a closure when it advances.
 private final class ObservedProgress: Progress, @unchecked Sendable {
     // Unchecked because its superclass is; the closure is set before it is used.

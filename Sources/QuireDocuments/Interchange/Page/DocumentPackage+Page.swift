@@ -1,0 +1,67 @@
+public import Foundation
+import Quire
+internal import QuireSQLite
+
+extension DocumentPackage {
+    /// Exports the document as of the last save to one HTML page, to look at it in a browser.
+    ///
+    /// The page has the objects of all entities, with their relationships, their pictures, and the model. It contains its script and
+    /// style, needs neither a server nor a network, and loads nothing. It is not encrypted. It cannot be imported again; for
+    /// that, use ``export(to:replacing:keepingDamage:protection:options:progress:)``.
+    ///
+    /// ```swift
+    /// let package = try DocumentPackage.open(at: "Library.quire", readOnly: true)
+    /// try package.exportPage(to: "Library.html")
+    /// ```
+    ///
+    /// Pictures are binary values that begin like PNG, JPEG, GIF or WebP. Of other binary and transformable values the page has the
+    /// sizes, as of additional content. A value whose file cannot be read is shown as unreadable. Exporting an unchanged document
+    /// again produces an identical page. Other processes can read and save the document meanwhile. The page has the permissions of
+    /// the store, if the package's folder lets others reach it.
+    ///
+    /// - Parameters:
+    ///   - path: The file to create.
+    ///   - replacing: Whether to replace an existing file.
+    ///   - removingProtection: Whether to export a protected document, which must be unlocked; the page is not encrypted.
+    ///   - pictures: The limits for pictures. Those beyond are shown by their sizes.
+    ///   - progress: Counts the objects. Cancelling it stops the export and leaves no file.
+    /// - Complexity: O(*n*) in the size of the content, of which one batch of objects is in memory. Browsers read the whole page.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidValue` if the path is inside a document,
+    ///   `protectionUnavailable` if the document is protected and `removingProtection` is `false`, `protectedDataUnavailable`
+    ///   if it is locked, `generationExpired` if other processes save very much meanwhile, `cancelled`, or errors of reading
+    ///   and writing. No file is left then.
+    public func exportPage(
+        to path: String, replacing: Bool = false, removingProtection: Bool = false,
+        pictures: PagePictures = PagePictures(), progress: Progress? = nil
+    ) throws {
+        if let protection = store.protection, !removingProtection {
+            throw QuireError(
+                .protectionUnavailable,
+                "“\(layout.path)” is protected (\(protection.fileProtection.rawValue)), and a page is not encrypted; choose to remove the protection.",
+                subject: .init(file: layout.path))
+        }
+        try checkOutside(path)
+        var page = DocumentPage(of: store, title: DocumentLibrary.name(of: layout.path))
+        page.pictures = pictures
+        page.files = { store in
+            try self.content.files(in: self.content.generation(in: store.records())).map {
+                DocumentPage.File(path: $0.path.text, size: $0.size)
+            }
+        }
+        try page.write(
+            to: path, replacing: replacing,
+            permissions: SQLiteStore.permissions(forCopyOf: layout.store), progress: progress)
+    }
+
+    /// Exports the document to one HTML page at a URL; see ``exportPage(to:replacing:removingProtection:pictures:progress:)-(String,_,_,_,_)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or the errors of that method.
+    public func exportPage(
+        to url: URL, replacing: Bool = false, removingProtection: Bool = false,
+        pictures: PagePictures = PagePictures(), progress: Progress? = nil
+    ) throws {
+        try exportPage(
+            to: FileSystem.path(of: url), replacing: replacing,
+            removingProtection: removingProtection, pictures: pictures, progress: progress)
+    }
+}
