@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireDocuments
 import QuireStore
 
 /// A difference between the objects of two stores.
