@@ -196,12 +196,12 @@ private final class SyncWatch {
         damaged = Set(result.problems.map(\.fileName))
         for sentence in new.sentences { Output.report(sentence) }
         if result.isEmpty, new.isEmpty { return }
-        if options.json {
+        let date = Date()
+        let line = "\(PrintedDate.text(date))  \(result.text)"
+        try output.printResult(levels: 0, result.isEmpty ? [] : [line]) {
             var members = result.members
-            members["date"] = PrintedDate.json(Date())
-            try output.print(.object(members), levels: 0)
-        } else if !result.isEmpty {
-            try output.print("\(PrintedDate.text(Date()))  \(result.text)")
+            members["date"] = PrintedDate.json(date)
+            return .object(members)
         }
         try output.flush()
     }

@@ -178,10 +178,9 @@ private struct WatchReport {
             return try printTransactions()
         }
         if !filter.isEmpty { return }
-        if output.json {
-            try output.print(.object(["date": PrintedDate.json(Date())]), levels: 0)
-        } else {
-            try output.print("\(PrintedDate.text(Date()))  saved")
+        let date = Date()
+        try output.printResult(levels: 0, ["\(PrintedDate.text(date))  saved"]) {
+            .object(["date": PrintedDate.json(date)])
         }
         try output.flush()
         remaining -= 1
