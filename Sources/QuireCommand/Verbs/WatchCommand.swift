@@ -124,18 +124,6 @@ private struct WatchReport {
     private(set) var remaining: Int
     let output: Output
 
-    init(
-        path: String, store: SQLiteStore, last: Int64?, filter: HistoryFilter, remaining: Int,
-        output: Output
-    ) {
-        self.path = path
-        self.store = store
-        self.last = last
-        self.filter = filter
-        self.remaining = remaining
-        self.output = output
-    }
-
     /// The line that says that it begins.
     var beginning: String {
         last == nil
