@@ -111,16 +111,7 @@ private final class SyncWatch {
     /// Goes on until a signal ends it.
     func run() async throws {
         let document = try await DocumentSession.open(path, modelPath: nil, access: .follow)
-        let watching = Task { @MainActor in try await watch(document) }
-        Interruption.cancel(watching)
-        do {
-            try await watching.value
-        } catch {
-            // The first failure is reported.
-            document.closeKeepingDraft()
-            throw error
-        }
-        try await document.close()
+        try await document.untilInterrupted { [self] in try await watch(document) }
     }
 
     private func watch(_ document: DocumentSession) async throws {

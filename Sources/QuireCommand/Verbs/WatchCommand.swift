@@ -67,16 +67,7 @@ struct WatchCommand: AsyncParsableCommand {
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: .follow)
         if let note = document.modelNote { Output.report(note) }
-        let watching = Task { @MainActor in try await watch(document) }
-        Interruption.cancel(watching)
-        do {
-            try await watching.value
-        } catch {
-            // The first failure is reported.
-            document.closeKeepingDraft()
-            throw error
-        }
-        try await document.close()
+        try await document.untilInterrupted { try await watch(document) }
     }
 
     private var unsupported: QuireError {
