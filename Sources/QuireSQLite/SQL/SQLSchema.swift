@@ -247,6 +247,11 @@ package struct SQLJoinTable: Sendable, Hashable {
 package struct SQLRelationshipKey: Sendable, Hashable {
     package let entityNumber: Int
     package let index: Int
+
+    package init(entityNumber: Int, index: Int) {
+        self.entityNumber = entityNumber
+        self.index = index
+    }
 }
 
 /// Names of Core Data's fixed tables and columns, and quoting.
