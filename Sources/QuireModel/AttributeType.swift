@@ -35,9 +35,15 @@ public enum AttributeType: Int, Sendable, Hashable, CaseIterable {
     case composite = 2100
 }
 
-// MARK: - Titles
-
 extension AttributeType {
+    /// Whether the values are integers, decimals or floating-point numbers.
+    package var isNumber: Bool {
+        switch self {
+        case .integer16, .integer32, .integer64, .decimal, .double, .float: true
+        default: false
+        }
+    }
+
     /// The type's name in error messages.
     package var title: String {
         switch self {

@@ -71,12 +71,7 @@ private struct ModelComparison {
 
     let old: ManagedObjectModel
     let new: ManagedObjectModel
-    private var changes: [Change] = []
-
-    init(old: ManagedObjectModel, new: ManagedObjectModel) {
-        self.old = old
-        self.new = new
-    }
+    private(set) var changes: [Change] = []
 
     mutating func run() -> [Change] {
         var details = Details()

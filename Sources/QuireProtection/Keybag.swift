@@ -41,12 +41,6 @@ package struct Keybag: Sendable {
         package var number: UInt32
         /// The key.
         package var key: WrappedFileKey
-
-        /// A key and its number.
-        package init(number: UInt32, key: WrappedFileKey) {
-            self.number = number
-            self.key = key
-        }
     }
 
     /// The path of the keybag, for errors.
@@ -67,14 +61,6 @@ package struct Keybag: Sendable {
     package var changeInProgress = Data()
     /// The authentication code that was read.
     var authenticationCode = Data()
-
-    /// A keybag by its parts, for the parser.
-    init(path: String, identifier: UUID, fileProtection: FileProtection, classKeys: [ClassKeys]) {
-        self.path = path
-        self.identifier = identifier
-        self.fileProtection = fileProtection
-        self.classKeys = classKeys
-    }
 
     /// Makes a keybag with new keys, without slots.
     ///

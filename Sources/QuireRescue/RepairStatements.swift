@@ -9,23 +9,13 @@ internal import QuireStore
 struct RepairStatements {
     let schema: SQLSchema
     let connection: SQLiteConnection
+    let externalData: ExternalDataFolder
     /// Whether the rows were just recovered. Then unreadable values are removed even from required attributes, and the entity
     /// columns of references have not been set yet.
     let isRecovery: Bool
-    let externalData: ExternalDataFolder
     /// Completed repairs, one sentence each.
     private(set) var actions: [String] = []
     private var places: RelationshipColumns { RelationshipColumns(schema: schema) }
-
-    init(
-        schema: SQLSchema, connection: SQLiteConnection, externalData: ExternalDataFolder,
-        isRecovery: Bool
-    ) {
-        self.schema = schema
-        self.connection = connection
-        self.externalData = externalData
-        self.isRecovery = isRecovery
-    }
 
     /// Does all of it.
     ///

@@ -103,22 +103,10 @@ private struct StoreRecoveryRun {
     var salvage: StoreSalvage
     /// The keys of the damaged store, which also seal the new one and the salvaged tables.
     let protection: StoreProtection?
-    private var report = StoreRecoveryReport()
+    private(set) var report = StoreRecoveryReport()
 
     /// The folder of the new store: a separate one, so that the external data folder beside it gets the right name.
     var place: String { FileSystem.path(folder, "new") }
-
-    init(
-        path: String, newPath: String, folder: String, model: ManagedObjectModel?,
-        salvage: StoreSalvage, protection: StoreProtection?
-    ) {
-        self.path = path
-        self.newPath = newPath
-        self.folder = folder
-        self.model = model
-        self.salvage = salvage
-        self.protection = protection
-    }
 
     consuming func run() throws -> StoreRecoveryReport {
         var run = self

@@ -110,14 +110,7 @@ private struct StoreRepairRun {
     let folder: String
     let model: ManagedObjectModel?
     let options: StoreRepair.Options
-    private var report = StoreRepairReport()
-
-    init(path: String, folder: String, model: ManagedObjectModel?, options: StoreRepair.Options) {
-        self.path = path
-        self.folder = folder
-        self.model = model
-        self.options = options
-    }
+    private(set) var report = StoreRepairReport()
 
     var copy: String { FileSystem.path(folder, FileSystem.name(of: path)) }
 

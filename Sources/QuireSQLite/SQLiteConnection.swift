@@ -408,6 +408,12 @@ extension SQLiteConnection {
         try integer("SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?", Int64(entityNumber)) ?? 0
     }
 
+    /// The greatest primary key ever used in an entity hierarchy: `Z_MAX` may be lower than `max(Z_PK)`.
+    package func greatestUsedKey(of root: SQLEntity) throws -> Int64 {
+        let used = try integer("SELECT max(Z_PK) FROM \(SQLName.quoted(root.tableName))")
+        return max(try maximumPrimaryKey(of: root.storeNumber), used ?? 0)
+    }
+
     func recordGreatestPrimaryKey(_ key: Int64, of entityNumber: Int) throws {
         try run("UPDATE Z_PRIMARYKEY SET Z_MAX = ? WHERE Z_ENT = ?", key, Int64(entityNumber))
     }

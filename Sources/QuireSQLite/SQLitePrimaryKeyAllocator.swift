@@ -107,12 +107,7 @@ extension SQLiteStore {
 
     /// The greatest primary key ever used in an entity hierarchy.
     private func maximumPrimaryKey(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
-        let root = schema.entity(number: root)
-        // `Z_MAX` may be lower than `max(Z_PK)`.
-        let recorded = try connection.maximumPrimaryKey(of: root.storeNumber)
-        let used = try connection.integer(
-            "SELECT max(Z_PK) FROM \(SQLName.quoted(root.tableName))")
-        return max(recorded, used ?? 0)
+        try connection.greatestUsedKey(of: schema.entity(number: root))
     }
 
     // MARK: Saving

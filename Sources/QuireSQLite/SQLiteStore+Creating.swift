@@ -310,13 +310,6 @@ extension SQLiteStore: BulkInsertingStore {
 extension SQLiteStore {
     /// The greatest primary key ever used in an entity hierarchy.
     package func maximumPrimaryKey(of root: ResolvedEntity) throws -> Int64 {
-        try read { connection in
-            let place = schema.entity(root)
-            let recorded = try connection.maximumPrimaryKey(of: place.storeNumber)
-            // `Z_MAX` may be lower than `max(Z_PK)`.
-            let used = try connection.integer(
-                "SELECT max(Z_PK) FROM \(SQLName.quoted(place.tableName))")
-            return max(recorded, used ?? 0)
-        }
+        try read { try $0.greatestUsedKey(of: schema.entity(root)) }
     }
 }

@@ -103,9 +103,6 @@ extension SQLiteConnection {
 /// written for values never saved, are removed after a day; those of a document when it is opened, because they may belong to
 /// a newer store. Files retained in this process stay.
 extension SQLiteStore {
-    /// The minimum age in seconds of an orphan to remove: another process may be about to refer to it.
-    private static var orphanAge: Int64 { 24 * 60 * 60 }
-
     /// The names of the files to remove.
     func unusedExternalFiles(_ writer: SQLiteWriter) -> Set<String> {
         var names = writer.unreferencedFiles
@@ -129,7 +126,7 @@ extension SQLiteStore {
                     $0.text(0)
                 })
         }
-        let now = Int64(Date().timeIntervalSince1970)
+        let now = Date()
         return try externalData.names().filter { name in
             guard
                 ExternalDataFolder.isFileName(name) && !known.contains(name)
@@ -137,10 +134,8 @@ extension SQLiteStore {
             else { return false }
             if ExternalDataFolder.isRetained(name) { return false }
             if options.isOnlyWriter { return FileSystem.isTemporaryName(name) }
-            guard let information = try externalData.information(ofFileNamed: name) else {
-                return false
-            }
-            return now - information.statusChangeTime > Self.orphanAge
+            // Another process may be about to refer to a new one.
+            return try externalData.information(ofFileNamed: name)?.isOld(at: now) ?? false
         }
     }
 }

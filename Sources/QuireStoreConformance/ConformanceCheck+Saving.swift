@@ -13,16 +13,11 @@ extension ConformanceCheck {
                 context.delete(try context.existingObject(with: ids[1]))
                 try context.save()
             }
-            func check() throws {
+            try scene.checkAlsoReopened {
                 scene.expect(try scene.value("name", of: ids[0]), is: "A", "A changed value")
                 scene.expect(try scene.store.row(for: ids[1]) == nil, "A deleted object is there.")
                 scene.expect(try scene.value("name", of: ids[2]), is: "c", "An unchanged value")
                 scene.expect(try scene.count("Tag"), is: 2, "The number of objects")
-            }
-            try check()
-            if scene.reopens {
-                try scene.reopen()
-                try check()
             }
         },
         ConformanceCheck("identifiers are given out once") { scene in
@@ -108,9 +103,7 @@ extension ConformanceCheck {
                 context.setRecord(nil, forKey: "a")
                 try context.save()
             }
-            scene.expect(try scene.store.records(), is: ["b": "zwei <&> 二"], "The records")
-            if scene.reopens {
-                try scene.reopen()
+            try scene.checkAlsoReopened {
                 scene.expect(try scene.store.records(), is: ["b": "zwei <&> 二"], "The records")
             }
         },
@@ -329,11 +322,7 @@ extension ConformanceCheck {
                 context.delete(try context.existingObject(with: ids[1]))
                 try context.save()
             }
-            try check(1, 10, "Ann")
-            if scene.reopens {
-                try scene.reopen()
-                try check(1, 10, "Ann")
-            }
+            try scene.checkAlsoReopened { try check(1, 10, "Ann") }
         }
     ]
 

@@ -44,6 +44,14 @@ final class StoreScene {
     /// Whether the store can be opened again with what it held.
     var reopens: Bool { conformance.reopen != nil && store.capabilities.contains(.reopening) }
 
+    /// Runs checks, and runs them again with the store opened again, if it can be.
+    func checkAlsoReopened(_ checks: () throws -> Void) throws {
+        try checks()
+        if !reopens { return }
+        try reopen()
+        try checks()
+    }
+
     func entity(_ name: String) throws -> ResolvedEntity {
         try store.layout.requireEntity(named: name)
     }
@@ -269,37 +277,24 @@ enum ConformanceModel {
     private static func derived(
         _ name: String, _ type: AttributeType, _ expression: String
     ) -> PropertyDescription {
-        var attribute = AttributeDescription(name: name, type: type)
-        attribute.derivationExpression = expression
-        return .attribute(attribute)
+        .attribute(Attribute(name, type).derived(expression).description)
     }
 
     private static func toOne(
         _ name: String, _ destination: String, _ inverse: String, _ rule: DeleteRule = .nullify
     ) -> PropertyDescription {
-        var relationship = RelationshipDescription(
-            name: name, destination: destination, inverse: inverse)
-        relationship.deleteRule = rule
-        return .relationship(relationship)
+        .relationship(ToOne(name, destination, inverse: inverse).deleteRule(rule).description)
     }
 
     private static func toMany(
         _ name: String, _ destination: String, _ inverse: String, _ rule: DeleteRule = .nullify
     ) -> PropertyDescription {
-        var relationship = RelationshipDescription(
-            name: name, destination: destination, inverse: inverse)
-        relationship.isToMany = true
-        relationship.deleteRule = rule
-        return .relationship(relationship)
+        .relationship(ToMany(name, destination, inverse: inverse).deleteRule(rule).description)
     }
 
     private static func ordered(
         _ name: String, _ destination: String, _ inverse: String
     ) -> PropertyDescription {
-        var relationship = RelationshipDescription(
-            name: name, destination: destination, inverse: inverse)
-        relationship.isToMany = true
-        relationship.isOrdered = true
-        return .relationship(relationship)
+        .relationship(ToMany(name, destination, inverse: inverse).ordered().description)
     }
 }

@@ -206,13 +206,3 @@ extension SyncPolicy {
         }
     }
 }
-
-extension AttributeType {
-    /// Whether the values are integers, decimals or floating-point numbers.
-    var isNumber: Bool {
-        switch self {
-        case .integer16, .integer32, .integer64, .decimal, .double, .float: true
-        default: false
-        }
-    }
-}

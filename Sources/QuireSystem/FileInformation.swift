@@ -1,4 +1,5 @@
 import CLinux
+package import Foundation
 
 /// The result of `stat` for a file or folder.
 package struct FileInformation: Sendable {
@@ -49,6 +50,11 @@ package struct FileInformation: Sendable {
     package var statusChangeTime: Int64
     /// The type with an article, if the kind is `other`.
     let otherName: String
+
+    /// Whether the file has been in its place for more than a day.
+    package func isOld(at date: Date) -> Bool {
+        Int64(date.timeIntervalSince1970) - statusChangeTime > 24 * 60 * 60
+    }
 
     init(_ status: stat) {
         switch Int32(status.st_mode) & S_IFMT {

@@ -283,16 +283,6 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         /// Gives out a primary key.
         let nextKey: () throws -> Int64
 
-        init(
-            contents: AtomicContents, index: AtomicUniqueIndex, path: String?,
-            nextKey: @escaping () throws -> Int64
-        ) {
-            self.contents = contents
-            self.index = index
-            self.path = path
-            self.nextKey = nextKey
-        }
-
         /// Computes and applies the result of a change set. Once per transaction: the index is that of the last save.
         ///
         /// - Parameter counted: Relationships whose count rules the change set may violate.

@@ -14,12 +14,6 @@ struct DifferenceListing {
     /// Whether there was any difference.
     private(set) var differs = false
 
-    init(output: Output, isStatistic: Bool, isFiltered: Bool) {
-        self.output = output
-        self.isStatistic = isStatistic
-        self.isFiltered = isFiltered
-    }
-
     /// The numbers of differences of an entity.
     private struct Counts {
         var inserted = 0

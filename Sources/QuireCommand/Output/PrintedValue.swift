@@ -73,16 +73,6 @@ enum PrintedValue {
     }
 }
 
-extension AttributeType {
-    /// Whether values are numbers.
-    var isNumber: Bool {
-        switch self {
-        case .integer16, .integer32, .integer64, .decimal, .double, .float: true
-        default: false
-        }
-    }
-}
-
 // MARK: - Dates
 
 /// Points in time as the command prints them.

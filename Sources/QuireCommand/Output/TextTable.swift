@@ -58,6 +58,19 @@ struct TextTable {
         return TerminalText.line(line)
     }
 
+    /// A text of any length on one line.
+    static func line(_ text: String) -> String {
+        String(text.map { isControl($0) ? " " : $0 })
+    }
+
+    /// Names with their descriptions beside them, which are read, not compared, and so printed whole.
+    static func lines(_ described: [(name: String, description: String)]) -> [String] {
+        let width = described.map(\.name.count).max() ?? 0
+        return described.map { name, description in
+            name + String(repeating: " ", count: width - name.count + 2) + description
+        }
+    }
+
     private static func isControl(_ character: Character) -> Bool {
         character.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }

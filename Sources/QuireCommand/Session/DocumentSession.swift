@@ -212,6 +212,20 @@ final class DocumentSession {
         }
     }
 
+    /// Runs a body until it ends or a signal cancels it, and closes the document.
+    func untilInterrupted(_ body: @MainActor @escaping () async throws -> Void) async throws {
+        let task = Task { @MainActor in try await body() }
+        Interruption.cancel(task)
+        do {
+            try await task.value
+        } catch {
+            // The first failure is reported.
+            closeKeepingDraft()
+            throw error
+        }
+        try await close()
+    }
+
     /// The status of changes that could not be saved before.
     var draftStatus: DocumentDraftStatus {
         if case .document(let document) = backing { document.draftStatus } else { .none }

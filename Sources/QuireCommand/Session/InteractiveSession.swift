@@ -245,15 +245,13 @@ struct HelpLine: ParsableCommand, SessionLine {
     func run(in session: InteractiveSession) async throws {
         let commands = SessionCommand.configuration.subcommands
         guard let word else {
-            let names = commands.map { $0.configuration.commandName ?? "" }
-            let width = names.map(\.count).max() ?? 0
-            try session.answer(json: false) { output in
-                for (name, command) in zip(names, commands) {
-                    let space = String(repeating: " ", count: width - name.count + 2)
-                    try output.print(name + space + command.configuration.abstract)
-                }
+            let lines = TextTable.lines(
+                commands.map {
+                    ($0.configuration.commandName ?? "", $0.configuration.abstract)
+                })
+            return try session.answer(json: false) { output in
+                for line in lines { try output.print(line) }
             }
-            return
         }
         guard let command = commands.first(where: { $0.configuration.commandName == word }) else {
             throw ValidationError("There is no “\(word)” in a session.")
@@ -277,13 +275,8 @@ extension InteractiveSession {
     /// Prints how the document stands: as JSON, or after a word as a sentence.
     func printStatus(_ word: String?, json: Bool = false) throws {
         let status = document.status
-        try answer(json: json) { output in
-            if output.json {
-                try output.print(status.json, levels: 0)
-            } else {
-                try output.print((word.map { $0 + ". " } ?? "") + status.sentence)
-            }
-        }
+        let line = (word.map { $0 + ". " } ?? "") + status.sentence
+        try answer(json: json) { try $0.printResult(levels: 0, [line]) { status.json } }
     }
 }
 

@@ -92,7 +92,6 @@ struct SyncInitCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: options.json, reportsChanges: true)
         try options.unlock.unlock(path)
         let name = name ?? (FileSystem.name(of: path) as NSString).deletingPathExtension
         let folder = FolderTransport.place(of: folder)
@@ -112,7 +111,12 @@ struct SyncInitCommand: AsyncParsableCommand {
             return (try await document.syncStatus(), try document.objectCount(), result)
         }
         result.reportProblems()
-        if options.json {
+        try Output.printResult(
+            json: options.json, reportsChanges: true,
+            [
+                "Made the \(encrypt ? "encrypted " : "")shared document “\(name)” in \(folder): \(Count.of(count, "object")), \(Count.of(result.sentCount, "file")) sent."
+            ]
+        ) {
             var members = result.members
             members["path"] = .string(path)
             members["folder"] = .string(folder)
@@ -120,13 +124,8 @@ struct SyncInitCommand: AsyncParsableCommand {
             members["encrypted"] = .boolean(status.isEncrypted)
             members["container"] = .string(status.container.description)
             members["objects"] = .integer(Int64(count))
-            try output.print(.object(members), levels: 1)
-        } else {
-            try output.print(
-                "Made the \(encrypt ? "encrypted " : "")shared document “\(name)” in \(folder): \(Count.of(count, "object")), \(Count.of(result.sentCount, "file")) sent."
-            )
+            return .object(members)
         }
-        try output.flush()
     }
 
     private var synchronizedAlready: QuireError {
@@ -169,7 +168,6 @@ struct SyncJoinCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: options.json, reportsChanges: true)
         let folder = FolderTransport.place(of: folder)
         try FolderTransport.checkApart(folder, document: path)
         let transport = try FolderTransport(folder: folder)
@@ -181,7 +179,13 @@ struct SyncJoinCommand: AsyncParsableCommand {
                 try await joinExisting(transport)
             }
         joined.result.reportProblems()
-        if options.json {
+        let made = isNew ? "Made \(path) as a replica" : "\(path) is a replica"
+        try Output.printResult(
+            json: options.json, reportsChanges: true,
+            [
+                "\(made) of the shared document in \(folder): \(Count.of(joined.count, "object")); \(joined.result.text)."
+            ]
+        ) {
             var members = joined.result.members
             members["path"] = .string(path)
             members["folder"] = .string(folder)
@@ -189,14 +193,8 @@ struct SyncJoinCommand: AsyncParsableCommand {
             members["made"] = .boolean(isNew)
             members["encrypted"] = .boolean(joined.status.isEncrypted)
             members["objects"] = .integer(Int64(joined.count))
-            try output.print(.object(members), levels: 1)
-        } else {
-            let made = isNew ? "Made \(path) as a replica" : "\(path) is a replica"
-            try output.print(
-                "\(made) of the shared document in \(folder): \(Count.of(joined.count, "object")); \(joined.result.text)."
-            )
+            return .object(members)
         }
-        try output.flush()
     }
 
     private struct Joined {
@@ -297,7 +295,6 @@ struct SyncLeaveCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: options.json, reportsChanges: true)
         try options.unlock.unlock(path)
         let (status, count) = try await DocumentSession.use(path, .write, options) { document in
             let status = try await document.syncStatus()
@@ -315,20 +312,20 @@ struct SyncLeaveCommand: AsyncParsableCommand {
             return (status, count)
         }
         let hasUnsent = status.outgoingCount > 0 || status.hasNewChanges
-        if options.json {
-            try output.print(
-                .object([
-                    "path": .string(path), "container": .string(status.container.description),
-                    "objects": .integer(Int64(count)), "hadUnsentChanges": .boolean(hasUnsent),
-                    "everywhere": .boolean(everywhere),
-                ]), levels: 1)
-        } else {
-            try output.print(
+        try Output.printResult(
+            json: options.json, reportsChanges: true,
+            [
                 "\(path) is a local document again; \(count == 1 ? "its object stays" : "its \(count) objects stay")."
                     + (everywhere ? " The shared document was removed from the folder." : "")
-                    + (hasUnsent ? " Its last changes were not sent." : ""))
+                    + (hasUnsent ? " Its last changes were not sent." : "")
+            ]
+        ) {
+            .object([
+                "path": .string(path), "container": .string(status.container.description),
+                "objects": .integer(Int64(count)), "hadUnsentChanges": .boolean(hasUnsent),
+                "everywhere": .boolean(everywhere),
+            ])
         }
-        try output.flush()
     }
 }
 

@@ -192,7 +192,6 @@ struct SyncResolveCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: options.json, reportsChanges: true)
         try options.unlock.unlock(path)
         let resolved = try await DocumentSession.use(path, .write, options) { document in
             _ = try await document.syncStatus()
@@ -218,19 +217,15 @@ struct SyncResolveCommand: AsyncParsableCommand {
             document.didSaveApart()
             return chosen
         }
-        if options.json {
-            try output.print(
-                .object([
-                    "resolved": .array(resolved.map { .integer($0.number) }),
-                    "with": .string(lost ? "lost" : kept ? "kept" : "set"),
-                ]), levels: 0)
-        } else {
-            for conflict in resolved {
-                try output.print(
-                    "\(conflict.objectName), \(conflict.propertyName): \(outcome(of: conflict))")
-            }
+        let lines = resolved.map {
+            "\($0.objectName), \($0.propertyName): \(outcome(of: $0))"
         }
-        try output.flush()
+        try Output.printResult(json: options.json, reportsChanges: true, levels: 0, lines) {
+            .object([
+                "resolved": .array(resolved.map { .integer($0.number) }),
+                "with": .string(lost ? "lost" : kept ? "kept" : "set"),
+            ])
+        }
     }
 
     /// The outcome for a conflict, as the end of a sentence.

@@ -41,7 +41,6 @@ struct SyncIgnoreCommand: ParsableCommand {
     var json = false
 
     func run() throws {
-        let output = Output(json: json, reportsChanges: true)
         let place = FolderTransport.place(of: folder)
         try DocumentPackage.checkOutside(
             FileSystem.path(place, SyncIgnorePatterns.syncthingFileName))
@@ -50,15 +49,12 @@ struct SyncIgnoreCommand: ParsableCommand {
             storeExtensions: SyncIgnorePatterns.storeExtensions + storeExtension)
         let added = try patterns.writeSyncthingIgnoreFile(in: place)
         let file = FileSystem.path(folder, SyncIgnorePatterns.syncthingFileName)
-        if json {
-            try output.print(
-                .object(["file": .string(file), "added": .array(added.map { .string($0) })]),
-                levels: 2)
-        } else if added.isEmpty {
-            try output.print("\(file) has all patterns already.")
-        } else {
-            try output.print("Added \(Count.of(added.count, "pattern")) to \(file).")
+        let sentence =
+            added.isEmpty
+            ? "\(file) has all patterns already."
+            : "Added \(Count.of(added.count, "pattern")) to \(file)."
+        try Output.printResult(json: json, reportsChanges: true, levels: 2, [sentence]) {
+            .object(["file": .string(file), "added": .array(added.map { .string($0) })])
         }
-        try output.flush()
     }
 }

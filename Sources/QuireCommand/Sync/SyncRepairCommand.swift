@@ -110,7 +110,6 @@ enum SyncRound {
     ) async throws {
         try options.unlock.unlock(path)
         if let folder { try FolderTransport.checkApart(folder, document: path) }
-        let output = Output(json: options.json, reportsChanges: true)
         let result = try await DocumentSession.use(path, .write, options) { document in
             let transport = try FolderTransport.existing(await document.sharedFolder(folder))
             let sync = try document.replica(transport, inClear: options.inClear)
@@ -119,11 +118,9 @@ enum SyncRound {
             return result
         }
         result.reportProblems()
-        if options.json {
-            try output.print(.object(result.members), levels: 1)
-        } else {
-            try output.print(done.map { "\($0): \(result.text)." } ?? result.sentence)
-        }
-        try output.flush()
+        try Output.printResult(
+            json: options.json, reportsChanges: true,
+            [done.map { "\($0): \(result.text)." } ?? result.sentence]
+        ) { .object(result.members) }
     }
 }

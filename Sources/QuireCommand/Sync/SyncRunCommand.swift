@@ -111,16 +111,7 @@ private final class SyncWatch {
     /// Goes on until a signal ends it.
     func run() async throws {
         let document = try await DocumentSession.open(path, modelPath: nil, access: .follow)
-        let watching = Task { @MainActor in try await watch(document) }
-        Interruption.cancel(watching)
-        do {
-            try await watching.value
-        } catch {
-            // The first failure is reported.
-            document.closeKeepingDraft()
-            throw error
-        }
-        try await document.close()
+        try await document.untilInterrupted { [self] in try await watch(document) }
     }
 
     private func watch(_ document: DocumentSession) async throws {
@@ -196,12 +187,12 @@ private final class SyncWatch {
         damaged = Set(result.problems.map(\.fileName))
         for sentence in new.sentences { Output.report(sentence) }
         if result.isEmpty, new.isEmpty { return }
-        if options.json {
+        let date = Date()
+        let line = "\(PrintedDate.text(date))  \(result.text)"
+        try output.printResult(levels: 0, result.isEmpty ? [] : [line]) {
             var members = result.members
-            members["date"] = PrintedDate.json(Date())
-            try output.print(.object(members), levels: 0)
-        } else if !result.isEmpty {
-            try output.print("\(PrintedDate.text(Date()))  \(result.text)")
+            members["date"] = PrintedDate.json(date)
+            return .object(members)
         }
         try output.flush()
     }

@@ -142,7 +142,6 @@ struct ContentAddCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let output = Output(json: json, reportsChanges: true)
         var sources: [String: AdditionalContentSource] = [:]
         for file in files {
             for (path, source) in try content(of: file) {
@@ -155,14 +154,11 @@ struct ContentAddCommand: AsyncParsableCommand {
         }
         try document.with(writing: true) { try $0.changeAdditionalContent(adding: sources) }
         let paths = sources.keys.sorted()
-        if json {
-            try output.print(
-                .object(["added": .array(paths.map { .string(FileName($0).text) })]), levels: 2)
-        } else {
-            for path in paths { try output.print("Added \(FileName(path)).") }
-            if paths.isEmpty { try output.print("There are no files to add.") }
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: true, levels: 2,
+            paths.isEmpty
+                ? ["There are no files to add."] : paths.map { "Added \(FileName($0))." }
+        ) { .object(["added": .array(paths.map { .string(FileName($0).text) })]) }
     }
 
     private func content(of file: String) throws -> [String: AdditionalContentSource] {
@@ -271,7 +267,6 @@ struct ContentRemoveCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let output = Output(json: json, reportsChanges: true)
         let removed = try document.with(writing: true) { package in
             var names: Set<FileName> = []
             for file in files {
@@ -282,12 +277,8 @@ struct ContentRemoveCommand: AsyncParsableCommand {
             try package.changeAdditionalContent(removing: paths)
             return paths
         }
-        if json {
-            try output.print(
-                .object(["removed": .array(removed.map { .string($0) })]), levels: 2)
-        } else {
-            for path in removed { try output.print("Removed \(path).") }
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: true, levels: 2, removed.map { "Removed \($0)." }
+        ) { .object(["removed": .array(removed.map { .string($0) })]) }
     }
 }

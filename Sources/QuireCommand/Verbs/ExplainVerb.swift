@@ -87,14 +87,3 @@ struct ExplainVerb: DocumentVerb {
         }
     }
 }
-
-extension TextTable {
-    /// A text on one line; a terminal must not obey what a document holds.
-    fileprivate static func line(_ text: String) -> String {
-        String(
-            text.map { character in
-                character.unicodeScalars.contains { $0.properties.generalCategory == .control }
-                    ? " " : character
-            })
-    }
-}

@@ -107,7 +107,6 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: options.json, reportsChanges: !dryRun)
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: dryRun ? .read : .write, waiting: wait)
@@ -126,16 +125,12 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
             throw error
         }
         try await document.close()
-        if output.json {
-            try output.print(
-                .object(["kept": .integer(Int64(kept)), "removed": .integer(Int64(removed))]),
-                levels: 1)
-        } else {
-            try output.print(
+        try Output.printResult(
+            json: options.json, reportsChanges: !dryRun,
+            [
                 "\(dryRun ? "Would remove" : "Removed") \(Count.of(removed, "transaction")); \(kept) \(kept == 1 ? "stays" : "stay")."
-            )
-        }
-        try output.flush()
+            ]
+        ) { .object(["kept": .integer(Int64(kept)), "removed": .integer(Int64(removed))]) }
     }
 
     /// Removes transactions, unless that is only tried.

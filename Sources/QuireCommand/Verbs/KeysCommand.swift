@@ -118,19 +118,10 @@ struct KeysAddCommand: AsyncParsableCommand {
         let domain = try unlock.unlockedDomain(at: path)
         let (credential, words) = try newCredential()
         let id = try domain.addSlot(credential, label: label)
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(
-                .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)]),
-                levels: 1)
-        } else {
-            if let words {
-                try output.print(ProtectionListing.wordsNote)
-                try output.print(words)
-            }
-            try output.print("Added the key \(id.uuidString) to \(path).")
-        }
-        try output.flush()
+        let lines = words.map { [ProtectionListing.wordsNote, $0] } ?? []
+        try Output.printResult(
+            json: json, reportsChanges: true, lines + ["Added the key \(id.uuidString) to \(path)."]
+        ) { .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)]) }
     }
 
     private func newCredential() throws -> (KeybagCredential, words: String?) {
@@ -194,13 +185,9 @@ struct KeysRemoveCommand: AsyncParsableCommand {
                 .notFound, "“\(path)” has no key “\(key)”.", subject: .init(file: path))
         }
         try domain.removeSlot(id)
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(.object(["removed": .string(id.uuidString)]), levels: 1)
-        } else {
-            try output.print("Removed the key \(id.uuidString) of \(path).")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: true, ["Removed the key \(id.uuidString) of \(path)."]
+        ) { .object(["removed": .string(id.uuidString)]) }
     }
 }
 
@@ -231,16 +218,11 @@ struct KeysMakeCommand: AsyncParsableCommand {
         // The document may replace or remove its files, and then nothing would open what belongs to the keybag.
         try DocumentPackage.checkOutside(path)
         let (slots, words) = try keys.slots()
-        let output = Output(json: json, reportsChanges: words == nil)
         if let words, !json { try ProtectionListing.printWords(words) }
         try ProtectionDomain.setUp(at: path, slots: slots)
-        if json {
-            try output.print(
-                .object(["path": .string(path), "recoveryKey": JSONValue(words)]), levels: 1)
-        } else {
-            try output.print("Made the keybag \(path).")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: words == nil, ["Made the keybag \(path)."]
+        ) { .object(["path": .string(path), "recoveryKey": JSONValue(words)]) }
     }
 }
 

@@ -40,13 +40,9 @@ struct LibraryCommand: AsyncParsableCommand {
 
         /// Prints that something has a path now.
         func print(_ sentence: String, path: String) throws {
-            let output = Output(json: json, reportsChanges: true)
-            if json {
-                try output.print(.object(["path": .string(path)]), levels: 1)
-            } else {
-                try output.print(sentence)
+            try Output.printResult(json: json, reportsChanges: true, [sentence]) {
+                .object(["path": .string(path)])
             }
-            try output.flush()
         }
     }
 
@@ -155,13 +151,9 @@ struct LibraryCommand: AsyncParsableCommand {
         func run() async throws {
             let item = try await DocumentLibrary(ofDocument: path)
                 .trash(path, waiting: wait.lockWait(for: path))
-            let output = Output(json: options.json, reportsChanges: true)
-            if options.json {
-                try output.print(LibraryCommand.json(item, withDate: false), levels: 1)
-            } else {
-                try output.print("Put \(path) into the trash.")
-            }
-            try output.flush()
+            try Output.printResult(
+                json: options.json, reportsChanges: true, ["Put \(path) into the trash."]
+            ) { LibraryCommand.json(item, withDate: false) }
         }
     }
 
@@ -181,23 +173,12 @@ struct LibraryCommand: AsyncParsableCommand {
         @OptionGroup var options: OutputOptions
 
         func run() async throws {
-            let output = Output(json: options.json)
             let items = Trash().items(besides: folder)
-            if options.json {
-                try output.print(
-                    .array(items.map { LibraryCommand.json($0, withDate: true) }), levels: 1)
-            } else {
-                // A path is printed whole; a terminal must not obey what a name holds.
-                for item in items {
-                    let shown = item.originalPath.map { character -> Character in
-                        let scalars = character.unicodeScalars
-                        return scalars.contains { $0.properties.generalCategory == .control }
-                            ? " " : character
-                    }
-                    try output.print(String(shown))
-                }
-            }
-            try output.flush()
+            // A path is printed whole; a terminal must not obey what a name holds.
+            try Output.printResult(
+                json: options.json, reportsChanges: false,
+                items.map { TextTable.line($0.originalPath) }
+            ) { .array(items.map { LibraryCommand.json($0, withDate: true) }) }
         }
     }
 
@@ -247,10 +228,8 @@ struct LibraryCommand: AsyncParsableCommand {
             _ = try await folder.library.entries()  // Reports a missing folder.
             let output = Output(json: options.json, compact: true)
             for await change in folder.library.changes() {
-                if options.json {
-                    try output.print(LibraryListing.json(change), levels: 0)
-                } else {
-                    for line in LibraryListing.lines(change) { try output.print(line) }
+                try output.printResult(levels: 0, LibraryListing.lines(change)) {
+                    LibraryListing.json(change)
                 }
                 try output.flush()
             }

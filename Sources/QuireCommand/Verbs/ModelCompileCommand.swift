@@ -64,16 +64,14 @@ struct ModelCompileCommand: AsyncParsableCommand {
         }
         warnings = warnings.withoutRepeats
         for warning in warnings { Output.report("Warning: \(warning)") }
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(
-                .object([
-                    "path": .string(self.output), "versions": .integer(Int64(count)),
-                    "warnings": .array(warnings.map { .string($0) }),
-                ]), levels: 2)
-        } else {
-            try output.print("Made \(self.output) of \(path): \(Count.of(count, "version")).")
+        try Output.printResult(
+            json: json, reportsChanges: true, levels: 2,
+            ["Made \(output) of \(path): \(Count.of(count, "version"))."]
+        ) {
+            .object([
+                "path": .string(output), "versions": .integer(Int64(count)),
+                "warnings": .array(warnings.map { .string($0) }),
+            ])
         }
-        try output.flush()
     }
 }

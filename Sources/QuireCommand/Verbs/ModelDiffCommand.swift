@@ -43,17 +43,13 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
         let before = try await ModelSource.read(old, version: from, unlock)
         let after = try await ModelSource.read(new ?? old, version: to, unlock)
         let difference = ModelDifference(from: before.model, to: after.model)
-        if json {
-            try output.print(Self.json(difference), levels: 2)
-        } else {
-            for change in difference.changes { try output.print(change.description) }
-            try output.print(Self.verdict(difference))
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: false, levels: 2,
+            difference.changes.map(\.description) + [Self.verdict(difference)]
+        ) { Self.json(difference) }
     }
 
     private static func verdict(_ difference: ModelDifference) -> String {

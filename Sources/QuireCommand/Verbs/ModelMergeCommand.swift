@@ -46,18 +46,13 @@ struct ModelMergeCommand: AsyncParsableCommand {
         }
         let merged = try ManagedObjectModel.merging(models)
         try merged.write(to: output)
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(
-                .object([
-                    "path": .string(self.output),
-                    "entities": .array(merged.entities.map { .string($0.name) }),
-                ]), levels: 2)
-        } else {
-            try output.print(
-                "Made \(self.output) of \(Count.of(models.count, "model")): "
-                    + "\(Count.of(merged.entities.count, "entity", "entities")).")
-        }
-        try output.flush()
+        let entities = merged.entities.map(\.name)
+        try Output.printResult(
+            json: json, reportsChanges: true, levels: 2,
+            [
+                "Made \(output) of \(Count.of(models.count, "model")): "
+                    + "\(Count.of(entities.count, "entity", "entities"))."
+            ]
+        ) { .object(["path": .string(output), "entities": .array(entities.map { .string($0) })]) }
     }
 }

@@ -29,7 +29,6 @@ struct ModelTemplatesCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
         if let export {
             var files = GeneratedFiles(in: export)
             for template in ClassTemplate.builtIn {
@@ -38,26 +37,23 @@ struct ModelTemplatesCommand: AsyncParsableCommand {
                 }
             }
             let written = try files.write(force: force)
-            if json {
-                try output.print(.array(written.map(ModelGenerateCommand.json)), levels: 1)
-            } else {
-                for file in written { try output.print("\(file.path) \(file.status.rawValue)") }
-            }
-        } else if json {
-            let list = ClassTemplate.builtIn.map { template in
-                JSONValue.object([
-                    "name": .string(template.title), "description": .string(template.summary),
-                    "files": .array(template.sources.keys.sorted().map { .string($0) }),
-                ])
-            }
-            try output.print(.array(list), levels: 1)
-        } else {
-            let width = ClassTemplate.builtIn.map(\.title.count).max() ?? 0
-            for template in ClassTemplate.builtIn {
-                let space = String(repeating: " ", count: width - template.title.count + 2)
-                try output.print(template.title + space + template.summary)
-            }
+            return try Output.printResult(
+                json: json, reportsChanges: false,
+                written.map { "\($0.path) \($0.status.rawValue)" }
+            ) { .array(written.map(ModelGenerateCommand.json)) }
         }
-        try output.flush()
+        let templates = ClassTemplate.builtIn
+        try Output.printResult(
+            json: json, reportsChanges: false,
+            TextTable.lines(templates.map { ($0.title, $0.summary) })
+        ) {
+            .array(
+                templates.map {
+                    .object([
+                        "name": .string($0.title), "description": .string($0.summary),
+                        "files": .array($0.sources.keys.sorted().map { .string($0) }),
+                    ])
+                })
+        }
     }
 }

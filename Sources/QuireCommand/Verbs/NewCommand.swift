@@ -60,20 +60,20 @@ struct NewCommand: AsyncParsableCommand {
         let info = try await DocumentInfo(of: made)
         try await made.close()
         // A key that could not be printed is not passed over.
-        let output = Output(json: json, reportsChanges: words == nil)
-        if json {
-            var members = info.members
-            if let words { members["recoveryKey"] = .string(words) }
-            try output.print(.object(members), levels: 2)
-        } else {
-            let objects = info.entities.reduce(0) { $0 + $1.count }
-            let origin = template.map { "the template \($0.name)" } ?? "the model \(model ?? "")"
-            try output.print(
+        let objects = info.entities.reduce(0) { $0 + $1.count }
+        let origin = template.map { "the template \($0.name)" } ?? "the model \(model ?? "")"
+        try Output.printResult(
+            json: json, reportsChanges: words == nil, levels: 2,
+            [
                 "Made \(path) from \(origin): "
                     + "\(Count.of(info.entities.count, "entity", "entities")), "
-                    + "\(Count.of(objects, "object")).")
+                    + "\(Count.of(objects, "object"))."
+            ]
+        ) {
+            var members = info.members
+            if let words { members["recoveryKey"] = .string(words) }
+            return .object(members)
         }
-        try output.flush()
     }
 
     /// Protects a new document.

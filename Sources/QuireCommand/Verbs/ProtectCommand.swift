@@ -115,14 +115,9 @@ struct ProtectCommand: AsyncParsableCommand {
         let sentence = "Protected \(path) as \(protection.rawValue)."
         // Before anything is sealed: if they cannot be printed, the only key may be lost.
         if let words {
-            let output = Output(json: json)
-            if json {
-                try output.print(members(protection, .none, words), levels: 1)
-            } else {
-                try output.print(ProtectionListing.wordsNote)
-                try output.print(words)
-            }
-            try output.flush()
+            try Output.printResult(
+                json: json, reportsChanges: false, [ProtectionListing.wordsNote, words]
+            ) { members(protection, .none, words) }
         }
         try set(protection, domain: person, slots: slots)
         if words == nil || !json { try answer(sentence, protection, .none) }
@@ -218,13 +213,9 @@ struct ProtectCommand: AsyncParsableCommand {
     private func answer(
         _ sentence: String, _ protection: FileProtection, _ former: FileProtection
     ) throws {
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(members(protection, former, nil), levels: 1)
-        } else {
-            try output.print(sentence)
+        try Output.printResult(json: json, reportsChanges: true, [sentence]) {
+            members(protection, former, nil)
         }
-        try output.flush()
     }
 
     private func printState(of domain: ProtectionDomain?) throws {

@@ -47,23 +47,18 @@ struct RevertCommand: AsyncParsableCommand {
             throw error
         }
         package.closeSaved()
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(
-                .object([
-                    "path": .string(path), "droppedDraft": .boolean(hadDraft),
-                    "revertedTo": JSONValue(to),
-                ]), levels: 0)
-        } else if let to {
-            let remark = hadDraft ? " The draft of its unsaved changes was dropped." : ""
-            try output.print("Reverted \(path) to \(to).\(remark)")
-        } else {
-            try output.print(
-                hadDraft
-                    ? "Reverted \(path): its unsaved changes are dropped."
-                    : "\(path) has no unsaved changes.")
+        let draft = hadDraft ? " The draft of its unsaved changes was dropped." : ""
+        let sentence =
+            to.map { "Reverted \(path) to \($0).\(draft)" }
+            ?? (hadDraft
+                ? "Reverted \(path): its unsaved changes are dropped."
+                : "\(path) has no unsaved changes.")
+        try Output.printResult(json: json, reportsChanges: true, levels: 0, [sentence]) {
+            .object([
+                "path": .string(path), "droppedDraft": .boolean(hadDraft),
+                "revertedTo": JSONValue(to),
+            ])
         }
-        try output.flush()
     }
 
     private func replaceContent(of package: DocumentPackage, with path: String) throws {

@@ -24,14 +24,10 @@ struct StatusCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let output = Output(json: json)
         let status = try await Self.status(at: path)
-        if json {
-            try output.print(Self.json(status, path: path), levels: 1)
-        } else {
-            for line in Self.lines(status) { try output.print(line) }
+        try Output.printResult(json: json, reportsChanges: false, Self.lines(status)) {
+            Self.json(status, path: path)
         }
-        try output.flush()
     }
 
     /// Waits for the disk, and perhaps for another process, on no queue that others need.

@@ -34,18 +34,10 @@ struct TemplatesListCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         let templates = try DocumentTemplate.all()
-        let output = Output(json: json)
-        if json {
-            try output.print(.array(templates.map(\.json)), levels: 1)
-        } else {
-            // A description is read, not compared: it is printed whole.
-            let width = templates.map(\.name.count).max() ?? 0
-            for template in templates {
-                let space = String(repeating: " ", count: width - template.name.count + 2)
-                try output.print(template.name + space + template.summary)
-            }
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: false,
+            TextTable.lines(templates.map { ($0.name, $0.summary) })
+        ) { .array(templates.map(\.json)) }
     }
 }
 

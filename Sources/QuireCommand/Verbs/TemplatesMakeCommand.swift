@@ -57,12 +57,9 @@ struct TemplatesMakeCommand: AsyncParsableCommand {
             Output.report(
                 "“\(template.path)” is not protected: anyone who can read it can read the objects.")
         }
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(template.json, levels: 1)
-        } else {
-            try output.print("Made the template \(template.name) of \(path): \(template.path).")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: true,
+            ["Made the template \(template.name) of \(path): \(template.path)."]
+        ) { template.json }
     }
 }

@@ -42,18 +42,15 @@ struct UnlockCommand: AsyncParsableCommand {
             try unlock.unlockedDomain(at: path).addToUserKeyring(
                 timeout: timeout.map { .seconds($0) })
         }
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(
-                .object([
-                    "unlocked": .array(paths.map { .string($0) }),
-                    "timeout": timeout.map { .integer(Int64($0)) } ?? .null,
-                ]), levels: 1)
-        } else {
-            let time = timeout.map { " for \($0) s" } ?? ""
-            for path in paths { try output.print("Unlocked \(path)\(time).") }
+        let time = timeout.map { " for \($0) s" } ?? ""
+        try Output.printResult(
+            json: json, reportsChanges: true, paths.map { "Unlocked \($0)\(time)." }
+        ) {
+            .object([
+                "unlocked": .array(paths.map { .string($0) }),
+                "timeout": timeout.map { .integer(Int64($0)) } ?? .null,
+            ])
         }
-        try output.flush()
     }
 }
 
@@ -93,12 +90,9 @@ struct LockCommand: AsyncParsableCommand {
             }
         }
         if paths.isEmpty { count = try ProtectionDomain.removeAllFromUserKeyring() }
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(.object(["removed": .integer(Int64(count))]), levels: 1)
-        } else {
-            try output.print("Removed \(Count.of(count, "key")) from the user keyring.")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: true,
+            ["Removed \(Count.of(count, "key")) from the user keyring."]
+        ) { .object(["removed": .integer(Int64(count))]) }
     }
 }

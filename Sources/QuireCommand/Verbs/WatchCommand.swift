@@ -67,16 +67,7 @@ struct WatchCommand: AsyncParsableCommand {
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: .follow)
         if let note = document.modelNote { Output.report(note) }
-        let watching = Task { @MainActor in try await watch(document) }
-        Interruption.cancel(watching)
-        do {
-            try await watching.value
-        } catch {
-            // The first failure is reported.
-            document.closeKeepingDraft()
-            throw error
-        }
-        try await document.close()
+        try await document.untilInterrupted { try await watch(document) }
     }
 
     private var unsupported: QuireError {
@@ -124,18 +115,6 @@ private struct WatchReport {
     private(set) var remaining: Int
     let output: Output
 
-    init(
-        path: String, store: SQLiteStore, last: Int64?, filter: HistoryFilter, remaining: Int,
-        output: Output
-    ) {
-        self.path = path
-        self.store = store
-        self.last = last
-        self.filter = filter
-        self.remaining = remaining
-        self.output = output
-    }
-
     /// The line that says that it begins.
     var beginning: String {
         last == nil
@@ -178,10 +157,9 @@ private struct WatchReport {
             return try printTransactions()
         }
         if !filter.isEmpty { return }
-        if output.json {
-            try output.print(.object(["date": PrintedDate.json(Date())]), levels: 0)
-        } else {
-            try output.print("\(PrintedDate.text(Date()))  saved")
+        let date = Date()
+        try output.printResult(levels: 0, ["\(PrintedDate.text(date))  saved"]) {
+            .object(["date": PrintedDate.json(date)])
         }
         try output.flush()
         remaining -= 1

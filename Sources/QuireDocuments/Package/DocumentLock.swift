@@ -152,12 +152,8 @@ final class DocumentLock: Sendable {
 
     /// The owner that holds the lock, if any. Takes no lock.
     static func owner(of layout: DocumentPackageLayout) throws -> DocumentOwner? {
-        do {
-            let file = try OpenFile.open(layout.lock, beneath: layout.path, for: .reading)
-            return try file.isLockedByAnother() ? owner(in: file) : nil
-        } catch let error as QuireError where error.code == .notFound {
-            return nil
-        }
+        guard let file = try openedForReading(layout) else { return nil }
+        return try file.isLockedByAnother() ? owner(in: file) : nil
     }
 
     private static func owner(in file: OpenFile) -> DocumentOwner {

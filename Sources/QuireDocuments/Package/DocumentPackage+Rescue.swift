@@ -379,10 +379,7 @@ extension DocumentPackage {
 
     /// Whether a file has been in its place for more than a day.
     private func isOld(_ path: String, at date: Date) throws -> Bool {
-        guard let information = try FileSystem.information(at: path, beneath: layout.path) else {
-            return false
-        }
-        return Int64(date.timeIntervalSince1970) - information.statusChangeTime > 24 * 60 * 60
+        try FileSystem.information(at: path, beneath: layout.path)?.isOld(at: date) ?? false
     }
 
     /// The files and folders of external data and additional content to which the store does not refer.

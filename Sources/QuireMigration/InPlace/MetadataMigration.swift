@@ -46,11 +46,7 @@ struct MetadataMigration {
 
     /// The greatest key that an object of a hierarchy has had.
     func maximumKey(of root: ResolvedEntity, _ connection: SQLiteConnection) throws -> Int64 {
-        let place = schema.entity(root)
-        let recorded = try connection.maximumPrimaryKey(of: place.storeNumber)
-        let used = try connection.integer(
-            "SELECT max(Z_PK) FROM \(SQLName.quoted(place.tableName))")
-        return max(recorded, used ?? 0)
+        try connection.greatestUsedKey(of: schema.entity(root))
     }
 
     // MARK: - Writing

@@ -329,8 +329,6 @@ private struct RemovalList {
     let source: ResolvedModel
     private(set) var list: [MigrationRemoval] = []
 
-    init(source: ResolvedModel) { self.source = source }
-
     mutating func add(_ count: Int, of entity: ResolvedEntity) { add(count, entity.name, nil) }
 
     mutating func add(

@@ -58,8 +58,7 @@ extension PredicateTranslation {
         guard Left.Output.self is any StringProtocol.Type else { throw Self.unsupported(node) }
         let left = try value(of: left)
         let right = try value(of: right)
-        return .truth(
-            PredicateTruth(holds: try Self.compare(left, comparisonOperator, right, options)))
+        return .condition(try Self.compare(left, comparisonOperator, right, options))
     }
 }
 
@@ -83,10 +82,9 @@ extension PredicateExpressions.StringContainsRegex: TranslatableNode {
         let text = try translation.value(of: subject)
         // MATCHES applies to the whole text.
         let pattern = "(?s:.*)(?:\(regex.value.stringRepresentation))(?s:.*)"
-        return .truth(
-            PredicateTruth(
-                holds: try PredicateTranslation.compare(
-                    text, .matches, .constant(.string(pattern)))))
+        return .condition(
+            try PredicateTranslation.compare(
+                text, .matches, .constant(.string(pattern))))
     }
 }
 
@@ -215,9 +213,7 @@ extension PredicateExpressions.SequenceContains: TranslatableNode {
         switch try translation.term(of: sequence) {
         case .value(.constant): throw PredicateTranslation.unsupported(self)
         case .value(let collection):
-            return .truth(
-                PredicateTruth(
-                    holds: try PredicateTranslation.compare(element, .in, collection)))
+            return .condition(try PredicateTranslation.compare(element, .in, collection))
         case .elements(let elements):
             let isElement = try PredicateTranslation.compare(
                 .variable(elements.variable), .equal, element)
@@ -257,60 +253,48 @@ extension PredicateExpressions.Filter: TranslatableNode {
 
 extension PredicateExpressions.SequenceContainsWhere: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
-        switch try translation.term(of: sequence) {
-        case .value(.constant): throw PredicateTranslation.unsupported(self)
-        case .value(.collection(let elements)):
-            let tests = try elements.map { element in
-                translation.bind(variable, to: .value(element))
-                return try translation.condition(of: test)
-            }
-            return .truth(PredicateTruth(holds: PredicateTranslation.any(tests)))
-        case .value(let collection):
-            let name = translation.bindElement(variable)
-            return .truth(
-                PredicateTranslation.existence(
-                    of: collection, name, try translation.condition(of: test)))
-        case .elements(let elements):
-            translation.bind(variable, to: .value(.variable(elements.variable)))
-            let test = try translation.condition(of: test)
-            return .truth(
-                PredicateTranslation.existence(
-                    of: elements.collection, elements.variable,
-                    PredicateTranslation.all([elements.condition, test])))
-        default: throw PredicateTranslation.unsupported(self)
-        }
+        try translation.test(test, of: variable, in: sequence, byAll: false, self)
     }
 }
 
 extension PredicateExpressions.SequenceAllSatisfy: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
-        switch try translation.term(of: sequence) {
-        case .value(.constant): throw PredicateTranslation.unsupported(self)
+        try translation.test(test, of: variable, in: sequence, byAll: true, self)
+    }
+}
+
+extension PredicateTranslation {
+    /// Whether one element of a collection satisfies a test, or, with `isByAll`, none fails it.
+    fileprivate mutating func test<Element>(
+        _ test: some PredicateExpression, of variable: PredicateExpressions.Variable<Element>,
+        in sequence: some PredicateExpression, byAll isByAll: Bool, _ node: Any
+    ) throws -> PredicateTerm {
+        switch try term(of: sequence) {
+        case .value(.constant): throw Self.unsupported(node)
         case .value(.collection(let elements)):
             let tests = try elements.map { element in
-                translation.bind(variable, to: .value(element))
-                return try translation.condition(of: test)
+                bind(variable, to: .value(element))
+                return try condition(of: test)
             }
-            return .truth(PredicateTruth(holds: PredicateTranslation.all(tests)))
+            return .condition(isByAll ? Self.all(tests) : Self.any(tests))
         case .value(let collection):
-            let name = translation.bindElement(variable)
-            let test = try translation.condition(of: test)
-            if let every = PredicateTranslation.quantified(.all, collection, name, test) {
-                return .truth(PredicateTruth(holds: every))
+            let name = bindElement(variable)
+            let test = try condition(of: test)
+            if isByAll, let every = Self.quantified(.all, collection, name, test) {
+                return .condition(every)
             }
             return .truth(
-                PredicateTranslation.existence(
-                    of: collection, name, PredicateTranslation.not(test), isFound: false))
+                Self.existence(
+                    of: collection, name, isByAll ? Self.not(test) : test, isFound: !isByAll))
         case .elements(let elements):
-            translation.bind(variable, to: .value(.variable(elements.variable)))
-            let test = try translation.condition(of: test)
+            bind(variable, to: .value(.variable(elements.variable)))
+            let test = try condition(of: test)
             return .truth(
-                PredicateTranslation.existence(
+                Self.existence(
                     of: elements.collection, elements.variable,
-                    PredicateTranslation.all([
-                        elements.condition, PredicateTranslation.not(test),
-                    ]), isFound: false))
-        default: throw PredicateTranslation.unsupported(self)
+                    Self.all([elements.condition, isByAll ? Self.not(test) : test]),
+                    isFound: !isByAll))
+        default: throw Self.unsupported(node)
         }
     }
 }

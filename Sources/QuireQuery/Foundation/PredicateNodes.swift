@@ -4,21 +4,21 @@ internal import QuireModel
 extension PredicateExpressions.Conjunction: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         let parts = [try translation.condition(of: lhs), try translation.condition(of: rhs)]
-        return .truth(PredicateTruth(holds: PredicateTranslation.all(parts)))
+        return .condition(PredicateTranslation.all(parts))
     }
 }
 
 extension PredicateExpressions.Disjunction: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         let parts = [try translation.condition(of: lhs), try translation.condition(of: rhs)]
-        return .truth(PredicateTruth(holds: PredicateTranslation.any(parts)))
+        return .condition(PredicateTranslation.any(parts))
     }
 }
 
 extension PredicateExpressions.Negation: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         let condition = try translation.condition(of: wrapped)
-        return .truth(PredicateTruth(holds: PredicateTranslation.not(condition)))
+        return .condition(PredicateTranslation.not(condition))
     }
 }
 
@@ -78,7 +78,7 @@ extension PredicateExpressions.ConditionalCast: TranslatableNode {
 extension PredicateExpressions.TypeCheck: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         _ = try translation.cast(input, to: Desired.self, in: self)
-        return .truth(PredicateTruth(holds: .constant(true)))
+        return .condition(.constant(true))
     }
 }
 
@@ -88,14 +88,14 @@ extension PredicateExpressions.TypeCheck: TranslatableNode {
 
 extension PredicateExpressions.Equal: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
-        .truth(PredicateTruth(holds: try translation.equality(of: lhs, and: rhs, in: self)))
+        .condition(try translation.equality(of: lhs, and: rhs, in: self))
     }
 }
 
 extension PredicateExpressions.NotEqual: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         let equality = try translation.equality(of: lhs, and: rhs, in: self)
-        return .truth(PredicateTruth(holds: PredicateTranslation.not(equality)))
+        return .condition(PredicateTranslation.not(equality))
     }
 }
 
@@ -165,7 +165,7 @@ extension PredicateExpressions.Comparison: TranslatableNode {
             }
         let left = try translation.value(of: lhs)
         let right = try translation.value(of: rhs)
-        return .truth(PredicateTruth(holds: try PredicateTranslation.compare(left, sign, right)))
+        return .condition(try PredicateTranslation.compare(left, sign, right))
     }
 }
 
@@ -193,22 +193,20 @@ extension PredicateExpressions.RangeExpressionContains: TranslatableNode {
         else { throw PredicateTranslation.unsupported(self) }
         let element = try translation.value(of: element)
         if let lower, let upper, includesUpper {
-            return .truth(
-                PredicateTruth(
-                    holds: try PredicateTranslation.compare(
-                        element, .between, .collection([lower, upper]))))
+            return .condition(
+                try PredicateTranslation.compare(
+                    element, .between, .collection([lower, upper])))
         }
-        return .truth(
-            PredicateTruth(
-                holds: PredicateTranslation.all([
-                    try lower.map {
-                        try PredicateTranslation.compare(element, .greaterOrEqual, $0)
-                    } ?? .constant(true),
-                    try upper.map {
-                        try PredicateTranslation.compare(
-                            element, includesUpper ? .lessOrEqual : .less, $0)
-                    } ?? .constant(true),
-                ])))
+        return .condition(
+            PredicateTranslation.all([
+                try lower.map {
+                    try PredicateTranslation.compare(element, .greaterOrEqual, $0)
+                } ?? .constant(true),
+                try upper.map {
+                    try PredicateTranslation.compare(
+                        element, includesUpper ? .lessOrEqual : .less, $0)
+                } ?? .constant(true),
+            ]))
     }
 }
 
@@ -225,7 +223,7 @@ extension PredicateExpressions.OptionalFlatMap: TranslatableNode {
             translation.bind(variable, to: term)
         case .truth(let truth):
             (exists, value) = (truth.exists, nil)
-            translation.bind(variable, to: .truth(PredicateTruth(holds: truth.holds)))
+            translation.bind(variable, to: .condition(truth.holds))
         default:
             throw PredicateTranslation.unsupported(self)
         }
@@ -290,7 +288,6 @@ extension PredicateExpressions.ForcedUnwrap: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         let term = try translation.term(of: inner)
         guard case .truth(let truth) = term else { return term }
-        return .truth(
-            PredicateTruth(holds: PredicateTranslation.demanding(truth.exists, for: truth.holds)))
+        return .condition(PredicateTranslation.demanding(truth.exists, for: truth.holds))
     }
 }

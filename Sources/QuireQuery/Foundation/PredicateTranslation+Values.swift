@@ -57,18 +57,16 @@ extension PredicateExpressions.KeyPath: TranslatableNode {
                 throw PredicateTranslation.unsupported(
                     self, "stores count UTF-16 units, not characters; ask for utf16.count")
             }
-            return .truth(
-                PredicateTruth(
-                    holds: try PredicateTranslation.compare(text, .equal, .constant(.string("")))))
+            return .condition(
+                try PredicateTranslation.compare(text, .equal, .constant(.string(""))))
         }
         guard let collection = root.collection else { throw PredicateTranslation.unsupported(self) }
         switch kind {
         case .collectionCount: return .value(.function(.count, [collection]))
         case .collectionIsEmpty:
-            return .truth(
-                PredicateTruth(
-                    holds: try PredicateTranslation.compare(
-                        .function(.count, [collection]), .equal, .constant(.integer(0)))))
+            return .condition(
+                try PredicateTranslation.compare(
+                    .function(.count, [collection]), .equal, .constant(.integer(0))))
         case .collectionFirst: return .value(.function(.first, [collection]))
         case .bidirectionalCollectionLast: return .value(.function(.last, [collection]))
         @unknown default: throw PredicateTranslation.unsupported(self)

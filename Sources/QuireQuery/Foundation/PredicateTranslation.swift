@@ -162,6 +162,11 @@ enum PredicateTerm {
     case order(QueryExpression, QueryExpression, QueryComparison.Options)
     /// The UTF-16 units of a text.
     case units(QueryExpression)
+
+    /// A truth value that is never missing.
+    static func condition(_ predicate: QueryPredicate) -> PredicateTerm {
+        .truth(PredicateTruth(holds: predicate))
+    }
 }
 
 /// A truth value that may be missing, like an optional `Bool`.

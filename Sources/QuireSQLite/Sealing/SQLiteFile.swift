@@ -94,6 +94,15 @@ extension SQLiteFile {
     }
 }
 
+/// Calls a method of the default VFS's file; SQLite passes a file to all methods.
+private func forward<Result>(
+    _ file: UnsafeMutablePointer<sqlite3_file>?,
+    _ call: (UnsafeMutablePointer<sqlite3_file>, borrowing sqlite3_io_methods) -> Result
+) -> Result {
+    let real = SQLiteFile.Record(file!).real
+    return call(real, real.pointee.pMethods.pointee)
+}
+
 extension SealingFile {
     /// SQLite's method table. Methods unrelated to pages are forwarded to the default VFS's file. Version 2 has no memory
     /// mapping, which would expose sealed pages.
@@ -118,25 +127,12 @@ extension SealingFile {
         table.pointee.xTruncate = { file, size in
             SQLiteFile.Record(file!).sealingFile.truncate(to: size)
         }
-        table.pointee.xSync = { file, flags in
-            let real = SQLiteFile.Record(file!).real
-            return real.pointee.pMethods.pointee.xSync(real, flags)
-        }
-        table.pointee.xFileSize = { file, size in
-            let real = SQLiteFile.Record(file!).real
-            return real.pointee.pMethods.pointee.xFileSize(real, size)
-        }
-        table.pointee.xLock = { file, level in
-            let real = SQLiteFile.Record(file!).real
-            return real.pointee.pMethods.pointee.xLock(real, level)
-        }
-        table.pointee.xUnlock = { file, level in
-            let real = SQLiteFile.Record(file!).real
-            return real.pointee.pMethods.pointee.xUnlock(real, level)
-        }
+        table.pointee.xSync = { file, flags in forward(file) { $1.xSync($0, flags) } }
+        table.pointee.xFileSize = { file, size in forward(file) { $1.xFileSize($0, size) } }
+        table.pointee.xLock = { file, level in forward(file) { $1.xLock($0, level) } }
+        table.pointee.xUnlock = { file, level in forward(file) { $1.xUnlock($0, level) } }
         table.pointee.xCheckReservedLock = { file, isReserved in
-            let real = SQLiteFile.Record(file!).real
-            return real.pointee.pMethods.pointee.xCheckReservedLock(real, isReserved)
+            forward(file) { $1.xCheckReservedLock($0, isReserved) }
         }
         table.pointee.xFileControl = { file, operation, argument in
             switch operation {
@@ -146,37 +142,24 @@ extension SealingFile {
                 SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE:
                 return SQLITE_NOTFOUND
             default:
-                let real = SQLiteFile.Record(file!).real
-                return real.pointee.pMethods.pointee.xFileControl(real, operation, argument)
+                return forward(file) { $1.xFileControl($0, operation, argument) }
             }
         }
-        table.pointee.xSectorSize = { file in
-            let real = SQLiteFile.Record(file!).real
-            return real.pointee.pMethods.pointee.xSectorSize(real)
-        }
-        table.pointee.xDeviceCharacteristics = { file in
-            let real = SQLiteFile.Record(file!).real
+        table.pointee.xSectorSize = { forward($0) { $1.xSectorSize($0) } }
+        table.pointee.xDeviceCharacteristics = {
             // No atomic writes: SQLite would omit the journal, or write it in different pieces.
-            return real.pointee.pMethods.pointee.xDeviceCharacteristics(real)
+            forward($0) { $1.xDeviceCharacteristics($0) }
                 & (SQLITE_IOCAP_POWERSAFE_OVERWRITE | SQLITE_IOCAP_UNDELETABLE_WHEN_OPEN
                     | SQLITE_IOCAP_IMMUTABLE)
         }
         table.pointee.xShmMap = { file, region, size, extends, address in
-            let real = SQLiteFile.Record(file!).real
-            return real.pointee.pMethods.pointee.xShmMap(real, region, size, extends, address)
+            forward(file) { $1.xShmMap($0, region, size, extends, address) }
         }
         table.pointee.xShmLock = { file, offset, count, flags in
-            let real = SQLiteFile.Record(file!).real
-            return real.pointee.pMethods.pointee.xShmLock(real, offset, count, flags)
+            forward(file) { $1.xShmLock($0, offset, count, flags) }
         }
-        table.pointee.xShmBarrier = { file in
-            let real = SQLiteFile.Record(file!).real
-            real.pointee.pMethods.pointee.xShmBarrier(real)
-        }
-        table.pointee.xShmUnmap = { file, deletes in
-            let real = SQLiteFile.Record(file!).real
-            return real.pointee.pMethods.pointee.xShmUnmap(real, deletes)
-        }
+        table.pointee.xShmBarrier = { forward($0) { $1.xShmBarrier($0) } }
+        table.pointee.xShmUnmap = { file, deletes in forward(file) { $1.xShmUnmap($0, deletes) } }
         return UnsafePointer(table)
     }()
 }

@@ -41,11 +41,6 @@ struct SyncSettings: Equatable, Sendable {
         var key: Int64
     }
 
-    init(container: SyncIdentifier, peer: SyncIdentifier) {
-        self.container = container
-        self.peer = peer
-    }
-
     func write(to connection: SQLiteConnection) throws {
         try connection.execute("DELETE FROM QUIRE_SYNC WHERE Z_KEY IN ('compare', 'stale')")
         if hasStaleRows {

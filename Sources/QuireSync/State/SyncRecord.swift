@@ -53,12 +53,6 @@ struct SyncRecord: Hashable, Sendable {
     /// The entries in the order of their keys, for work whose order shows: conflicts are numbered as they are noted.
     var orderedEntries: [(key: SyncKey, value: SyncEntry)] { entries.sorted { $0.key < $1.key } }
 
-    init(id: SyncIdentifier, entity: String, entries: [SyncKey: SyncEntry] = [:]) {
-        self.id = id
-        self.entity = entity
-        self.entries = entries
-    }
-
     subscript(key: SyncKey) -> SyncEntry? { entries[key] }
 
     /// The number of insertions and deletions.

@@ -36,7 +36,7 @@ struct SyncSegment: Sendable, Equatable {
     var retired: Set<SyncIdentifier> = []
     let records: [SyncRecord]
     /// The part of a snapshot, from 0, and the number of parts; `nil` for a segment.
-    let part: SyncSnapshotPart?
+    var part: SyncSnapshotPart?
     /// The header of a part of a snapshot; `nil` for a segment.
     var snapshot: SyncSnapshotHeader?
 
@@ -77,7 +77,9 @@ struct SyncSegment: Sendable, Equatable {
         writer.raw(SHA256.hash(data: writer.bytes))
         return writer.bytes
     }
+}
 
+extension SyncSegment {
     /// Reads a file.
     ///
     /// - Throws: `QuireError` with code `invalidFormat` if it is not whole, or of a version that is not known.
@@ -153,25 +155,6 @@ struct SyncSegment: Sendable, Equatable {
         let records = try SyncRecordBlock.decode(&inner)
         guard inner.remaining == 0 else { throw inner.damage("there is more than its end") }
         return records
-    }
-
-    init(
-        container: SyncIdentifier, peer: SyncIdentifier, sequence: Int64, time: UInt64,
-        model: String, seen: SyncVector, forgotten: SyncVector = SyncVector(),
-        retired: Set<SyncIdentifier> = [],
-        records: [SyncRecord], part: SyncSnapshotPart? = nil, snapshot: SyncSnapshotHeader? = nil
-    ) {
-        self.part = part
-        self.forgotten = forgotten
-        self.retired = retired
-        self.snapshot = snapshot
-        self.container = container
-        self.peer = peer
-        self.sequence = sequence
-        self.time = time
-        self.model = model
-        self.seen = seen
-        self.records = records
     }
 }
 

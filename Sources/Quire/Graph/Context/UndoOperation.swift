@@ -254,15 +254,15 @@ extension ManagedObjectContext {
                 let index = object.resolvedEntity.slots[slot].relationshipIndex
             else { return }
             let relationship = object.resolvedEntity.relationships[index]
-            guard isGone(id) || isDeleted(id, from: relationship, of: object, ifNotIn: deleted)
-            else { return }
-            object.write(.null, at: slot)
+            if isMissing(id, from: relationship, of: object, ifNotIn: deleted) {
+                object.write(.null, at: slot)
+            }
         case .insertMember(let object, let toMany, let id, _):
             let id = permanentIDIfAny(for: id)
             let relationship = relationship(object, toMany)
-            guard isGone(id) || isDeleted(id, from: relationship, of: object, ifNotIn: deleted)
-            else { return }
-            removeMember(id, from: object, relationship)
+            if isMissing(id, from: relationship, of: object, ifNotIn: deleted) {
+                removeMember(id, from: object, relationship)
+            }
         case .life(let object, isLive: true):
             if !object.state.contains(.persisted) { dropOneSidedReferences(of: object) }
         default: break
@@ -292,12 +292,13 @@ extension ManagedObjectContext {
         return object.reference(at: slot)
     }
 
-    /// Whether the deletion of an object, which waits for the save, has cleared such relationships to it. A deleted object keeps
-    /// its own.
-    private func isDeleted(
+    /// Whether an object is gone, or its deletion, which waits for the save, has cleared such relationships to it. A deleted
+    /// object keeps its own.
+    private func isMissing(
         _ id: ManagedObjectID, from relationship: ResolvedEntity.Relationship,
         of owner: ManagedObject, ifNotIn deleted: Set<ManagedObjectID>
     ) -> Bool {
+        if isGone(id) { return true }
         guard owner.state.contains(.live), !deleted.contains(id),
             let object = identityMap.find(id.bits), !object.state.contains(.live),
             let inverse = layout.inverse(of: relationship)

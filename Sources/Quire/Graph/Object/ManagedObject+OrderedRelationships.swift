@@ -9,10 +9,7 @@ extension ManagedObject {
     public final func removeObject(
         from key: String, at index: Int, file: StaticString = #fileID, line: UInt = #line
     ) {
-        trapping(file: file, line: line) {
-            try removeObject(
-                through: relationship(key, toMany: true, file: file, line: line), at: index)
-        }
+        changeToMany(key, file, line) { try removeObject(through: $0, at: index) }
     }
 
     /// Replaces the object at a position of an ordered relationship by another. If that is a member already, it moves.
@@ -20,11 +17,7 @@ extension ManagedObject {
         in key: String, at index: Int, with object: ManagedObject, file: StaticString = #fileID,
         line: UInt = #line
     ) {
-        trapping(file: file, line: line) {
-            try replaceObject(
-                through: relationship(key, toMany: true, file: file, line: line), at: index,
-                with: object)
-        }
+        changeToMany(key, file, line) { try replaceObject(through: $0, at: index, with: object) }
     }
 
     /// Moves the object at a position of an ordered relationship; `target` is its position afterwards.
@@ -32,11 +25,7 @@ extension ManagedObject {
         in key: String, from index: Int, to target: Int, file: StaticString = #fileID,
         line: UInt = #line
     ) {
-        trapping(file: file, line: line) {
-            try moveObjects(
-                through: relationship(key, toMany: true, file: file, line: line), at: [index],
-                to: target)
-        }
+        changeToMany(key, file, line) { try moveObjects(through: $0, at: [index], to: target) }
     }
 
     /// Moves the objects at positions of an ordered relationship together, in the order given; `target` is the position
@@ -45,11 +34,7 @@ extension ManagedObject {
         in key: String, at indices: [Int], to target: Int, file: StaticString = #fileID,
         line: UInt = #line
     ) {
-        trapping(file: file, line: line) {
-            try moveObjects(
-                through: relationship(key, toMany: true, file: file, line: line), at: indices,
-                to: target)
-        }
+        changeToMany(key, file, line) { try moveObjects(through: $0, at: indices, to: target) }
     }
 
     /// Exchanges two objects of an ordered relationship.
@@ -57,8 +42,7 @@ extension ManagedObject {
         in key: String, at first: Int, and second: Int, file: StaticString = #fileID,
         line: UInt = #line
     ) {
-        trapping(file: file, line: line) {
-            let relationship = relationship(key, toMany: true, file: file, line: line)
+        changeToMany(key, file, line) { relationship in
             var order = try orderForChange(of: relationship, at: [first, second])
             order.swapAt(first, second)
             arrange(relationship, order)

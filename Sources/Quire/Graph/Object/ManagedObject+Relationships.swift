@@ -93,9 +93,7 @@ extension ManagedObject {
     public final func add(
         _ object: ManagedObject, to key: String, file: StaticString = #fileID, line: UInt = #line
     ) {
-        trapping(file: file, line: line) {
-            try add(object, through: relationship(key, toMany: true, file: file, line: line))
-        }
+        changeToMany(key, file, line) { try add(object, through: $0) }
     }
 
     /// Inserts an object into an ordered to-many relationship at a position, and sets the inverse.
@@ -105,19 +103,14 @@ extension ManagedObject {
         _ object: ManagedObject, into key: String, at index: Int, file: StaticString = #fileID,
         line: UInt = #line
     ) {
-        trapping(file: file, line: line) {
-            try add(
-                object, through: relationship(key, toMany: true, file: file, line: line), at: index)
-        }
+        changeToMany(key, file, line) { try add(object, through: $0, at: index) }
     }
 
     /// Removes an object from a to-many relationship, and clears the inverse.
     public final func remove(
         _ object: ManagedObject, from key: String, file: StaticString = #fileID, line: UInt = #line
     ) {
-        trapping(file: file, line: line) {
-            try remove(object, through: relationship(key, toMany: true, file: file, line: line))
-        }
+        changeToMany(key, file, line) { try remove(object, through: $0) }
     }
 
     /// Adds an object to a to-many relationship, at a position if it is ordered, else last.
@@ -409,6 +402,16 @@ extension ManagedObject {
             "“\(relationship.name)” of \(resolvedEntity.name) is a \(relationship.isToMany ? "to-many" : "to-one") "
                 + "relationship.",
             subject: .init(entity: resolvedEntity.name, property: relationship.name))
+    }
+
+    /// Changes the to-many relationship of a key, and traps if there is none, or on errors as ``trapping(file:line:_:)``.
+    final func changeToMany(
+        _ key: String, _ file: StaticString, _ line: UInt,
+        _ change: (ResolvedEntity.Relationship) throws -> Void
+    ) {
+        trapping(file: file, line: line) {
+            try change(relationship(key, toMany: true, file: file, line: line))
+        }
     }
 
     /// Traps if a change is a programmer error, and reports an object that does not exist, which other contexts may have

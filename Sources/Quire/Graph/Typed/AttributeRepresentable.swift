@@ -35,15 +35,23 @@ public protocol AttributeRepresentable: SendableMetatype {
 }
 
 extension AttributeRepresentable {
+    /// The value that is read from the slot of a property, or that a probe has.
+    @inline(__always)
+    fileprivate static func decoded(
+        _ object: ManagedObject, _ ordinal: Int, _ read: (Int) -> Self?
+    ) -> Self? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return read(slot)
+    }
+
     /// ``missingValue``; only the tests of key paths against computed properties get weaker by it.
     public static var unlikelyValue: Self { missingValue }
 
     /// Reads the attribute's value and makes one of this type of it.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Self? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return Self(attributeValue: object.value(at: slot))
+        decoded(object, ordinal) { Self(attributeValue: object.value(at: $0)) }
     }
 }
 
@@ -59,10 +67,7 @@ extension Int64: AttributeRepresentable {
 
     /// The integer of a property.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Int64? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.integer(at: slot)
+        decoded(object, ordinal) { object.integer(at: $0) }
     }
 
     /// Converts an integer.
@@ -85,10 +90,7 @@ extension Int: AttributeRepresentable {
 
     /// The integer of a property.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Int? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.integer(at: slot).flatMap { Int(exactly: $0) }
+        decoded(object, ordinal) { slot in object.integer(at: slot).flatMap { Int(exactly: $0) } }
     }
 
     /// Converts an integer.
@@ -111,10 +113,7 @@ extension Int32: AttributeRepresentable {
 
     /// The integer of a property; `nil` if it does not fit, which only a damaged store has.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Int32? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.integer(at: slot).flatMap { Int32(exactly: $0) }
+        decoded(object, ordinal) { slot in object.integer(at: slot).flatMap { Int32(exactly: $0) } }
     }
 
     /// Converts an integer that fits.
@@ -137,10 +136,7 @@ extension Int16: AttributeRepresentable {
 
     /// The integer of a property; `nil` if it does not fit, which only a damaged store has.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Int16? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.integer(at: slot).flatMap { Int16(exactly: $0) }
+        decoded(object, ordinal) { slot in object.integer(at: slot).flatMap { Int16(exactly: $0) } }
     }
 
     /// Converts an integer that fits.
@@ -167,10 +163,7 @@ extension Double: AttributeRepresentable {
 
     /// The number of a property.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Double? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.double(at: slot)
+        decoded(object, ordinal) { object.double(at: $0) }
     }
 
     /// Converts a floating-point number.
@@ -193,10 +186,7 @@ extension Float: AttributeRepresentable {
 
     /// The number of a property.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Float? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.double(at: slot).map { Float($0) }
+        decoded(object, ordinal) { slot in object.double(at: slot).map { Float($0) } }
     }
 
     /// Converts a floating-point number, rounded.
@@ -219,10 +209,7 @@ extension Bool: AttributeRepresentable {
 
     /// The truth value of a property.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Bool? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.boolean(at: slot)
+        decoded(object, ordinal) { object.boolean(at: $0) }
     }
 
     /// Converts a Boolean.
@@ -245,10 +232,7 @@ extension String: AttributeRepresentable {
 
     /// The text of a property.
     public static func value(of object: ManagedObject, at ordinal: Int) -> String? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.string(at: slot)
+        decoded(object, ordinal) { object.string(at: $0) }
     }
 
     /// Converts a string.
@@ -271,10 +255,7 @@ extension Date: AttributeRepresentable {
 
     /// The date of a property.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Date? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.date(at: slot)
+        decoded(object, ordinal) { object.date(at: $0) }
     }
 
     /// Converts a date.
@@ -301,10 +282,7 @@ extension UUID: AttributeRepresentable {
 
     /// The UUID of a property.
     public static func value(of object: ManagedObject, at ordinal: Int) -> UUID? {
-        guard let slot = object.position(of: ordinal) else {
-            return PropertyProbe.attribute(ordinal, of: object)
-        }
-        return object.uuid(at: slot)
+        decoded(object, ordinal) { object.uuid(at: $0) }
     }
 
     /// Converts a UUID.

@@ -57,19 +57,10 @@ extension FetchStatement {
         text.append(selection.list(of: schema.entity(query.entity), isBounded: limit != nil))
         text.append(" FROM ")
         text.append(scope.tables)
-        if !condition.isAlways {
-            text.append(" WHERE ")
-            text.append(condition.fragment)
-        }
-        if let order {
-            text.append(" ORDER BY ")
-            text.append(order)
-        }
-        if let limit {
-            text.append(" LIMIT ")
-            text.append(limit)
-            if selection.isCount { text = "SELECT count(*) FROM (\(text))" }
-        }
+        text.append(" WHERE ", condition.isAlways ? nil : condition.fragment)
+        text.append(" ORDER BY ", order)
+        text.append(" LIMIT ", limit)
+        if limit != nil, selection.isCount { text = "SELECT count(*) FROM (\(text))" }
         try text.checkBindingCount(of: query.entity)
         sql = text.sql
         bindings = text.bindings
@@ -93,6 +84,13 @@ extension FetchStatement.Selection {
 }
 
 extension SQLFragment {
+    /// Appends a clause with its keyword, if the statement has it.
+    fileprivate mutating func append(_ keyword: SQLFragment, _ clause: SQLFragment?) {
+        guard let clause else { return }
+        append(keyword)
+        append(clause)
+    }
+
     /// Throws if the statement exceeds SQLite's parameter limit.
     func checkBindingCount(of entity: ResolvedEntity) throws {
         guard bindings.count > FetchStatement.maximumBindingCount else { return }
@@ -281,26 +279,11 @@ extension DictionaryStatement {
         text.append(list.joined(by: ", "))
         text.append(" FROM ")
         text.append(scope.tables)
-        if !condition.isAlways {
-            text.append(" WHERE ")
-            text.append(condition.fragment)
-        }
-        if !groups.isEmpty {
-            text.append(" GROUP BY ")
-            text.append(groups.joined(by: ", "))
-        }
-        if !having.isAlways {
-            text.append(" HAVING ")
-            text.append(having.fragment)
-        }
-        if let order {
-            text.append(" ORDER BY ")
-            text.append(order)
-        }
-        if let limit = CompilationContext.limit(of: query.query.request) {
-            text.append(" LIMIT ")
-            text.append(limit)
-        }
+        text.append(" WHERE ", condition.isAlways ? nil : condition.fragment)
+        text.append(" GROUP BY ", groups.isEmpty ? nil : groups.joined(by: ", "))
+        text.append(" HAVING ", having.isAlways ? nil : having.fragment)
+        text.append(" ORDER BY ", order)
+        text.append(" LIMIT ", CompilationContext.limit(of: query.query.request))
         try text.checkBindingCount(of: entity)
         sql = text.sql
         bindings = text.bindings

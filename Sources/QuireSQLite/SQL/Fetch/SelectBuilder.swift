@@ -239,19 +239,21 @@ extension SelectBuilder {
 
     /// The order stage of a dictionary request: the ORDER BY clause, if any. Ties are ordered by `rest`.
     func order(_ orderings: [SortOrdering], then rest: [SQLFragment]) throws -> SQLFragment? {
-        var parts: [SQLFragment] = []
-        for ordering in orderings {
-            let direction: SQLFragment = ordering.ascending ? "" : " DESC"
-            switch try operand(ordering.expression) {
-            case .value(let value, _):
-                parts.append("\(FetchComparison.folded(value, ordering.options))\(direction)")
-            case .object(let place): parts.append("\(place.key)\(direction)")
-            case .constant, .list: continue
-            }
-        }
+        var parts = try orderings.compactMap { try term(of: $0)?.sql }
         // An integer literal would be taken for a column number.
         parts += rest.filter { $0.sql != "?" }
         return parts.isEmpty ? nil : parts.joined(by: ", ")
+    }
+
+    /// The term of an ordering, and whether it is the key of an object; `nil` if it is equal for all rows.
+    private func term(of ordering: SortOrdering) throws -> (sql: SQLFragment, isKey: Bool)? {
+        let direction: SQLFragment = ordering.ascending ? "" : " DESC"
+        return switch try operand(ordering.expression) {
+        case .value(let value, _):
+            ("\(FetchComparison.folded(value, ordering.options))\(direction)", false)
+        case .object(let place): ("\(place.key)\(direction)", true)
+        case .constant, .list: nil
+        }
     }
 }
 
@@ -296,16 +298,10 @@ extension SelectBuilder {
     func order(_ orderings: [SortOrdering]) throws -> SQLFragment {
         var parts: [SQLFragment] = []
         for ordering in orderings {
-            let direction: SQLFragment = ordering.ascending ? "" : " DESC"
-            switch try operand(ordering.expression) {
-            case .value(let value, _):
-                let folded = FetchComparison.folded(value, ordering.options)
-                parts.append("\(folded)\(direction)")
-            case .object(let place):
-                // Primary keys are unique, so further terms do not matter.
-                return (parts + ["\(place.key)\(direction)"]).joined(by: ", ")
-            case .constant, .list: continue
-            }
+            guard let term = try term(of: ordering) else { continue }
+            parts.append(term.sql)
+            // Primary keys are unique, so further terms do not matter.
+            if term.isKey { return parts.joined(by: ", ") }
         }
         return (parts + ["\(start.key)"]).joined(by: ", ")
     }
