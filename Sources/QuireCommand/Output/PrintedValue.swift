@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireDocuments
 
 /// The value of a column of an object.
 enum PrintedValue {
@@ -20,7 +21,7 @@ enum PrintedValue {
     /// identifiers as texts.
     var json: JSONValue {
         switch self {
-        case .attribute(let value, let type): Self.json(value, type)
+        case .attribute(let value, let type): JSONValue(value, as: type)
         case .composite(let elements): .object(elements.mapValues(\.json))
         case .object(let id): JSONValue(id?.uriRepresentation)
         case .objects(let ids): .array(ids.map { .string($0.uriRepresentation) })
@@ -35,7 +36,7 @@ enum PrintedValue {
         case .attribute(.binary(let data), _): "<\(data.count) bytes>"
         case .attribute(.external(let data), _): "<\(data.size) bytes>"
         case .attribute(let value, let type):
-            switch Self.json(value, type) {
+            switch JSONValue(value, as: type) {
             case .null: ""
             case .string(let string): string
             case let other: other.text()
@@ -54,40 +55,6 @@ enum PrintedValue {
     var isNumber: Bool {
         if case .attribute(_, let type) = self { return type.isNumber }
         return false
-    }
-
-    private static func json(_ value: AttributeValue, _ type: AttributeType) -> JSONValue {
-        switch value {
-        case .null: .null
-        case .integer(let integer): .integer(integer)
-        case .double(let double): number(double, type)
-        case .boolean(let boolean): .boolean(boolean)
-        case .decimal(var decimal): JSONValue(text(ofCompacted: &decimal))
-        case .string(let string): .string(string)
-        case .date(let date):
-            .string(
-                value.text(as: type)
-                    ?? "\(date.timeIntervalSinceReferenceDate) s after 2001-01-01T00:00:00Z")
-        case .binary, .external, .uuid, .uri: JSONValue(value.text(as: type))
-        case .objectID(let id): .string(id.uriRepresentation)
-        case .composite(let elements): .object(elements.mapValues { json($0, type) })
-        }
-    }
-
-    /// A number with the digits of its own precision: 0.1 of 32 bits is not 0.10000000149011612.
-    private static func number(_ value: Double, _ type: AttributeType) -> JSONValue {
-        let single = Float(value)
-        guard type == .float, value.isFinite, Double(single) == value,
-            let shortest = Double(single.description)
-        else { return .double(value) }
-        return .double(shortest)
-    }
-
-    /// A decimal's digits: the same for equal decimals, however they are represented.
-    private static func text(ofCompacted decimal: inout Decimal) -> String? {
-        if decimal.isNaN { return "NaN" }
-        NSDecimalCompact(&decimal)
-        return AttributeValue.decimal(decimal).text(as: .decimal)
     }
 }
 

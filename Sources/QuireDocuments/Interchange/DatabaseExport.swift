@@ -28,6 +28,8 @@ package struct DatabaseExport {
     package var progress: Progress?
     /// The maximum permissions of the database; `nil` for those of any new file.
     package var permissions: UInt32?
+    /// The number of times that the progress counts each object; once by this export.
+    var passes = 1
 
     package init(
         store: any PersistentStore, destination: String, replacesExisting: Bool = false,
@@ -96,6 +98,11 @@ package struct DatabaseExport {
         }
     }
 
+    /// A name as an SQL identifier. Always quoted: it may be a keyword.
+    static func quoted(_ name: String) -> String {
+        "\"\(name.replacing("\"", with: "\"\""))\""
+    }
+
     /// The error if the export is cancelled.
     func checkCancelled() throws {
         try progress?.checkCancelled(
@@ -148,7 +155,7 @@ private final class DatabaseWriter {
         for table in schema.tables {
             count += try store.count(matching: FetchSpecification(table.root.name))
         }
-        progress.totalUnitCount = Int64(count)
+        progress.totalUnitCount = Int64(count * export.passes)
         progress.completedUnitCount = 0
     }
 
@@ -196,8 +203,8 @@ private final class DatabaseWriter {
         case .integer(let integer): try statement.bind(integer, at: index)
         case .boolean(let truth): try statement.bind(Int64(truth ? 1 : 0), at: index)
         case .double(let number):
-            try statement.bind(
-                (column.attributeType ?? .double).exportedNumber(number), at: index)
+            let type = column.attributeType ?? .double
+            try statement.bind(AttributeValue.shortest(number, as: type), at: index)
         case .binary(let data): try statement.bind(data, at: index)
         case .external(let data): try statement.bindZeros(count: data.size, at: index)
         case .objectID(let id):
@@ -205,10 +212,13 @@ private final class DatabaseWriter {
                 store.layout.entity(number: id.entityNumber).rootNumber == destination.rootNumber
             else { break }
             try statement.bind(id.primaryKey, at: index)
-        case .string, .decimal, .date, .uuid, .uri:
-            if let text = value.exportedText(as: column.attributeType ?? .string) {
-                try statement.bind(text, at: index)
-            }
+        case .decimal(let decimal):
+            try statement.bind(AttributeValue.text(ofCompacted: decimal), at: index)
+        case .date(let date):
+            try statement.bind(AttributeValue.text(ofDate: date), at: index)
+        case .string(let text): try statement.bind(text, at: index)
+        case .uuid(let uuid): try statement.bind(uuid.uuidString, at: index)
+        case .uri(let uri): try statement.bind(uri.absoluteString, at: index)
         }
     }
 
@@ -219,19 +229,11 @@ private final class DatabaseWriter {
     ) throws {
         let blob = try SQLiteBlob(
             connection, table: table.name, column: column.name, row: row, isWritable: true)
-        let digest = RunningDigest()
-        try value.forEachBlock { block in
+        var offset = 0
+        try value.forEachVerifiedBlock { block in
             try export.checkCancelled()
-            // A file that grows meanwhile fails here, as one that shrinks does below.
-            try blob.write(block, at: digest.size)
-            digest.update(block)
-        }
-        if let record = value.file?.record { try value.check(digest, against: record) }
-        guard digest.size == blob.size else {
-            throw QuireError(
-                .invalidFormat,
-                "“\(value.path ?? "")” has \(digest.size) bytes instead of \(blob.size).",
-                subject: .init(file: value.path))
+            try blob.write(block, at: offset)
+            offset += block.count
         }
     }
 
@@ -413,10 +415,7 @@ private final class DatabaseWriter {
             "CREATE INDEX \(quoted(name)) ON \(quoted(table)) (\(quoted(column)))")
     }
 
-    /// A name as an SQL identifier. Always quoted: it may be a keyword.
-    private func quoted(_ name: String) -> String {
-        "\"\(name.replacing("\"", with: "\"\""))\""
-    }
+    private func quoted(_ name: String) -> String { DatabaseExport.quoted(name) }
 }
 
 // MARK: - Reading
