@@ -52,6 +52,40 @@ extension DocumentPackage {
         }
     }
 
+    /// Exports the objects as of the last save to a folder of CSV files or of JSON lines, one file for each entity, with a
+    /// description of the tables, `datapackage.json` (Frictionless Data Package, version 1).
+    ///
+    /// Both have the objects of an entity without those of its sub-entities. Transient properties are left out.
+    ///
+    /// - **CSV** (RFC 4180): the columns of ``exportDatabase(to:replacing:removingProtection:progress:)``, and a file for each
+    ///   join table. A missing value is nothing, an empty text is `""`. Infinities are `INF` and `-INF`.
+    /// - **JSON lines**: an object per line, with the same members and values as in `quire dump`.
+    ///
+    /// A binary value of at most 100 KiB is base64. A larger one is a file in the folder `data`, and in its place is that file's path;
+    /// in JSON lines an object with `path` and `bytes`.
+    ///
+    /// Exporting an unchanged document again produces identical files. The folder has the permissions of the store, if the package's
+    /// folder lets others reach it. It appears whole, or not at all.
+    ///
+    /// - Parameters:
+    ///   - path: The folder to create.
+    ///   - format: The format of the tables.
+    ///   - replacing: Whether to replace an earlier export of this kind; other folders and files are never replaced.
+    ///   - removingProtection: Whether a protected document may be exported. The files are not encrypted.
+    ///   - progress: Counts the objects to write, for CSV each one twice. Cancelling it stops the export and leaves nothing.
+    /// - Throws: As ``exportDatabase(to:replacing:removingProtection:progress:)``. No folder is left then.
+    public func exportTables(
+        to path: String, format: TableFormat, replacing: Bool = false,
+        removingProtection: Bool = false, progress: Progress? = nil
+    ) throws {
+        try exportCopy(to: path, replacing: replacing, removingProtection: removingProtection) {
+            try TableExport(
+                store: $0, destination: path, format: format, replacesExisting: replacing,
+                progress: progress, permissions: $1
+            ).run()
+        }
+    }
+
     /// Calls a closure with a copy of the store as of the last save, and the permissions of a file with its content.
     private func exportCopy(
         to path: String, replacing: Bool, removingProtection: Bool,

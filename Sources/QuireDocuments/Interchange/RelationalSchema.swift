@@ -123,7 +123,10 @@ package struct RelationalSchema {
             addColumns(
                 of: present.filter { $0.rootNumber == tables[index].root.number }, index, layout)
         }
-        for entity in present where entity.number != entity.rootNumber { addView(of: entity) }
+        for entity in present where entity.number != entity.rootNumber {
+            let name = names.add(table: entity.name)
+            views.append(View(name: name, entity: entity, columns: ownColumns(of: entity)))
+        }
         for entity in present { addToManyRelationships(of: entity, layout) }
     }
 
@@ -198,20 +201,21 @@ package struct RelationalSchema {
         }
     }
 
-    private mutating func addView(of entity: ResolvedEntity) {
+    /// The columns of an entity, without those of its sub-entities: their names in its own view or file, and their positions in
+    /// the columns of its table. If sub-entities have properties of the same name, the names in the table can be others.
+    package func ownColumns(of entity: ResolvedEntity) -> [(name: String, column: Int)] {
         let table = table(of: entity)
         var names = UniqueNames(columnsOf: table)
-        var columns: [(name: String, column: Int)] = []
-        for (slot, column) in zip(entity.slots, self.columns(of: entity)) {
+        var own: [(name: String, column: Int)] = []
+        for (slot, column) in zip(entity.slots, columns(of: entity)) {
             guard let column else { continue }
             let name = names.add(property: slot.name)
-            columns.append((name, column))
+            own.append((name, column))
             if column + 1 < table.columns.count, table.columns[column + 1].isPosition {
-                columns.append((names.add(name + ".position"), column + 1))
+                own.append((names.add(name + ".position"), column + 1))
             }
         }
-        views.append(
-            View(name: self.names.add(table: entity.name), entity: entity, columns: columns))
+        return own
     }
 
     // MARK: - Relationships
