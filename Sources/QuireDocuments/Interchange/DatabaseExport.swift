@@ -1,6 +1,7 @@
 package import Foundation
-package import Quire
-internal import QuireSQLite
+import Quire
+import QuireSQLite
+package import QuireStore
 
 /// Writes the objects of a store to a SQLite database that other tools understand, with the tables of ``RelationalSchema``.
 ///
@@ -9,13 +10,14 @@ internal import QuireSQLite
 ///
 /// - The database is built beside its destination and synchronized before it gets its name, so it appears whole or not at all.
 /// - Equal objects with equal keys produce equal bytes with the same version of SQLite: rows are inserted in the order of their
-///   keys in one transaction; if rows had to be changed afterwards, the database is rewritten (`VACUUM INTO`).
+///   keys in one transaction; if rows had to be changed afterwards, the database is rewritten (`VACUUM INTO`). Values in files
+///   follow, in the order of keys.
 /// - Every foreign key refers to a row. A reference to an object that does not exist becomes NULL, or is left out of a join table.
 /// - One batch of objects of each entity of a hierarchy is in memory at a time, and one block of a value kept in a file.
 ///
 /// The values: integers, and truth values as 0 and 1, in INTEGER columns; floating-point numbers in REAL ones; decimals exactly,
 /// dates in ISO 8601 in UTC, UUIDs and URIs as TEXT; binary values as BLOB, and so are transformable ones, as they are stored;
-/// derived attributes as the store has computed them. Tables are `STRICT`, and foreign keys `DEFERRABLE INITIALLY DEFERRED`
+/// derived attributes as the store has computed them. Tables are `STRICT` if SQLite knows that (3.37), and foreign keys `DEFERRABLE INITIALLY DEFERRED`
 /// and indexed. Rules of the model, such as required attributes and uniqueness constraints, are not constraints here.
 package struct DatabaseExport {
     /// The store, which must not change meanwhile.
@@ -116,8 +118,10 @@ package struct DatabaseExport {
 private final class DatabaseWriter {
     private let export: DatabaseExport
     private let path: String
-    private let connection: SQLiteConnection
+    private var connection: SQLiteConnection
     private var schema: RelationalSchema
+    /// The numbers of root entities that have values in files.
+    private var rootsWithLargeValues: Set<Int> = []
     /// Whether rows have been changed after their insertion.
     private var hasChangedRows = false
 
@@ -132,8 +136,7 @@ private final class DatabaseWriter {
 
     func run() throws {
         defer { connection.close() }
-        try connection.execute("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF")
-        try connection.execute("BEGIN")
+        try begin()
         try createTables()
         try countObjects()
         for table in schema.tables { try insertRows(of: table) }
@@ -141,12 +144,27 @@ private final class DatabaseWriter {
         try insertRelationships()
         try createIndexes()
         try connection.execute("COMMIT")
-        guard hasChangedRows else { return }
+        if hasChangedRows { try pack() }
+        // Last, so that no row that has one is changed or copied afterwards.
+        for table in schema.tables where rootsWithLargeValues.contains(table.root.number) {
+            try insertLargeValues(of: table)
+        }
+    }
+
+    /// Begins a transaction. If it is interrupted, the database is discarded.
+    private func begin() throws {
+        try connection.execute("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF")
+        try connection.execute("BEGIN")
+    }
+
+    /// Rewrites the database, as if its rows had never been changed.
+    private func pack() throws {
         try export.checkCancelled()
         let packed = path + "-packed"
         try connection.run("VACUUM INTO ?", packed)
         connection.close()
         try FileSystem.rename(packed, to: path)
+        connection = try SQLiteConnection(path: path, mode: .writing)
     }
 
     private func countObjects() throws {
@@ -177,19 +195,16 @@ private final class DatabaseWriter {
             let key = object.objectID.primaryKey
             try statement.bind(key, at: 1)
             if table.hasEntityColumn { try statement.bind(object.entity.name, at: 2) }
-            var external: [(column: RelationalSchema.Column, value: ExternalData)] = []
             for (slot, position) in schema.columns(of: object.entity).enumerated() {
                 guard let position else { continue }
                 let value = try object.valueWithoutLoading(at: slot)
-                let column = table.columns[position]
-                if case .external(let data) = value { external.append((column, data)) }
-                try bind(value, for: column, to: statement, at: Int32(position + fixed + 1))
+                if case .external = value { rootsWithLargeValues.insert(table.root.number) }
+                try bind(
+                    value, for: table.columns[position], to: statement,
+                    at: Int32(position + fixed + 1))
             }
             try statement.run()
             statement.reset()
-            for (column, value) in external {
-                try copy(value, to: column, of: table, row: key)
-            }
         }
         export.progress?.completedUnitCount += count == 0 ? 0 : (count - 1) & 0x7F + 1
     }
@@ -199,14 +214,14 @@ private final class DatabaseWriter {
         at index: Int32
     ) throws {
         switch value {
-        case .null, .composite: break  // As cleared by the last reset. A slot has no composite value.
+        // As cleared by the last reset. Values in files are inserted later; a slot has no composite value.
+        case .null, .external, .composite: break
         case .integer(let integer): try statement.bind(integer, at: index)
         case .boolean(let truth): try statement.bind(Int64(truth ? 1 : 0), at: index)
         case .double(let number):
             let type = column.attributeType ?? .double
             try statement.bind(AttributeValue.shortest(number, as: type), at: index)
         case .binary(let data): try statement.bind(data, at: index)
-        case .external(let data): try statement.bindZeros(count: data.size, at: index)
         case .objectID(let id):
             guard let destination = column.destination,
                 store.layout.entity(number: id.entityNumber).rootNumber == destination.rootNumber
@@ -222,19 +237,53 @@ private final class DatabaseWriter {
         }
     }
 
-    /// Copies a value kept in a file in blocks, and verifies it by its digest.
-    private func copy(
-        _ value: ExternalData, to column: RelationalSchema.Column, of table: RelationalSchema.Table,
-        row: Int64
-    ) throws {
-        let blob = try SQLiteBlob(
-            connection, table: table.name, column: column.name, row: row, isWritable: true)
-        var offset = 0
-        try value.forEachVerifiedBlock { block in
+    /// Inserts the values that are in files, in blocks, each verified by its digest.
+    ///
+    /// SQLite makes a row with zeros in place of a value without having them in memory, but only if nothing else than such values
+    /// comes after them in the row. So the other values of the large columns are written in the same way.
+    private func insertLargeValues(of table: RelationalSchema.Table) throws {
+        try begin()
+        let columns = table.columns.filter(\.isLarge)
+        let assignments = columns.map { "\(quoted($0.name)) = ?" }.joined(separator: ", ")
+        let statement = try connection.prepare(
+            "UPDATE \(quoted(table.name)) SET \(assignments) WHERE \"id\" = ?")
+        let start = table.columns.count - columns.count
+        let objects = try HierarchyCursor(table.root, of: store)
+        while let object = try objects.next() {
+            var values = Array<ExternalData?>(repeating: nil, count: columns.count)
+            var hasFile = false
+            for (slot, position) in schema.columns(of: object.entity).enumerated() {
+                guard let position, position >= start else { continue }
+                switch try object.valueWithoutLoading(at: slot) {
+                case .external(let data):
+                    values[position - start] = data
+                    hasFile = true
+                case .binary(let data): values[position - start] = ExternalData(data)
+                default: break
+                }
+            }
+            guard hasFile else { continue }
             try export.checkCancelled()
-            try blob.write(block, at: offset)
-            offset += block.count
+            let key = object.objectID.primaryKey
+            for (index, value) in values.enumerated() {
+                if let value { try statement.bindZeros(count: value.size, at: Int32(index + 1)) }
+            }
+            try statement.bind(key, at: Int32(columns.count + 1))
+            try statement.run()
+            statement.reset()
+            for (column, value) in zip(columns, values) {
+                guard let value else { continue }
+                let blob = try SQLiteBlob(
+                    connection, table: table.name, column: column.name, row: key, isWritable: true)
+                var offset = 0
+                try value.forEachVerifiedBlock { block in
+                    try export.checkCancelled()
+                    try blob.write(block, at: offset)
+                    offset += block.count
+                }
+            }
         }
+        try connection.execute("COMMIT")
     }
 
     private func removeDanglingReferences() throws {
@@ -352,7 +401,7 @@ private final class DatabaseWriter {
                 guard let destination = column.destination else { return definition }
                 return "\(definition) \(references(destination))"
             }
-            try createTable(table.name, definitions, "STRICT")
+            try createTable(table.name, definitions)
         }
         for table in schema.joinTables {
             let (owner, member) = (quoted(table.ownerColumn), quoted(table.memberColumn))
@@ -364,7 +413,7 @@ private final class DatabaseWriter {
                 if let position { definitions.append("\(quoted(position)) INTEGER") }
             }
             definitions.append("PRIMARY KEY (\(owner), \(member))")
-            try createTable(table.name, definitions, "STRICT, WITHOUT ROWID")
+            try createTable(table.name, definitions, ["WITHOUT ROWID"])
         }
         for view in schema.views {
             let table = schema.table(of: view.entity)
@@ -387,10 +436,13 @@ private final class DatabaseWriter {
         }
     }
 
-    private func createTable(_ name: String, _ definitions: [String], _ options: String) throws {
+    private func createTable(
+        _ name: String, _ definitions: [String], _ options: [String] = []
+    ) throws {
+        let options = (SQLiteConnection.supportsStrictTables ? ["STRICT"] : []) + options
+        let body = definitions.joined(separator: ",\n  ")
         try connection.execute(
-            "CREATE TABLE \(quoted(name)) (\n  \(definitions.joined(separator: ",\n  "))\n) \(options)"
-        )
+            "CREATE TABLE \(quoted(name)) (\n  \(body)\n) \(options.joined(separator: ", "))")
     }
 
     private func references(_ entity: ResolvedEntity) -> String {

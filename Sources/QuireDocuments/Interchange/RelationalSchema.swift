@@ -12,6 +12,8 @@ package import Quire
 /// name. An element of a composite attribute is a column `name.element`. A to-one relationship is a column of its name, a
 /// foreign key; both sides of a one-to-one relationship have one. Transient and fetched properties are left out.
 ///
+/// Attributes that allow external storage are the last columns of a table, so that their values can be written in pieces.
+///
 /// **To-many relationships.** If the inverse is to-one, its column has the information. Others are join tables, `Book_tags`, with
 /// one column per side, each named after its entity, or after the relationship if both entities are the same. A pair of inverse
 /// relationships is one join table, of the side that is ordered, or whose entity comes first in the model. A relationship
@@ -41,6 +43,8 @@ package struct RelationalSchema {
         package let attributeType: AttributeType?
         /// The destination entity of a foreign key.
         package let destination: ResolvedEntity?
+        /// Whether values may be in files.
+        package var isLarge = false
 
         /// Whether it is the position in the order of the object that the preceding column refers to.
         package var isPosition: Bool { attributeType == nil && destination == nil }
@@ -149,6 +153,7 @@ package struct RelationalSchema {
         var attributeType: AttributeType?
         var destination: Int?
         var isOrdered: Bool
+        var isLarge: Bool
     }
 
     private mutating func addColumns(
@@ -170,7 +175,8 @@ package struct RelationalSchema {
                 let isOrdered = inverse.map { $0.isOrdered && !$0.description.isTransient } ?? false
                 let key = ColumnKey(
                     name: slot.name, attributeType: slot.attribute?.type,
-                    destination: destination?.number, isOrdered: isOrdered)
+                    destination: destination?.number, isOrdered: isOrdered,
+                    isLarge: slot.isExternalCapable)
                 if let shared = known[key] {
                     result.columns.append(shared)
                     continue
@@ -181,7 +187,8 @@ package struct RelationalSchema {
                 tables[index].columns.append(
                     Column(
                         name: name, storage: Self.storage(of: slot),
-                        attributeType: slot.attribute?.type, destination: destination))
+                        attributeType: slot.attribute?.type, destination: destination,
+                        isLarge: slot.isExternalCapable))
                 guard isOrdered else { continue }
                 tables[index].columns.append(
                     Column(
@@ -189,6 +196,21 @@ package struct RelationalSchema {
                         destination: nil))
             }
             entities[entity.number] = result
+        }
+        moveLargeColumnsToEnd(of: index, hierarchy)
+    }
+
+    private mutating func moveLargeColumnsToEnd(of index: Int, _ hierarchy: [ResolvedEntity]) {
+        let columns = tables[index].columns
+        let order =
+            columns.indices.filter { !columns[$0].isLarge }
+            + columns.indices.filter { columns[$0].isLarge }
+        tables[index].columns = order.map { columns[$0] }
+        var places = Array(repeating: 0, count: order.count)
+        for (place, column) in order.enumerated() { places[column] = place }
+        for entity in hierarchy {
+            let moved = self.columns(of: entity).map { $0.map { places[$0] } }
+            entities[entity.number]?.columns = moved
         }
     }
 

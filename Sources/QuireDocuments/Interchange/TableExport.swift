@@ -1,5 +1,5 @@
 package import Foundation
-package import Quire
+import Quire
 package import QuireStore
 
 /// The format of exported tables.

@@ -112,6 +112,14 @@ import Testing
         let external = try connection.rows("SELECT external FROM Everything ORDER BY id") {
             $0.data(0)
         }
+        let pictures = try connection.rows(
+            "SELECT title, picture, thumbnail FROM Chapter WHERE thumbnail IS NOT NULL ORDER BY id"
+        ) { [Data($0.text(0).utf8), $0.data(1), $0.data(2)] }
+        #expect(
+            pictures == [
+                [Data("one".utf8), ExportedGraph.large, Data([1, 2])],
+                [Data("two".utf8), Data(), ExportedGraph.large],
+            ])
         #expect(external == [Data(), ExportedGraph.large, Data([7])])
         #expect(
             try rows("SELECT name FROM pragma_table_info('Everything')").contains("unsaved")

@@ -51,6 +51,8 @@ struct ExportedGraph {
             ToMany("shelves", "Shelf", inverse: "books").ordered()
         }
         Entity("Chapter") {
+            Attribute("picture", .binary).externalStorage()
+            Attribute("thumbnail", .binary).externalStorage()
             Attribute("title", .string)
             ToOne("book", "Book", inverse: "chapters")
         }
@@ -132,6 +134,9 @@ struct ExportedGraph {
         let chapters = try ["one", "two", "three", "loose"].map {
             try insert("Chapter", ["title": .string($0)])
         }
+        chapters[0]["picture"] = large
+        chapters[0]["thumbnail"] = Data([1, 2])
+        chapters[1]["thumbnail"] = large
         let cover = try insert("Cover")
         let tags = try ["a", "b"].map { try insert("Tag", ["name": .string($0)]) }
         let shelves = try (0..<2).map { _ in try insert("Shelf") }
