@@ -217,6 +217,9 @@ package final class SQLiteConnection: @unchecked Sendable {
         return statement
     }
 
+    /// Whether tables can be `STRICT`.
+    package static var supportsStrictTables: Bool { sqlite3_libversion_number() >= 3_037_000 }
+
     /// The number of rows changed by the last statement.
     package var changeCount: Int { Int(sqlite3_changes64(handle)) }
 

@@ -88,6 +88,11 @@ package final class SQLiteStatement {
             })
     }
 
+    /// Binds zero bytes, to be overwritten by ``SQLiteBlob``.
+    package func bindZeros(count: Int, at index: Int32) throws {
+        try check(sqlite3_bind_zeroblob64(handle, index, UInt64(count)))
+    }
+
     /// Binds values in their stored form, from the first parameter on.
     package func bind(_ values: [AttributeValue]) throws {
         for (offset, value) in values.enumerated() {

@@ -1,4 +1,5 @@
 import Quire
+import QuireDocuments
 import QuireStore
 
 /// Objects as `fetch` prints them.
@@ -62,15 +63,12 @@ enum ObjectRecord {
         var members: [String: JSONValue] = [:]
         members.reserveCapacity(paths.count + 2)
         for path in paths {
-            members[key(for: path.name)] = try path.value(of: object, noting: unreadable).json
+            members[JSONValue.key(ofProperty: path.name)] = try path.value(
+                of: object, noting: unreadable
+            ).json
         }
         members["id"] = .string(object.objectID.uriRepresentation)
         return members
-    }
-
-    /// The member that a property is written as.
-    static func key(for name: String) -> String {
-        name == "id" || name == "entity" ? "property.\(name)" : name
     }
 }
 

@@ -21,7 +21,7 @@ enum PrintedValue {
     /// identifiers as texts.
     var json: JSONValue {
         switch self {
-        case .attribute(let value, let type): Self.json(value, type)
+        case .attribute(let value, let type): JSONValue(value, as: type)
         case .composite(let elements): .object(elements.mapValues(\.json))
         case .object(let id): JSONValue(id?.uriRepresentation)
         case .objects(let ids): .array(ids.map { .string($0.uriRepresentation) })
@@ -36,7 +36,7 @@ enum PrintedValue {
         case .attribute(.binary(let data), _): "<\(data.count) bytes>"
         case .attribute(.external(let data), _): "<\(data.size) bytes>"
         case .attribute(let value, let type):
-            switch Self.json(value, type) {
+            switch JSONValue(value, as: type) {
             case .null: ""
             case .string(let string): string
             case let other: other.text()
@@ -55,21 +55,6 @@ enum PrintedValue {
     var isNumber: Bool {
         if case .attribute(_, let type) = self { return type.isNumber }
         return false
-    }
-
-    private static func json(_ value: AttributeValue, _ type: AttributeType) -> JSONValue {
-        switch value {
-        case .null: .null
-        case .integer(let integer): .integer(integer)
-        case .double(let double): .double(AttributeValue.shortest(double, as: type))
-        case .boolean(let boolean): .boolean(boolean)
-        case .decimal(let decimal): .string(AttributeValue.text(ofCompacted: decimal))
-        case .string(let string): .string(string)
-        case .date(let date): .string(AttributeValue.text(ofDate: date))
-        case .binary, .external, .uuid, .uri: JSONValue(value.text(as: type))
-        case .objectID(let id): .string(id.uriRepresentation)
-        case .composite(let elements): .object(elements.mapValues { json($0, type) })
-        }
     }
 }
 

@@ -1,3 +1,5 @@
+import Quire
+
 /// Rows of texts in aligned columns.
 struct TextTable {
     /// The side of a column's texts.

@@ -10,8 +10,12 @@ struct ModelPrintCommand: AsyncParsableCommand {
             PATH is an .xcdatamodeld or .momd folder, one version of it, or a document or store that carries \
             its model. Parts that cannot be shown are warnings on standard error.
 
+            With --mermaid or --dot, prints a class diagram for Mermaid, as in Markdown files, or for \
+            Graphviz.
+
             EXAMPLES:
               quire model print Library.xcdatamodeld
+              quire model print Library.quire --dot | dot -Tsvg > library.svg
               quire model print Library.momd Book --version 'Library 2' --json
             """)
 
@@ -27,14 +31,33 @@ struct ModelPrintCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @Flag(help: "Print a Mermaid class diagram.")
+    var mermaid = false
+
+    @Flag(help: "Print a Graphviz diagram.")
+    var dot = false
+
     @OptionGroup var unlock: UnlockOptions
+
+    func validate() throws {
+        if [json, mermaid, dot].count(where: \.self) > 1 {
+            throw ValidationError("Specify only one of --json, --mermaid and --dot.")
+        }
+    }
 
     @MainActor
     func run() async throws {
         let output = Output(json: json)
         let source = try await ModelSource.read(path, version: version, unlock)
         for remark in source.remarks.withoutRepeats { Output.report("Warning: \(remark)") }
-        try ModelListing(source.model.layout(), entity: entity).print(output)
+        let layout = try source.model.layout()
+        if mermaid {
+            try ModelDiagram(layout, entity: entity).printMermaid(output)
+        } else if dot {
+            try ModelDiagram(layout, entity: entity).printDot(output)
+        } else {
+            try ModelListing(layout, entity: entity).print(output)
+        }
         try output.flush()
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Quire
 import QuireDocuments
 
 /// `quire templates`

@@ -97,20 +97,9 @@ extension DocumentPackage {
         var staging = DocumentPackageLayout(path: FileSystem.path(sibling.path, "staging"))
         let digests = try sibling.building {
             try FileSystem.makeFolder(staging.storeFolder, withIntermediates: true)
-            var digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
-            if !keepingDamage, location() != .here {
-                // An archive is not a rescue: it is complete, or it is not written.
-                let missing = try missingFiles()
-                if !missing.isEmpty { throw self.damaged(missing) }
-            }
-            if !keepingDamage,
-                let missing = try store.read({ try $0.missingSynchronizedValues() })
-            {
-                throw QuireError(
-                    .invalidFormat,
-                    "“\(layout.path)” was not exported, because it is incomplete: \(missing) Use --keep-damage to export it without them.",
-                    subject: .init(file: layout.path))
-            }
+            var digests = try fillComplete(
+                staging, keepingDamage: keepingDamage,
+                advice: "Use --keep-damage to export it without them.")
             if !options.includesHistory {
                 let package = try Self.open(at: staging.path)
                 defer { try? package.close() }
@@ -157,6 +146,29 @@ extension DocumentPackage {
             !FileName.hasEscapes(name) && PortableNames.problem(with: name) == nil
             && ArchiveName.normalized(name) == name
         return isUsable ? name : "Document.quire"
+    }
+
+    /// Fills a new folder with the package as of the last save: an export is not a rescue, it is complete, or it is not written.
+    ///
+    /// - Parameter advice: The sentence that ends the message of an error about missing values.
+    /// - Returns: The expected digests of linked files, in hexadecimal digits, by their paths.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the package is damaged or incomplete, unless damage is to be kept.
+    func fillComplete(
+        _ staging: DocumentPackageLayout, keepingDamage: Bool = false, advice: String
+    ) throws -> [String: String] {
+        let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
+        if keepingDamage { return digests }
+        if location() != .here {
+            let missing = try missingFiles()
+            if !missing.isEmpty { throw damaged(missing) }
+        }
+        if let missing = try store.read({ try $0.missingSynchronizedValues() }) {
+            throw QuireError(
+                .invalidFormat,
+                "“\(layout.path)” was not exported, because it is incomplete: \(missing) \(advice)",
+                subject: .init(file: layout.path))
+        }
+        return digests
     }
 
     /// Whether the archive of a protected document is not encrypted.

@@ -184,6 +184,27 @@ public final class ExternalData: Sendable {
         return true
     }
 
+    /// Calls a closure with all bytes, block by block, and verifies them when all were read.
+    ///
+    /// - Throws: As ``verify()``, or what the closure throws; ``QuireError`` with code `invalidFormat` if the size of the file has
+    ///   changed meanwhile.
+    package func forEachVerifiedBlock(_ body: (UnsafeRawBufferPointer) throws -> Void) throws {
+        let expected = size
+        let digest = RunningDigest()
+        try forEachBlock { block in
+            digest.update(block)
+            try body(block)
+        }
+        if let record = file?.record { try check(digest, against: record) }
+        guard digest.size == expected else {
+            throw named(
+                QuireError(
+                    .invalidFormat,
+                    "The file “\(path ?? "")” has \(digest.size) bytes instead of \(expected).",
+                    subject: .init(file: path)))
+        }
+    }
+
     package func check(_ digest: RunningDigest, against record: ExternalDataRecord) throws {
         if digest.record == record { return }
         throw named(

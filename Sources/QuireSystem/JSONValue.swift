@@ -1,9 +1,9 @@
 /// A JSON value to be written, always in the same bytes: names sorted, no optional escapes but of what a
 /// terminal would obey, numbers with the fewest digits that read back as the same number.
 ///
-/// `JSONSerialization` passes numbers through `NSNumber` and sorts names by locale on some systems; what this
-/// command prints is a contract, so it is written here.
-indirect enum JSONValue: Sendable, Equatable {
+/// `JSONSerialization` passes numbers through `NSNumber` and sorts names by locale on some systems; what the command prints and
+/// what is exported is a contract, so it is written here.
+package indirect enum JSONValue: Sendable, Equatable {
     case null
     case boolean(Bool)
     case integer(Int64)
@@ -14,20 +14,20 @@ indirect enum JSONValue: Sendable, Equatable {
     case object([String: JSONValue])
 
     /// A text, or null.
-    init(_ string: String?) { self = string.map { .string($0) } ?? .null }
+    package init(_ string: String?) { self = string.map { .string($0) } ?? .null }
 
     /// The value as text.
     ///
     /// - Parameter levels: How many levels of arrays and objects are spread over lines, one element each; what
     ///   is deeper stays on one line.
-    func text(levels: Int = 0) -> String {
+    package func text(levels: Int = 0) -> String {
         var bytes: [UInt8] = []
         write(to: &bytes, levels: levels)
         return String(decoding: bytes, as: UTF8.self)
     }
 
     /// Writes the value as ``text(levels:)`` has it, in UTF-8.
-    func write(to bytes: inout [UInt8], levels: Int = 0, indentation: Int = 0) {
+    package func write(to bytes: inout [UInt8], levels: Int = 0, indentation: Int = 0) {
         switch self {
         case .null: bytes += "null".utf8
         case .boolean(let value): bytes += (value ? "true" : "false").utf8
