@@ -244,6 +244,8 @@ enum LogOutput {
 /// Standard error, for texts with names in them that a terminal must not obey; see ``TerminalText``.
 private struct EscapedStandardError: TextOutputStream, Sendable {
     mutating func write(_ text: String) {
-        try? FileHandle.standardError.write(contentsOf: Data(TerminalText.block(text).utf8))
+        ProgressBar.hiding {
+            try? FileHandle.standardError.write(contentsOf: Data(TerminalText.block(text).utf8))
+        }
     }
 }

@@ -147,14 +147,23 @@ public struct SortOrdering: Sendable, Hashable {
 package final class FetchMonitor: Sendable {
     private let cancelled = Atomic(false)
     private let report: @Sendable (_ rows: Int) -> Void
+    /// Called periodically while a statement is executed, on its thread.
+    package let poll: (@Sendable () -> Void)?
 
     /// The number of rows between reports.
     package static let interval = 256
 
     /// Makes a monitor.
     ///
-    /// - Parameter report: Called periodically, on the request's thread, with the number of rows read.
-    package init(report: @escaping @Sendable (_ rows: Int) -> Void) { self.report = report }
+    /// - Parameters:
+    ///   - report: Called periodically, on the request's thread, with the number of rows read.
+    ///   - poll: Called more often, also by statements that read no rows.
+    package init(
+        report: @escaping @Sendable (_ rows: Int) -> Void, poll: (@Sendable () -> Void)? = nil
+    ) {
+        self.report = report
+        self.poll = poll
+    }
 
     /// Whether the request has been cancelled; polled while it is executed.
     package var isCancelled: Bool { cancelled.load(ordering: .relaxed) }

@@ -11,6 +11,8 @@ extension StoreCheck {
 
     /// Reads every object, and checks its values.
     mutating func checkObjects() throws {
+        let total = estimatedRowCount()
+        var checked: Int64 = 0
         for table in schema.tables {
             let root = schema.layout.entity(number: table.rootNumber)
             let numbers = StorageClassCheck.list(schema.entity(root).subtreeStoreNumbers)
@@ -47,9 +49,20 @@ extension StoreCheck {
                     }
                 }
                 last = end
+                checked += Int64(keys.count)
+                try advance(0.3 + 0.4 * min(Double(checked) / total, 1))
             }
         }
         try checkCounts()
+    }
+
+    /// The number of rows that ``progress`` counts on. A damaged table cannot be counted.
+    private func estimatedRowCount() -> Double {
+        if progress == nil { return 1 }
+        return schema.tables.reduce(1) {
+            let sql = "SELECT count(*) FROM \(SQLName.quoted($1.name))"
+            return $0 + Double((try? connection.integer(sql)) ?? 0)
+        }
     }
 
     private func keys(
@@ -219,6 +232,7 @@ extension StoreCheck {
 
     private mutating func checkDigests(_ names: Set<String>) throws {
         guard try connection.hasTable(SQLiteTables.externalData) else { return }
+        var checked: Int64 = 0
         try each(
             "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(SQLiteTables.externalData) ORDER BY Z_UUID",
             isProblem: { check, statement in
@@ -231,9 +245,11 @@ extension StoreCheck {
                 let classKey = files.classKey
                 let size = ContentFile.count(of: information, sealed: classKey != nil)
                 if size != statement.integer(1) { return true }
+                defer { checked += information.size }
                 return try !FileDigest.isSHA256(
                     statement.data(2), ofFileAt: files.path(ofFileNamed: name),
-                    beneath: files.root, unsealing: classKey)
+                    beneath: files.root, unsealing: classKey
+                ) { try check.advance(1, bytes: checked + $0) }
             }
         ) { check, statement in
             let path = check.store.externalData.path(ofFileNamed: statement.text(0))

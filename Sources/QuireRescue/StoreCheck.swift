@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 internal import QuireAtomicStores
 internal import QuireModel
 internal import QuireQuery
@@ -26,27 +26,42 @@ public struct StoreCheck {
     let schema: SQLSchema
     let connection: SQLiteConnection
     private var report = StoreCheckReport()
+    /// Counts bytes; see ``advance(_:bytes:)``.
+    let progress: Progress?
+    private let databaseSize: Int64
 
-    private init(store: SQLiteStore, connection: SQLiteConnection) {
+    private init(store: SQLiteStore, connection: SQLiteConnection, progress: Progress?) {
         self.store = store
         self.connection = connection
+        self.progress = progress
         schema = store.schema
+        // Files that cannot be examined are reported when they are checked.
+        databaseSize =
+            progress == nil ? 0 : (try? FileSystem.information(at: store.storePath)?.size) ?? 0
+        progress?.totalUnitCount = max((try? store.byteCount()) ?? 0, databaseSize)
+        progress?.completedUnitCount = 0
     }
 
     /// Checks a store as of its last save.
     ///
     /// It may be called from any thread. Reads and saves may continue: the check uses one snapshot.
     ///
+    /// - Parameter progress: Counts the bytes of the store's files, external data included. Cancelling it stops the check
+    ///   before the next statement or file.
     /// - Complexity: O(*n*) in the size of the store; all of it is read.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is too damaged to be checked, or `storeUnavailable`.
-    public static func run(_ store: SQLiteStore) throws -> StoreCheckReport {
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is too damaged to be checked, `cancelled`, or
+    ///   `storeUnavailable`.
+    public static func run(
+        _ store: SQLiteStore, progress: Progress? = nil
+    ) throws -> StoreCheckReport {
         try store.read { connection in
             // One transaction, so that all queries see one snapshot.
             try connection.execute("BEGIN")
             defer { try? connection.execute("ROLLBACK") }
-            var check = StoreCheck(store: store, connection: connection)
+            var check = StoreCheck(store: store, connection: connection, progress: progress)
             do {
                 try check.checkAll()
+                progress.map { $0.completedUnitCount = $0.totalUnitCount }
             } catch let failure as SQLiteFailure {
                 // The problems found so far explain the failure.
                 guard !check.report.isWhole else { throw failure }
@@ -59,18 +74,38 @@ public struct StoreCheck {
     private mutating func checkAll() throws {
         try checkSchema()
         try checkIntegrity()
+        try advance(0.25)
         try checkRows()
+        try advance(0.3)
         try checkObjects()
+        try advance(0.7)
         try checkReferences()
+        try advance(0.8)
         try checkInverses()
+        try advance(0.85)
         try checkJoinTables()
         try checkOrders()
+        try advance(0.9)
         try checkUniqueness()
+        try advance(1)
         try checkExternalData()
         try checkMetadata()
         try checkModel()
         try checkDerived()
         try checkSynchronization()
+    }
+
+    // MARK: - Progress
+
+    /// Advances the progress to a part of the database, from 0 to 1, estimated by the time that it takes to check it.
+    ///
+    /// - Parameter bytes: The bytes of external data that have been checked, after the database.
+    /// - Throws: ``QuireError`` with code `cancelled`.
+    func advance(_ part: Double, bytes: Int64 = 0) throws {
+        guard let progress else { return }
+        progress.completedUnitCount = Int64(Double(databaseSize) * part) + bytes
+        try progress.checkCancelled(
+            "The check of “\(store.storePath)” was cancelled.", file: store.storePath)
     }
 
     // MARK: - Reporting
@@ -204,13 +239,17 @@ public struct StoreCheck {
 // MARK: - Reading
 
 extension StoreCheck {
-    /// Checks a store of any type as of its last save: a SQLite store as ``run(_:)`` does, another through its reading
+    /// Checks a store of any type as of its last save: a SQLite store as ``run(_:progress:)`` does, another through its reading
     /// interface.
     ///
+    /// - Parameter progress: As in ``run(_:progress:)``. That of a store of another type, which is in memory, stays
+    ///   indeterminate.
     /// - Complexity: O(*n*) in the size of the store; identifiers of all objects are in memory.
-    /// - Throws: ``QuireError`` with code `invalidFormat` or `storeUnavailable`.
-    public static func run(on store: any PersistentStore) throws -> StoreCheckReport {
-        if let store = store as? SQLiteStore { return try run(store) }
+    /// - Throws: ``QuireError`` with code `invalidFormat`, `cancelled` or `storeUnavailable`.
+    public static func run(
+        on store: any PersistentStore, progress: Progress? = nil
+    ) throws -> StoreCheckReport {
+        if let store = store as? SQLiteStore { return try run(store, progress: progress) }
         return try StoreReadingCheck(store).run()
     }
 }

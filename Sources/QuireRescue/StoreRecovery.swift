@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 internal import QuireMigration
 public import QuireModel
 package import QuireProtection
@@ -36,25 +36,28 @@ public enum StoreRecovery {
     ///   - newPath: The path of the new store; it must not exist yet.
     ///   - model: The model; `nil` for the one that the store carries, or, if that is lost, one inferred from its tables.
     ///   - options: Options of the recovery.
+    ///   - progress: Counts steps, of which the longest have a progress of their own: observe `fractionCompleted`. Cancelling it
+    ///     leaves nothing.
     /// - Complexity: O(*n*) in the size of the file; memory is bounded.
     /// - Throws: ``QuireError`` with code `notFound`, `alreadyExists`, `locked` if the store is open in this process,
     ///   `protectedDataUnavailable` if its protection domain is locked, `incompatibleModel`, `invalidFormat` if no objects
-    ///   are found or the keybag is damaged, `outOfSpace` or `inputOutput`. Then there is no new store.
+    ///   are found or the keybag is damaged, `cancelled`, `outOfSpace` or `inputOutput`. Then there is no new store.
     public static func recover(
         _ path: String, to newPath: String, model: ManagedObjectModel? = nil,
-        options: Options = Options()
+        options: Options = Options(), progress: Progress? = nil
     ) throws -> StoreRecoveryReport {
         try recover(
             path, to: newPath, model: model, options: options,
-            protection: StoreProtection.find(forStoreAt: path))
+            protection: StoreProtection.find(forStoreAt: path), progress: progress)
     }
 
-    /// As ``recover(_:to:model:options:)``, with the keys of the damaged store. While they are retained, the new store is
+    /// As ``recover(_:to:model:options:progress:)``, with the keys of the damaged store. While they are retained, the new store is
     /// unlocked too.
     package static func recover(
         _ path: String, to newPath: String, model: ManagedObjectModel?, options: Options,
-        protection: StoreProtection?
+        protection: StoreProtection?, progress: Progress?
     ) throws -> StoreRecoveryReport {
+        let progress = RecoveryProgress(path: path, progress: progress)
         let path = FileSystem.absolute(path)
         let newPath = FileSystem.absolute(newPath)
         if FileSystem.exists(newPath) { throw FileSystem.failure("create", newPath, errno: EEXIST) }
@@ -65,6 +68,7 @@ public enum StoreRecovery {
             path: path, includesFreedRows: options.includesDeletedObjects,
             cipher: protection?.cipher)
         try salvage.survey(model: model)
+        try progress.advance(to: 2)
         guard salvage.findings.tables.contains(where: \.holdsObjects),
             !salvage.findings.entities.isEmpty
         else {
@@ -82,7 +86,7 @@ public enum StoreRecovery {
         do {
             let run = StoreRecoveryRun(
                 path: path, newPath: newPath, folder: folder, model: model, salvage: salvage,
-                protection: protection)
+                protection: protection, progress: progress)
             return try sibling.building {
                 try FileSystem.building(FileSystem.folder(of: newPath), as: run.place) {
                     try run.run()
@@ -91,6 +95,35 @@ public enum StoreRecovery {
         } catch let failure as SQLiteFailure {
             throw failure.error(path: newPath)
         }
+    }
+}
+
+/// The progress of a recovery, in tenths of the time that it usually takes: surveying the pages 2, salvaging their rows 4,
+/// filling the new store 2, checking it 2.
+private struct RecoveryProgress {
+    let path: String
+    let progress: Progress?
+
+    init(path: String, progress: Progress?) {
+        (self.path, self.progress) = (path, progress)
+        progress?.totalUnitCount = 10
+        progress?.completedUnitCount = 0
+    }
+
+    /// - Throws: ``QuireError`` with code `cancelled`.
+    func advance(to tenths: Int64) throws {
+        progress?.completedUnitCount = tenths
+        try checkCancelled()
+    }
+
+    func checkCancelled() throws {
+        try progress?.checkCancelled(
+            "The recovery of “\(path)” was cancelled; nothing was created.", file: path)
+    }
+
+    /// The progress of the next step, which completes some tenths when it is completed.
+    func step(ofTenths tenths: Int64) -> Progress? {
+        progress.map { Progress(totalUnitCount: 1, parent: $0, pendingUnitCount: tenths) }
     }
 }
 
@@ -103,6 +136,7 @@ private struct StoreRecoveryRun {
     var salvage: StoreSalvage
     /// The keys of the damaged store, which also seal the new one and the salvaged tables.
     let protection: StoreProtection?
+    let progress: RecoveryProgress
     private(set) var report = StoreRecoveryReport()
 
     /// The folder of the new store: a separate one, so that the external data folder beside it gets the right name.
@@ -133,6 +167,7 @@ private struct StoreRecoveryRun {
                 try fill(target, from: schema, salvaged: salvaged, writer.connection)
             }
             try countMissing(in: target, salvaged: salvaged)
+            try progress.advance(to: 8)
         } catch {
             try? target.close()
             throw error
@@ -155,7 +190,12 @@ private struct StoreRecoveryRun {
         let statement = try connection.prepare("PRAGMA journal_mode = MEMORY")
         _ = try statement.step()
         statement.reset()
-        try salvage.pour(into: connection)
+        let step = progress.step(ofTenths: 4)
+        try salvage.pour(into: connection) { leaves, total in
+            step?.totalUnitCount = Int64(total)
+            step?.completedUnitCount = Int64(leaves)
+            try progress.checkCancelled()
+        }
         let findings = salvage.findings
         report.lostPages = findings.lostPages.count
         report.lostRows = findings.lostRows
@@ -403,7 +443,8 @@ private struct StoreRecoveryRun {
         let store = try SQLiteStore.open(at: building, options: options)
         defer { try? store.close() }
         let (folder, own) = (FileSystem.folder(of: building), FileSystem.folder(of: newPath))
-        report.problems = try StoreCheck.run(store).problems.map {
+        let checked = try StoreCheck.run(store, progress: progress.step(ofTenths: 2))
+        report.problems = checked.problems.map {
             var problem = $0
             problem.message = problem.message.replacing(folder, with: own)
             return problem

@@ -337,7 +337,11 @@ struct StoreSalvage {
     }
 
     /// Makes the tables in a sound database and fills them.
-    mutating func pour(into connection: SQLiteConnection) throws {
+    ///
+    /// - Parameter advance: Called with the number of leaves that have been read, and that of all. If it throws, this ends.
+    mutating func pour(
+        into connection: SQLiteConnection, advance: (_ leaves: Int, _ total: Int) throws -> Void
+    ) throws {
         // With a separate budget.
         reader = RowReader(map.pages)
         let inserter = SalvageInserter(connection: connection)
@@ -346,15 +350,23 @@ struct StoreSalvage {
             inserter.prepare(table, at: position, hasCertainRows: !leaves[position].isEmpty)
         }
         try connection.execute("BEGIN")
-        for position in tables.indices where includes(tables[position]) {
-            for page in leaves[position] {
-                try pour(page, expected: position, isCertain: true, inserter)
-            }
+        let included = tables.indices.filter { includes(tables[$0]) }
+        let total =
+            included.reduce(orphans.count) { $0 + leaves[$1].count }
+            + (includesFreedRows ? freed.count : 0)
+        var count = 0
+        func pourNext(_ page: Int, expected position: Int?) throws {
+            try pour(page, expected: position, isCertain: position != nil, inserter)
+            count += 1
+            try advance(count, total)
         }
-        for page in orphans { try pour(page, expected: nil, isCertain: false, inserter) }
+        for position in included {
+            for page in leaves[position] { try pourNext(page, expected: position) }
+        }
+        for page in orphans { try pourNext(page, expected: nil) }
         if includesFreedRows {
             let strays = findings.strayRows
-            for page in freed { try pour(page, expected: nil, isCertain: false, inserter) }
+            for page in freed { try pourNext(page, expected: nil) }
             // Deleted rows need not belong to a table.
             findings.strayRows = strays
         }

@@ -139,14 +139,22 @@ struct StoreTransfer {
 /// Digests of files.
 package enum FileDigest {
     /// Whether a file's content matches the SHA-256 of the written value. A file that fails authentication does not match.
+    ///
+    /// - Parameter advance: Called with the number of bytes read so far. If it throws, reading ends.
     package static func isSHA256(
-        _ expected: Data, ofFileAt path: String, beneath root: String, unsealing classKey: ClassKey?
+        _ expected: Data, ofFileAt path: String, beneath root: String,
+        unsealing classKey: ClassKey?, advance: (_ bytes: Int64) throws -> Void = { _ in }
     ) throws -> Bool {
         var digest = SHA256()
+        var count: Int64 = 0
         let opened = try OpenFile.open(path, beneath: root, for: .reading)
         do {
             let file = try ContentFile(opened, unsealing: classKey)
-            try file.forEachBlock(ofSize: 262_144) { digest.update(bufferPointer: $0) }
+            try file.forEachBlock(ofSize: 262_144) {
+                digest.update(bufferPointer: $0)
+                count += Int64($0.count)
+                try advance(count)
+            }
         } catch let error as QuireError where error.code == .invalidFormat && classKey != nil {
             return false
         }

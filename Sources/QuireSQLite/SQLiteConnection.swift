@@ -249,9 +249,9 @@ package final class SQLiteConnection: @unchecked Sendable {
             handle, 1000,
             { monitor in
                 guard let monitor else { return 0 }
-                let isCancelled = Unmanaged<FetchMonitor>.fromOpaque(monitor).takeUnretainedValue()
-                    .isCancelled
-                return isCancelled ? 1 : 0
+                let watching = Unmanaged<FetchMonitor>.fromOpaque(monitor).takeUnretainedValue()
+                watching.poll?()
+                return watching.isCancelled ? 1 : 0
             }, Unmanaged.passUnretained(monitor).toOpaque())
         defer { sqlite3_progress_handler(handle, 0, nil, nil) }
         return try withExtendedLifetime(monitor) { try body() }

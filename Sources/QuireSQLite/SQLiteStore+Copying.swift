@@ -91,10 +91,18 @@ extension SQLiteStore {
         guard let progress else {
             return try read { try $0.vacuum(into: path, cipher: protection?.cipher) }
         }
-        let monitor = FetchMonitor { _ in }
-        let vacuum = Progress(totalUnitCount: 1)
+        let size = try databaseSize()
+        let vacuum = Progress(totalUnitCount: max(size, 1))
+        let monitor = FetchMonitor(
+            report: { _ in },
+            poll: {
+                // It is complete when the statement is, whatever its size.
+                let written = (try? FileSystem.information(at: path)?.size) ?? 0
+                vacuum.completedUnitCount = max(min(written, size - 1), 0)
+            })
         vacuum.cancellationHandler = { monitor.cancel() }
-        progress.addChild(vacuum, withPendingUnitCount: try databaseSize())
+        defer { vacuum.cancellationHandler = nil }
+        progress.addChild(vacuum, withPendingUnitCount: size)
         if progress.isCancelled { monitor.cancel() }
         do {
             try read { connection in
@@ -106,7 +114,7 @@ extension SQLiteStore {
             try progress.checkCancelled(copying: storePath)
             throw error
         }
-        vacuum.completedUnitCount = 1
+        vacuum.completedUnitCount = vacuum.totalUnitCount
     }
 
     /// Writes a copy of the store with different keys, or unprotected. Nothing is synchronized.

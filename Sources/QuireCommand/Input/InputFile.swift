@@ -16,8 +16,9 @@ enum InputFile {
     /// A file that can be read from its beginning more than once. A pipe, which cannot, is copied to a temporary
     /// file first.
     ///
+    /// - Parameter progress: Counts the bytes that are copied, of an unknown number.
     /// - Throws: `QuireError` with code `notFound`, `inputOutput` or `outOfSpace`.
-    static func rereadable(_ path: String) throws -> RereadableFile {
+    static func rereadable(_ path: String, progress: Progress? = nil) throws -> RereadableFile {
         let handle = try open(path)
         defer { try? handle.close() }
         let file = try OpenFile.duplicate(of: handle.fileDescriptor)
@@ -32,6 +33,7 @@ enum InputFile {
             !block.isEmpty
         {
             try copy.write(block)
+            progress?.completedUnitCount += Int64(block.count)
         }
         return RereadableFile(copy, path: path)
     }

@@ -78,6 +78,10 @@ final class Output {
     ///
     /// - Throws: As ``flush()``.
     static func write(_ bytes: UnsafeRawBufferPointer) throws {
+        try ProgressBar.hiding { try writeAll(bytes) }
+    }
+
+    private static func writeAll(_ bytes: UnsafeRawBufferPointer) throws {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = Glibc.write(
@@ -102,7 +106,9 @@ final class Output {
         let line = TerminalText.line("quire: \(sentence)") + "\n"
         // What fails because a signal ends the process is not reported. If this fails, the exit code remains.
         TerminationCleanup.uninterrupted {
-            try? FileHandle.standardError.write(contentsOf: Data(line.utf8))
+            ProgressBar.hiding {
+                try? FileHandle.standardError.write(contentsOf: Data(line.utf8))
+            }
         }
     }
 }

@@ -375,11 +375,11 @@ final class DocumentSession {
     }
 
     /// The problems of the package beside its store.
-    func packageProblems() throws -> [DocumentProblem] {
+    func packageProblems(progress: Progress? = nil) throws -> [DocumentProblem] {
         switch backing {
-        case .document(let document): try document.package.packageProblems()
-        case .package(let package, _): try package.packageProblems()
-        case .archive(let archived, _): try archived.package.packageProblems()
+        case .document(let document): try document.package.packageProblems(progress: progress)
+        case .package(let package, _): try package.packageProblems(progress: progress)
+        case .archive(let archived, _): try archived.package.packageProblems(progress: progress)
         case .store: []
         }
     }

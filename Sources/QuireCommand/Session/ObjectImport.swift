@@ -1,3 +1,4 @@
+import Foundation
 import Quire
 import QuireSQLite
 
@@ -11,15 +12,18 @@ import QuireSQLite
 final class ObjectImport {
     private let document: DocumentSession
     private let portionSize: Int
+    /// Counts rows: first those that have been checked, of an unknown number, and then those that have been added.
+    private let progress: Progress?
     private var targets: [TargetKey: Target] = [:]
     /// The targets in the order in which rows asked for them.
     private var order: [Target] = []
     /// The targets that are rows of the file, by the row's index.
     private var rowTargets: [Int: Target] = [:]
 
-    init(document: DocumentSession, portionSize: Int = 1000) {
+    init(document: DocumentSession, portionSize: Int = 1000, progress: Progress? = nil) {
         self.document = document
         self.portionSize = portionSize
+        self.progress = progress
     }
 
     /// The result of an import.
@@ -73,11 +77,18 @@ final class ObjectImport {
     ///
     /// - Throws: `QuireError`, naming the row and the column; then nothing is changed.
     func run(_ rows: ImportRows) throws -> Result {
-        try rows.forEach(check)
+        var rowCount: Int64 = 0
+        try rows.forEach {
+            try check($0)
+            rowCount += 1
+            progress?.completedUnitCount = rowCount
+        }
         try findTargets(in: rows)
         for target in order where target.isNew && target.row == nil {
             try checkCanBeMade(target)
         }
+        progress?.completedUnitCount = 0
+        progress?.totalUnitCount = rowCount
         if let store = document.storeToImportInto { return try save(rows, to: store) }
         let portion = Portion(document.context)
         do {
@@ -317,6 +328,7 @@ final class ObjectImport {
 
     /// Makes the object of a row.
     private func make(_ row: ImportRow, at index: Int, in portion: Portion) throws {
+        progress?.completedUnitCount = Int64(index + 1)
         let context = portion.context
         let target = rowTargets[index]
         let object: ManagedObject

@@ -96,8 +96,13 @@ struct DocumentCheck {
     ///
     /// - Throws: What reading the store throws where it makes going on pointless.
     func run() throws -> StoreCheckReport {
-        var report = try StoreCheck.run(on: document.store)
-        report.add(try document.packageProblems())
+        var report = try ProgressBar.showing("Checking \(document.path)", of: .bytes) {
+            try StoreCheck.run(on: document.store, progress: $0)
+        }
+        report.add(
+            try ProgressBar.showing("Checking the files of \(document.path)", of: .fraction) {
+                try document.packageProblems(progress: $0)
+            })
         return report
     }
 }

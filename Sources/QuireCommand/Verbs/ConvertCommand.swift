@@ -70,8 +70,11 @@ struct ConvertCommand: AsyncParsableCommand {
         try DocumentPackage.checkOutside(newPath)
         let source = try StoreFile(at: store)
         do {
+            let bar = ProgressBar.begin("Converting \(path)", of: .objects)
+            defer { bar?.finish() }
             try source.convert(
-                to: newPath, type: to.storeType, model: model, allowsRemoval: allowRemoval)
+                to: newPath, type: to.storeType, model: model, allowsRemoval: allowRemoval,
+                progress: { bar?.observe($0) })
         } catch var error as QuireError where error.code == .removalDenied {
             error.message += " Add --allow-removal to remove it."
             throw error

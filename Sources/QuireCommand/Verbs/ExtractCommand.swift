@@ -42,13 +42,15 @@ struct ExtractCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: json, reportsChanges: true)
         let unlocking = { domain in try unlock.unlock(domain, of: source, asks: false) }
-        let extracted =
+        let extracted = try ProgressBar.showing("Extracting \(source)", of: .bytes) { progress in
             archive == "-"
-            ? try DocumentPackage.extract(
-                STDIN_FILENO, named: source, to: path, keepingDamage: keepDamage,
-                unlocking: unlocking)
-            : try DocumentPackage.extract(
-                archive, to: path, keepingDamage: keepDamage, unlocking: unlocking)
+                ? try DocumentPackage.extract(
+                    STDIN_FILENO, named: source, to: path, keepingDamage: keepDamage,
+                    progress: progress, unlocking: unlocking)
+                : try DocumentPackage.extract(
+                    archive, to: path, keepingDamage: keepDamage, progress: progress,
+                    unlocking: unlocking)
+        }
         defer { reportUnverified(extracted) }
         // It is extracted, whatever comes of looking at it.
         do {

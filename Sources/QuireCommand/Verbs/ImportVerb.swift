@@ -45,10 +45,14 @@ struct ImportVerb: DocumentVerb {
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
         let entity = try document.layout.requireEntity(named: entity)
+        let rereadable = try ProgressBar.showing("Reading \(file)", of: .bytes) {
+            try InputFile.rereadable(file, progress: $0)
+        }
         let rows = ImportRows(
-            file: try InputFile.rereadable(file), format: format ?? .json, entity: entity,
-            layout: document.layout)
-        let result = try ObjectImport(document: document).run(rows)
+            file: rereadable, format: format ?? .json, entity: entity, layout: document.layout)
+        let result = try ProgressBar.showing("Importing \(file)", of: .rows) {
+            try ObjectImport(document: document, progress: $0).run(rows)
+        }
         return Reply { output in
             if output.json {
                 // One by one, because there may be millions.

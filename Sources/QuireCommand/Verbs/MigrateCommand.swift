@@ -85,7 +85,10 @@ struct MigrateCommand: AsyncParsableCommand {
         let losesApp = try losesApp(store, steps, destination)
         if !dryRun && !steps.isEmpty {
             do {
-                result.backup = try migrate(kind, to: destination, &options)
+                result.backup = try ProgressBar.showing("Migrating \(path)", of: .fraction) {
+                    options.progress = $0
+                    return try migrate(kind, to: destination, &options)
+                }
             } catch var error as QuireError where error.code == .removalDenied {
                 error.message += " Add --allow-removal to remove it."
                 throw error

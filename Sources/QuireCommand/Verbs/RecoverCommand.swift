@@ -44,10 +44,13 @@ struct RecoverCommand: AsyncParsableCommand {
         if kind == .archive { throw DocumentPath.archiveError(path) }
         let isPackage = kind == .package || newPath.hasSuffix(".quire")
         try DocumentPackage.checkOutside(newPath)
-        let report =
+        let report = try ProgressBar.showing("Recovering \(path)", of: .fraction) { progress in
             isPackage
-            ? try DocumentPackage.recover(path, to: newPath, model: model, options: recovery)
-            : try StoreRecovery.recover(path, to: newPath, model: model, options: recovery)
+                ? try DocumentPackage.recover(
+                    path, to: newPath, model: model, options: recovery, progress: progress)
+                : try StoreRecovery.recover(
+                    path, to: newPath, model: model, options: recovery, progress: progress)
+        }
         for omission in report.omissions { Output.report(omission) }
         try print(report, output)
         try output.flush()

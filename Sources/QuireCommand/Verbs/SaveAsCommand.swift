@@ -99,13 +99,18 @@ private struct DocumentCopy {
     func write(to newPath: String, replacing: Bool, waiting: LockWait) throws {
         let package = try DocumentPackage.open(at: path, readOnly: true)
         defer { try? package.close() }
-        try package.writeCopy(
-            to: newPath, replacing: replacing, keepingDamage: keepingDamage, waiting: waiting)
+        try ProgressBar.showing("Saving \(path) as \(newPath)", of: .bytes) {
+            try package.writeCopy(
+                to: newPath, replacing: replacing, keepingDamage: keepingDamage, waiting: waiting,
+                progress: $0)
+        }
     }
 
     func duplicate() throws -> String {
         let package = try DocumentPackage.open(at: path, readOnly: true)
         defer { try? package.close() }
-        return try package.duplicate(keepingDamage: keepingDamage)
+        return try ProgressBar.showing("Duplicating \(path)", of: .bytes) {
+            try package.duplicate(keepingDamage: keepingDamage, progress: $0)
+        }
     }
 }

@@ -188,11 +188,14 @@ struct VersionsKeepCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: document.json, reportsChanges: true)
         let before = try document.versions().map(\.id)
-        let version = try document.writing {
-            (
-                try $0.keepVersion(
-                    named: name, onlyIfNew: ifChanged, keepingDamage: keepDamage), $0
-            )
+        let version = try document.writing { package in
+            let version = try ProgressBar.showing(
+                "Keeping a version of \(document.path)", of: .bytes
+            ) {
+                try package.keepVersion(
+                    named: name, onlyIfNew: ifChanged, keepingDamage: keepDamage, progress: $0)
+            }
+            return (version, package)
         }
         if document.json {
             try output.print(version.json, levels: 0)
@@ -228,7 +231,9 @@ struct VersionsShowCommand: AsyncParsableCommand {
         let output = Output(json: document.json, reportsChanges: to != nil)
         if let to { try DocumentPackage.checkOutside(to) }
         let version = try document.version(version)
-        let checkout = try DocumentPackage.checkOut(version.id, at: document.path)
+        let checkout = try ProgressBar.showing("Reading version \(version.id)", of: .bytes) {
+            try DocumentPackage.checkOut(version.id, at: document.path, progress: $0)
+        }
         defer { checkout.close() }
         try checkout.reporting { try show(version, of: checkout.path, output) }
         try output.flush()
@@ -237,7 +242,11 @@ struct VersionsShowCommand: AsyncParsableCommand {
     private func show(_ version: DocumentVersion, of path: String, _ output: Output) throws {
         let package = try DocumentPackage.open(at: path, readOnly: true)
         defer { try? package.close() }
-        if let to { try package.writeCopy(to: to, keepingDamage: keepDamage) }
+        if let to {
+            try ProgressBar.showing("Creating \(to)", of: .bytes) {
+                try package.writeCopy(to: to, keepingDamage: keepDamage, progress: $0)
+            }
+        }
         var counts: [(entity: String, count: Int)] = []
         for entity in package.store.layout.model.entities where !entity.isAbstract {
             var request = FetchSpecification(entity.name)
@@ -304,8 +313,14 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
         let version = try document.version(version)
         var migration = StoreMigrationOptions()
         migration.allowsRemoval = allowRemoval
-        try document.writing {
-            ((), try $0.replaceContent(withVersion: version.id, migrating: migration))
+        try document.writing { package in
+            try ProgressBar.showing("Restoring \(document.path)", of: .fraction) {
+                (
+                    (),
+                    try package.replaceContent(
+                        withVersion: version.id, migrating: migration, progress: $0)
+                )
+            }
         }
         if document.json {
             try output.print(.object(["restored": .string(version.id)]), levels: 0)

@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 public import Quire
 public import QuireRescue
 internal import QuireSQLite
@@ -84,10 +84,11 @@ extension DocumentPackage {
     ///   - path: The package to create, which must not exist.
     ///   - model: The model; `nil` for the one stored in the store, or, if that is lost, one inferred from its tables.
     ///   - options: How to recover.
-    /// - Throws: Errors of ``StoreRecovery/recover(_:to:model:options:)``. Then there is no new package.
+    ///   - progress: Counts steps; observe `fractionCompleted`. Cancelling it leaves nothing.
+    /// - Throws: Errors of ``StoreRecovery/recover(_:to:model:options:progress:)``. Then there is no new package.
     public static func recover(
         _ damaged: String, to path: String, model: ManagedObjectModel? = nil,
-        options: StoreRecovery.Options = StoreRecovery.Options()
+        options: StoreRecovery.Options = StoreRecovery.Options(), progress: Progress? = nil
     ) throws -> StoreRecoveryReport {
         let old = DocumentPackageLayout(path: damaged)
         let isPackage = try FileSystem.information(at: damaged)?.kind == .folder
@@ -99,7 +100,7 @@ extension DocumentPackage {
         try build(at: path, permissionsOf: folder) { layout in
             report = try StoreRecovery.recover(
                 isPackage ? old.store : damaged, to: layout.store, model: model, options: options,
-                protection: protection)
+                protection: protection, progress: progress)
             let place = DocumentPackageLayout(path: path).path
             for index in report.problems.indices {
                 report.problems[index].message.replace(layout.path, with: place)
@@ -195,7 +196,7 @@ extension DocumentPackage {
     /// ``leftovers()``.
     ///
     /// - Returns: The problems, errors first; empty if there are none.
-    /// - Throws: As ``StoreCheck/run(_:)``.
+    /// - Throws: As ``StoreCheck/run(_:progress:)``.
     /// - Complexity: O(*n*) in the size of the package; all of it is read.
     public func check() throws -> [DocumentProblem] {
         let report = try StoreCheck.run(store)
@@ -224,14 +225,17 @@ extension DocumentPackage {
 extension DocumentPackage {
     /// The problems of the package outside of its store: the additional content, the metadata, and files that are not part of a
     /// document.
-    package func packageProblems() throws -> [DocumentProblem] {
+    ///
+    /// - Parameter progress: Counts the versions.
+    package func packageProblems(progress: Progress? = nil) throws -> [DocumentProblem] {
         let foreign = layout.foreignEntries().map {
             DocumentProblem(
                 severity: .error, path: $0.subject.file ?? layout.path, message: $0.message)
         }
         // The content of such an entry cannot be checked.
         if !foreign.isEmpty { return foreign }
-        return try additionalContentProblems() + versionStore.problems() + strayFileProblems()
+        return try additionalContentProblems() + versionStore.problems(progress: progress)
+            + strayFileProblems()
     }
 }
 

@@ -214,7 +214,9 @@ extension VersionStore {
 
 extension VersionStore {
     /// Reads all versions completely. Damage to a version is only a warning for the document, which it does not affect.
-    func problems() throws -> [DocumentProblem] {
+    ///
+    /// - Parameter progress: Counts the versions.
+    func problems(progress: Progress? = nil) throws -> [DocumentProblem] {
         let ids = try ids()
         if ids.isEmpty { return [] }
         var problems: [DocumentProblem] = []
@@ -231,7 +233,9 @@ extension VersionStore {
             return isSound
         }
         var checked: [FileInformation.Identity: Bool] = [:]
+        progress?.totalUnitCount = Int64(ids.count)
         for id in ids {
+            defer { progress?.completedUnitCount += 1 }
             do {
                 try reading(id) { folder, manifest in
                     let isWhole = BlockDigest.list(Array(manifest.nodes)).allSatisfy { node in
