@@ -21,10 +21,10 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
     public static let baseSeed: UInt64 =
         ProcessInfo.processInfo.environment["QUIRE_SEED"].flatMap { UInt64($0) } ?? 1
 
-    /// The seeds of a random test, from ``baseSeed`` on: as many as given with `QUIRE_TORTURE=1`, and else a third, because
+    /// The seeds of a random test, from ``baseSeed`` on: as many as given with `QUIRE_TORTURE=1`, and else a sixth, because
     /// those of each commit are others.
     public static func seeds(_ count: UInt64) -> [UInt64] {
-        (0..<(isTorture ? count : count / 3)).map { baseSeed &+ $0 }
+        (0..<(isTorture ? count : max(count / 6, 1))).map { baseSeed &+ $0 }
     }
 
     /// Some of the cases of a test that is not random but dear, drawn by ``baseSeed`` and the test's name: others with each

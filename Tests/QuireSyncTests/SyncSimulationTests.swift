@@ -374,7 +374,7 @@ import Testing
         return try SyncSegment(Array(bytes), name: name).records.count
     }
 
-    @Test(arguments: SeededRandom.sample(of: SeededRandom.seeds(300), 40, for: "synchronization"))
+    @Test(arguments: SeededRandom.sample(of: SeededRandom.seeds(300), 20, for: "synchronization"))
     func machinesAgreeWhateverHappens(_ seed: UInt64) async throws {
         var simulation = try Simulation(SeededRandom(seed: seed))
         do {

@@ -1,3 +1,5 @@
+import Quire
+
 extension Output {
     /// Prints the result of a command on standard output and writes it out: JSON if the user asked for it, otherwise lines.
     ///

@@ -1,4 +1,5 @@
 import Foundation
+import Quire
 
 /// The line of a progress bar: what a `Progress` reads, over time, as text of a given width.
 ///

@@ -2,8 +2,9 @@ public import ArgumentParser
 import Foundation
 import Quire
 public import QuireDocuments
+import QuireSQLite
 
-/// `quire export PATH ARCHIVE`
+/// `quire export PATH FILE`
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
@@ -15,6 +16,11 @@ struct ExportCommand: AsyncParsableCommand {
             protected. A damaged document is not exported; use recover first. A synchronized \
             document is exported only if all of its large values have arrived.
 
+            --as writes the objects in another form instead, also those of a bare store or of an \
+            archive: plain is a SQLite database with a table per entity; csv and jsonl are folders \
+            with a file per entity and a datapackage.json; html is one page to look at in a browser, \
+            which loads nothing from elsewhere.
+
             For a protected document, specify the protection of the archive. With \
             --keep-protection it is encrypted, and opens with the same keys. With \
             --remove-protection anyone who can read the archive can read its content.
@@ -24,14 +30,37 @@ struct ExportCommand: AsyncParsableCommand {
               quire export Library.quire Library.tar.zst --level 19
               quire export Library.quire - | ssh host 'cat > Library.zip'
               quire export Diary.quire Diary.zip --keep-protection
+              quire export Library.quire Library.html --as html
+              quire export Library.quire library.sqlite --as plain
             """)
 
-    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    /// A form other than an archive.
+    enum Form: String, ExpressibleByArgument, CaseIterable {
+        case plain, csv, jsonl, html
+    }
+
+    @Argument(
+        help: ArgumentHelp(
+            "A document package; with --as also a store or an archive.", valueName: "PATH"))
     var path: String
 
     @Argument(
-        help: ArgumentHelp("The archive to make; - for standard output.", valueName: "ARCHIVE"))
+        help: ArgumentHelp(
+            "The archive to make, or - for standard output; with --as the file or folder.",
+            valueName: "FILE"))
     var archive: String
+
+    @Option(
+        name: .customLong("as"),
+        help: ArgumentHelp(
+            "Another form than an archive: plain (SQLite), csv, jsonl or html.", valueName: "FORM"))
+    var form: Form?
+
+    @Option(
+        help: ArgumentHelp(
+            "The model of a store that does not carry its own; only with --as.",
+            valueName: "M.xcdatamodeld"))
+    var model: String?
 
     @Option(
         help: ArgumentHelp(
@@ -76,9 +105,17 @@ struct ExportCommand: AsyncParsableCommand {
         if keepProtection && removeProtection {
             throw ValidationError("Give one of --keep-protection and --remove-protection.")
         }
-        if archive == "-", replace || json {
-            throw ValidationError("--replace and --json are for an archive that is a file.")
+        if archive == "-", replace || json || form != nil {
+            throw ValidationError("--replace, --json and --as are for a file.")
         }
+        let isArchiveOption =
+            format != nil || level != nil || threads != nil || withVersions || withoutHistory
+            || keepDamage || keepProtection
+        if form != nil && isArchiveOption {
+            throw ValidationError(
+                "With --as, the only other options are --model, --replace and --remove-protection.")
+        }
+        if form == nil && model != nil { throw ValidationError("--model is only used with --as.") }
     }
 
     private var protection: ArchiveProtection? {
@@ -93,13 +130,17 @@ struct ExportCommand: AsyncParsableCommand {
                 sentence: "An archive is not for a terminal; name a file, or pipe the output.",
                 status: .usage)
         }
-        try DocumentPath.requirePackage(path, "only those are exported")
+        if let form { return try export(as: form, output) }
+        try DocumentPath.requirePackage(
+            path, "only those are archived; --as exports other stores in other forms")
         try unlock.unlock(path)
         let isInClear = try removeProtection && DocumentPackage.fileProtection(at: path) != .none
         let package = try DocumentPackage.open(at: path, readOnly: true)
         let manifest: ArchiveManifest
         do {
-            manifest = try export(package)
+            manifest = try ProgressBar.showing("Exporting \(path)", of: .bytes) {
+                try export(package, $0)
+            }
         } catch var error as QuireError {
             try? package.close()
             if error.code == .protectionUnavailable {
@@ -129,18 +170,106 @@ struct ExportCommand: AsyncParsableCommand {
         try output.flush()
     }
 
-    private func export(_ package: DocumentPackage) throws -> ArchiveManifest {
+    private func export(
+        _ package: DocumentPackage, _ progress: Progress
+    ) throws -> ArchiveManifest {
         let options = ArchiveOptions(
             format: format, level: level, threads: threads, includesVersions: withVersions,
             includesHistory: !withoutHistory)
         if archive == "-" {
             return try package.export(
                 to: STDOUT_FILENO, keepingDamage: keepDamage, protection: protection,
-                options: options)
+                options: options, progress: progress)
         }
         return try package.export(
             to: archive, replacing: replace, keepingDamage: keepDamage, protection: protection,
-            options: options)
+            options: options, progress: progress)
+    }
+
+    // MARK: - Other forms
+
+    private func export(as form: Form, _ output: Output) throws {
+        let model = try model.map(ModelSource.model)
+        try unlock.unlock(path)
+        do {
+            try ProgressBar.showing("Exporting \(path)", of: .objects) { progress in
+                switch try DocumentPath.kind(of: path) {
+                case .package:
+                    let package = try DocumentPackage.open(at: path, model: model, readOnly: true)
+                    defer { package.closeSaved() }
+                    try export(package, as: form, progress)
+                case .archive:
+                    let archived = try ArchivedPackage.open(path, model: model, unlock: unlock)
+                    defer { archived.close() }
+                    try export(archived.package, as: form, progress)
+                case .store:
+                    let store = try StoreFile(at: path).open(model: model, isReadOnly: true)
+                    defer { store.closeSaved() }
+                    if let note = DocumentSession.modelNote(of: store, at: path) {
+                        Output.report(note)
+                    }
+                    try export(store, as: form, progress)
+                }
+            }
+        } catch var error as QuireError where error.code == .protectionUnavailable {
+            error.message += " Add --remove-protection."
+            throw error
+        }
+        if json {
+            try output.print(
+                .object(["path": .string(archive), "form": .string(form.rawValue)]), levels: 0)
+        } else {
+            try output.print("Exported \(path) to \(archive).")
+        }
+        try output.flush()
+    }
+
+    private func export(
+        _ package: DocumentPackage, as form: Form, _ progress: Progress
+    ) throws {
+        switch form {
+        case .plain:
+            try package.exportDatabase(
+                to: archive, replacing: replace, removingProtection: removeProtection,
+                progress: progress)
+        case .csv, .jsonl:
+            try package.exportTables(
+                to: archive, format: form == .csv ? .csv : .jsonLines, replacing: replace,
+                removingProtection: removeProtection, progress: progress)
+        case .html:
+            try package.exportPage(
+                to: archive, replacing: replace, removingProtection: removeProtection,
+                progress: progress)
+        }
+    }
+
+    private func export(
+        _ store: any PersistentStore, as form: Form, _ progress: Progress
+    ) throws {
+        try DocumentPackage.checkOutside(archive)
+        let protection = (store as? SQLiteStore)?.protection
+        if let protection, !removeProtection {
+            throw QuireError(
+                .protectionUnavailable,
+                "“\(path)” is protected (\(protection.fileProtection.rawValue)), and its export would not be encrypted.",
+                subject: .init(file: path))
+        }
+        let permissions = try SQLiteStore.permissions(forCopyOf: path)
+        switch form {
+        case .plain:
+            try DatabaseExport(
+                store: store, destination: archive, replacesExisting: replace,
+                progress: progress, permissions: permissions
+            ).run()
+        case .csv, .jsonl:
+            try TableExport(
+                store: store, destination: archive, format: form == .csv ? .csv : .jsonLines,
+                replacesExisting: replace, progress: progress, permissions: permissions
+            ).run()
+        case .html:
+            try DocumentPage(of: store, title: FileSystem.name(of: path)).write(
+                to: archive, replacing: replace, permissions: permissions, progress: progress)
+        }
     }
 }
 
