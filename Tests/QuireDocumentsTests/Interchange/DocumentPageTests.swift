@@ -166,6 +166,27 @@ import Testing
         #expect(page.column("note", of: "Everything") == nil)
     }
 
+    @Test func pageIsAsOfOneCommit() throws {
+        let store = try SQLiteStore.create(at: folder.path("s.sqlite"), model: notesModel)
+        defer { try? store.close() }
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: store))
+        func add(_ title: String) throws {
+            try context.insertObject(entityName: "Note")["title"] = title
+            try context.save()
+        }
+        try add("before")
+        var page = DocumentPage(of: store, title: "s")
+        page.files = { _ in
+            try MainActor.assumeIsolated { try add("meanwhile") }
+            return []
+        }
+        try page.write(to: folder.path("page.html"))
+        let written = try Page(at: folder.path("page.html"))
+        #expect(written.rows("Note").count == 1 && written.html.contains("before"))
+        #expect(try store.count(matching: FetchSpecification("Note")) == 2)
+    }
+
     // MARK: - Pictures
 
     private nonisolated static let png: [UInt8] = [
