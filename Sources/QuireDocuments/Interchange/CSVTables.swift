@@ -107,10 +107,10 @@ struct CSVTables {
             bytes += "\r\n".utf8
         }
         let selection = columns.map(\.selection).joined(separator: ", ")
-        let ordering = order.map(DatabaseExport.quoted).joined(separator: ", ")
+        let ordering = order.map(RelationalSchema.quoted).joined(separator: ", ")
         var count: Int64 = 0
         try connection.forEachRow(
-            "SELECT \(selection) FROM \(DatabaseExport.quoted(table)) \(condition) ORDER BY \(ordering)"
+            "SELECT \(selection) FROM \(RelationalSchema.quoted(table)) \(condition) ORDER BY \(ordering)"
         ) { row in
             count += 1
             if count & 0x7F == 0 {
@@ -233,7 +233,7 @@ extension CSVTables {
 
         /// The column in a query: of a binary value two, its bytes if they are not large, and its size.
         var selection: String {
-            let name = DatabaseExport.quoted(source)
+            let name = RelationalSchema.quoted(source)
             guard case .binary = kind else { return name }
             let limit = TableExport.maximumInlineSize
             return "CASE WHEN length(\(name)) <= \(limit) THEN \(name) END, length(\(name))"

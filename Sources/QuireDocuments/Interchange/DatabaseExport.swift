@@ -100,11 +100,6 @@ package struct DatabaseExport {
         }
     }
 
-    /// A name as an SQL identifier. Always quoted: it may be a keyword.
-    static func quoted(_ name: String) -> String {
-        "\"\(name.replacing("\"", with: "\"\""))\""
-    }
-
     /// The error if the export is cancelled.
     func checkCancelled() throws {
         try progress?.checkCancelled(
@@ -119,7 +114,7 @@ private final class DatabaseWriter {
     private let export: DatabaseExport
     private let path: String
     private var connection: SQLiteConnection
-    private var schema: RelationalSchema
+    private let schema: RelationalSchema
     /// The numbers of root entities that have values in files.
     private var rootsWithLargeValues: Set<Int> = []
     /// Whether rows have been changed after their insertion.
@@ -137,12 +132,15 @@ private final class DatabaseWriter {
     func run() throws {
         defer { connection.close() }
         try begin()
-        try createTables()
+        for statement in schema.creation { try connection.execute(statement) }
         try countObjects()
         for table in schema.tables { try insertRows(of: table) }
         try removeDanglingReferences()
         try insertRelationships()
-        try createIndexes()
+        for statement in schema.indexes {
+            try export.checkCancelled()
+            try connection.execute(statement)
+        }
         try connection.execute("COMMIT")
         if hasChangedRows { try pack() }
         // Last, so that no row that has one is changed or copied afterwards.
@@ -390,84 +388,7 @@ private final class DatabaseWriter {
         return hasChanged
     }
 
-    // MARK: Schema
-
-    private func createTables() throws {
-        for table in schema.tables {
-            var definitions = [#""id" INTEGER PRIMARY KEY"#]
-            if table.hasEntityColumn { definitions.append(#""entity" TEXT NOT NULL"#) }
-            definitions += table.columns.map { column in
-                let definition = "\(quoted(column.name)) \(column.storage.rawValue)"
-                guard let destination = column.destination else { return definition }
-                return "\(definition) \(references(destination))"
-            }
-            try createTable(table.name, definitions)
-        }
-        for table in schema.joinTables {
-            let (owner, member) = (quoted(table.ownerColumn), quoted(table.memberColumn))
-            var definitions = [
-                "\(owner) INTEGER NOT NULL \(references(table.entity))",
-                "\(member) INTEGER NOT NULL \(references(table.destination))",
-            ]
-            for position in [table.ownerPositionColumn, table.memberPositionColumn] {
-                if let position { definitions.append("\(quoted(position)) INTEGER") }
-            }
-            definitions.append("PRIMARY KEY (\(owner), \(member))")
-            try createTable(table.name, definitions, ["WITHOUT ROWID"])
-        }
-        for view in schema.views {
-            let table = schema.table(of: view.entity)
-            var columns = [#""id""#]
-            if view.entity.hasSubentities { columns.append(#""entity""#) }
-            columns += view.columns.map {
-                let column = quoted(table.columns[$0.column].name)
-                return column == quoted($0.name) ? column : "\(column) AS \(quoted($0.name))"
-            }
-            // Names of entities are letters, digits and underscores.
-            let entities = view.entity.subtree.map {
-                "'\(store.layout.entity(number: $0).name)'"
-            }
-            try connection.execute(
-                """
-                CREATE VIEW \(quoted(view.name)) AS
-                SELECT \(columns.joined(separator: ", "))
-                FROM \(quoted(table.name)) WHERE "entity" IN (\(entities.joined(separator: ", ")))
-                """)
-        }
-    }
-
-    private func createTable(
-        _ name: String, _ definitions: [String], _ options: [String] = []
-    ) throws {
-        let options = (SQLiteConnection.supportsStrictTables ? ["STRICT"] : []) + options
-        let body = definitions.joined(separator: ",\n  ")
-        try connection.execute(
-            "CREATE TABLE \(quoted(name)) (\n  \(body)\n) \(options.joined(separator: ", "))")
-    }
-
-    private func references(_ entity: ResolvedEntity) -> String {
-        let table = quoted(schema.table(of: entity).name)
-        return #"REFERENCES \#(table) ("id") DEFERRABLE INITIALLY DEFERRED"#
-    }
-
-    /// Indexes the foreign keys, except for the first one of a join table, with which its primary key begins.
-    private func createIndexes() throws {
-        for table in schema.tables {
-            for column in table.columns where column.destination != nil {
-                try createIndex(table.name, column.name)
-            }
-        }
-        for table in schema.joinTables { try createIndex(table.name, table.memberColumn) }
-    }
-
-    private func createIndex(_ table: String, _ column: String) throws {
-        try export.checkCancelled()
-        let name = schema.names.add("\(table).\(column)")
-        try connection.execute(
-            "CREATE INDEX \(quoted(name)) ON \(quoted(table)) (\(quoted(column)))")
-    }
-
-    private func quoted(_ name: String) -> String { DatabaseExport.quoted(name) }
+    private func quoted(_ name: String) -> String { RelationalSchema.quoted(name) }
 }
 
 // MARK: - Reading

@@ -59,17 +59,12 @@ package struct RelationalSchema {
         package var hasEntityColumn: Bool { root.hasSubentities }
     }
 
-    /// An entity and its columns in the table of its hierarchy.
-    package struct EntityColumns {
-        package let entity: ResolvedEntity
-        /// The position in the table's columns for each slot; `nil` for one that is not stored.
-        package fileprivate(set) var columns: [Int?] = []
-    }
-
     /// A view of an entity below the root.
     package struct View {
         package let name: String
         package let entity: ResolvedEntity
+        /// The names of the entity and its sub-entities.
+        package let entityNames: [String]
         /// The names of columns in the view, and their positions in the table's columns.
         package let columns: [(name: String, column: Int)]
     }
@@ -106,11 +101,12 @@ package struct RelationalSchema {
     package private(set) var views: [View] = []
     package private(set) var orderedLists: [OrderedList] = []
     package private(set) var joinTables: [JoinTable] = []
-    /// The names of tables, views and indexes so far.
-    package var names = UniqueNames()
+    /// The names of tables and views.
+    private(set) var names = UniqueNames()
 
     private var tableIndexes: [Int: Int] = [:]
-    private var entities: [Int: EntityColumns] = [:]
+    /// The positions in its table's columns for each slot of an entity, by its number; `nil` for a slot that is not stored.
+    private var slotColumns: [Int: [Int?]] = [:]
 
     /// Plans the tables of the entities whose objects a store has.
     ///
@@ -129,7 +125,11 @@ package struct RelationalSchema {
         }
         for entity in present where entity.number != entity.rootNumber {
             let name = names.add(table: entity.name)
-            views.append(View(name: name, entity: entity, columns: ownColumns(of: entity)))
+            views.append(
+                View(
+                    name: name, entity: entity,
+                    entityNames: entity.subtree.map { layout.entity(number: $0).name },
+                    columns: ownColumns(of: entity)))
         }
         for entity in present { addToManyRelationships(of: entity, layout) }
     }
@@ -142,7 +142,7 @@ package struct RelationalSchema {
 
     /// The positions of an entity's slots in the columns of its table.
     package func columns(of entity: ResolvedEntity) -> [Int?] {
-        entities[entity.number]?.columns ?? []
+        slotColumns[entity.number] ?? []
     }
 
     // MARK: - Columns
@@ -162,11 +162,10 @@ package struct RelationalSchema {
         var names = UniqueNames(columnsOf: tables[index])
         var known: [ColumnKey: Int] = [:]
         for entity in hierarchy {
-            let inherited = entity.superentityNumber.flatMap { entities[$0]?.columns } ?? []
-            var result = EntityColumns(entity: entity, columns: inherited)
-            for slot in entity.slots[inherited.count...] {
+            var columns = entity.superentityNumber.flatMap { slotColumns[$0] } ?? []
+            for slot in entity.slots[columns.count...] {
                 guard slot.isStored, slot.storage != .transient else {
-                    result.columns.append(nil)
+                    columns.append(nil)
                     continue
                 }
                 let relationship = slot.relationshipIndex.map { entity.relationships[$0] }
@@ -178,11 +177,11 @@ package struct RelationalSchema {
                     destination: destination?.number, isOrdered: isOrdered,
                     isLarge: slot.isExternalCapable)
                 if let shared = known[key] {
-                    result.columns.append(shared)
+                    columns.append(shared)
                     continue
                 }
                 known[key] = tables[index].columns.count
-                result.columns.append(tables[index].columns.count)
+                columns.append(tables[index].columns.count)
                 let name = names.add(property: slot.name)
                 tables[index].columns.append(
                     Column(
@@ -195,7 +194,7 @@ package struct RelationalSchema {
                         name: names.add(name + ".position"), storage: .integer, attributeType: nil,
                         destination: nil))
             }
-            entities[entity.number] = result
+            slotColumns[entity.number] = columns
         }
         moveLargeColumnsToEnd(of: index, hierarchy)
     }
@@ -210,7 +209,7 @@ package struct RelationalSchema {
         for (place, column) in order.enumerated() { places[column] = place }
         for entity in hierarchy {
             let moved = self.columns(of: entity).map { $0.map { places[$0] } }
-            entities[entity.number]?.columns = moved
+            slotColumns[entity.number] = moved
         }
     }
 

@@ -278,7 +278,7 @@ package enum SQLName {
     }
 
     /// A text as SQL string literal.
-    static func literal(_ text: String) -> String {
+    package static func literal(_ text: String) -> String {
         "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''")
             + "'"
     }

@@ -195,6 +195,20 @@ import Testing
         #expect(bytes[0] == bytes[2])
     }
 
+    @Test func generationIsExportedAsOfItsCommit() throws {
+        let graph = try ExportedGraph.make(.sqlite, in: folder)
+        let pinned = try graph.store.pinned()
+        defer { try? pinned.close() }
+        try export(graph.store, to: "before")
+        let context = ManagedObjectContext.mainQueue(coordinator: graph.coordinator)
+        for book in try context.fetch(FetchRequest("Book")) { context.delete(book) }
+        try context.save()
+        try export(pinned, to: "pinned")
+        #expect(
+            try FileSystem.contents(of: folder.path("pinned"))
+                == FileSystem.contents(of: folder.path("before")))
+    }
+
     @Test func shellReadsTheDatabase() throws {
         let shell = "/usr/bin/sqlite3"
         guard FileSystem.exists(shell) else { return }
