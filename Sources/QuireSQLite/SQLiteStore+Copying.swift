@@ -92,13 +92,14 @@ extension SQLiteStore {
             return try read { try $0.vacuum(into: path, cipher: protection?.cipher) }
         }
         let size = try databaseSize()
-        let vacuum = Progress(totalUnitCount: max(size, 1))
+        // Products of the counts of parent and child must not overflow.
+        let vacuum = Progress(totalUnitCount: 1000)
         let monitor = FetchMonitor(
             report: { _ in },
             poll: {
                 // It is complete when the statement is, whatever its size.
                 let written = (try? FileSystem.information(at: path)?.size) ?? 0
-                vacuum.completedUnitCount = max(min(written, size - 1), 0)
+                vacuum.completedUnitCount = min(999 * written / max(size, 1), 999)
             })
         vacuum.cancellationHandler = { monitor.cancel() }
         defer { vacuum.cancellationHandler = nil }

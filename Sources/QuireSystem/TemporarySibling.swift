@@ -220,10 +220,10 @@ package final class TemporarySibling: Sendable {
     }
 
     /// Another thread may be adding files.
-    private static func removeWhileWritten(_ path: String) {
+    static func removeWhileWritten(_ path: String, beneath root: String? = nil) {
         for _ in 0..<1000 {
-            try? FileSystem.removeTree(path)
-            if !FileSystem.exists(path) { return }
+            try? FileSystem.removeTree(path, beneath: root)
+            if !FileSystem.exists(path, beneath: root) { return }
         }
     }
 

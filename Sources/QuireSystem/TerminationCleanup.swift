@@ -36,6 +36,29 @@ package enum TerminationCleanup {
         return try body()
     }
 
+    /// Runs a body. If a signal ends the process meanwhile, a file or folder that the body needs is removed.
+    ///
+    /// When this has returned, it is removed no more. Until then, it and the files in it get final names only in
+    /// ``uninterrupted(_:)``.
+    package static func removing<Result>(
+        _ path: String, beneath root: String, _ body: () throws -> Result
+    ) throws -> Result {
+        let number = add { TemporarySibling.removeWhileWritten(path, beneath: root) }
+        // The caller must not use what is being removed.
+        defer { uninterrupted { remove(number) } }
+        return try body()
+    }
+
+    /// Makes a folder, and runs a body that fills it, as ``removing(_:beneath:_:)``.
+    package static func making<Result>(
+        folder path: String, beneath root: String, _ body: () throws -> Result
+    ) throws -> Result {
+        try removing(path, beneath: root) {
+            try uninterrupted { try FileSystem.makeFolder(path, beneath: root) }
+            return try body()
+        }
+    }
+
     private struct Handler {
         let queue: DispatchQueue
         let body: @Sendable () -> Void

@@ -230,7 +230,8 @@ private struct SmoothedRate {
             return isFirst
         }
         let interval = time - last.time
-        if interval > 0 {
+        // What comes before the beginning is not slow.
+        if interval > 0, advances > 0 || amount > last.amount {
             let kept = exp(-interval / Self.smoothing)
             sum = sum * kept + (amount - last.amount) / interval * (1 - kept)
             weight = weight * kept + 1 - kept

@@ -180,13 +180,17 @@ extension DocumentPackage {
         let staged = StagedContent(staging: staging, package: self)
         do {
             try FileSystem.building(layout.path, as: staging.path) {
-                try FileSystem.makeFolder(staging.path, beneath: layout.path)
-                try FileSystem.makeFolder(staging.storeFolder)
-                try fill(staging, part())
+                try TerminationCleanup.making(folder: staging.path, beneath: layout.path) {
+                    try FileSystem.makeFolder(staging.storeFolder)
+                    try fill(staging, part())
+                }
                 try checkCancelled(progress)
                 try staged.moveIn(migrating: migration)
                 try checkCancelled(progress)
-                try store.replaceContent(withDatabaseAt: staging.store, progress: part())
+                // Everything else has been moved out of it.
+                try TerminationCleanup.removing(staging.path, beneath: layout.path) {
+                    try store.replaceContent(withDatabaseAt: staging.store, progress: part())
+                }
             }
         } catch {
             // If it is unknown which content is current, the next owner of the package determines it.

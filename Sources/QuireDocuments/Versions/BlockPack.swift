@@ -98,13 +98,14 @@ final class BlockPack: Sendable {
     }
 }
 
-/// Writes a block file, which is durable and gets its final name when it is finished. An unfinished one leaves at most a
-/// temporary file.
+/// Writes a block file, which is durable and gets its final name when it is finished. An unfinished one leaves a temporary file
+/// only if the process is killed.
 final class BlockPackWriter {
     private let path: String
     private let root: String
     private let temporary: String
     private let file: OpenFile
+    private let cleanup: Int
     private var buffer = [UInt8](repeating: 0, count: 1 << 20)
     private var filled = 0
     private var position: Int64 = 0
@@ -119,6 +120,9 @@ final class BlockPackWriter {
         self.root = root
         temporary = FileSystem.temporarySibling(of: path, for: "new")
         file = try OpenFile.open(temporary, beneath: root, for: .creating, reportedAs: path)
+        cleanup = TerminationCleanup.add { [temporary] in
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
+        }
         // Pages must be as private here as in the store.
         let store = DocumentPackageLayout(path: root).store
         if let information = try FileSystem.information(at: store, beneath: root) {
@@ -128,6 +132,7 @@ final class BlockPackWriter {
     }
 
     deinit {
+        TerminationCleanup.remove(cleanup)
         if !isFinished { _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root) }
     }
 
@@ -150,7 +155,9 @@ final class BlockPackWriter {
         try flush()
         try file.synchronize()
         let size = try file.information().size
-        try FileSystem.renameWithoutReplacing(temporary, to: path, beneath: root)
+        try TerminationCleanup.uninterrupted {
+            try FileSystem.renameWithoutReplacing(temporary, to: path, beneath: root)
+        }
         isFinished = true
         try FileSystem.synchronizeFolder(containing: path, beneath: root)
         return size

@@ -89,9 +89,7 @@ final class VersionStore: Sendable {
             let id = Self.id(for: date)
             let scratch = FileSystem.temporarySibling(of: layout.version(id), for: "new")
             do {
-                return try FileSystem.building(layout.version(id), as: scratch) {
-                    try FileSystem.makeFolder(scratch, beneath: layout.path)
-                    defer { try? FileSystem.removeTree(scratch, beneath: layout.path) }
+                return try building(id, in: scratch) {
                     var manifest = VersionManifest(
                         date: date, name: description.name, reason: description.reason,
                         origin: description.origin, storeUUID: source.store.identity.uuid)
@@ -129,6 +127,16 @@ final class VersionStore: Sendable {
             try manifest.data(sealedBy: classKey, path: path), at: path, beneath: layout.path)
     }
 
+    /// Runs a body that fills a folder for a version, which is removed at the end unless it has been published.
+    private func building<Result>(
+        _ id: String, in scratch: String, _ body: () throws -> Result
+    ) throws -> Result {
+        defer { try? FileSystem.removeTree(scratch, beneath: layout.path) }
+        return try FileSystem.building(layout.version(id), as: scratch) {
+            try TerminationCleanup.making(folder: scratch, beneath: layout.path, body)
+        }
+    }
+
     /// Completes a version, and gives it its final name.
     private func publish(
         _ scratch: String, _ manifest: inout VersionManifest, as id: String
@@ -136,7 +144,9 @@ final class VersionStore: Sendable {
         let root = layout.path
         try write(&manifest, into: scratch)
         try FileSystem.synchronizeFolders(ofTree: scratch, beneath: root)
-        try FileSystem.renameWithoutReplacing(scratch, to: layout.version(id), beneath: root)
+        try TerminationCleanup.uninterrupted {
+            try FileSystem.renameWithoutReplacing(scratch, to: layout.version(id), beneath: root)
+        }
         do {
             try FileSystem.synchronizeFolder(layout.versions, beneath: root)
         } catch {

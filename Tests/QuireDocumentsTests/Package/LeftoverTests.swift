@@ -111,6 +111,28 @@ import Testing
         #expect(error?.code == .notFound)
     }
 
+    /// In a process of its own, which a signal ends.
+    @Test func signalRemovesFolderThatIsBeingFilled() async throws {
+        let result = await #expect(
+            processExitsWith: .signal(SIGTERM), observing: [\.standardOutputContent]
+        ) {
+            let path = try TemporaryFolder().path
+            try FileSystem.makeFolder(path)
+            try FileHandle.standardOutput.write(contentsOf: Data(path.utf8))
+            for name in ["filled", "filling"] {
+                let folder = FileSystem.path(path, name)
+                try TerminationCleanup.making(folder: folder, beneath: path) {
+                    try FileSystem.writeNewFile(Data(), at: FileSystem.path(folder, "file"))
+                    if name == "filling" { TerminationCleanup.end(by: SIGTERM) }
+                }
+            }
+        }
+        let path = String(
+            decoding: try #require(result).standardOutputContent, as: UTF8.self)
+        #expect(try FileSystem.names(in: path) == ["filled"])
+        try FileSystem.removeTree(path)
+    }
+
     @Test func othersFilesStay() throws {
         let names = [".Doc.quire.quire-new-1234", ".quire-building", "a.quire-building-1234"]
         for name in names { try FileSystem.writeNewFile(Data(), at: folder.path(name)) }
