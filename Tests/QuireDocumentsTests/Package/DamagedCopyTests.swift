@@ -63,7 +63,7 @@ enum DocumentCopying: String, CaseIterable, CustomTestStringConvertible {
         case .duplicate: return try reading { try $0.duplicate(keepingDamage: keepingDamage) }
         case .zip, .tar:
             let archive = folder.path(self == .zip ? "a.zip" : "a.tar.zst")
-            try reading { try $0.export(to: archive, keepingDamage: keepingDamage) }
+            _ = try reading { try $0.export(to: archive, keepingDamage: keepingDamage) }
             try DocumentPackage.extract(archive, to: copy, keepingDamage: keepingDamage)
         case .saveTo, .saveAs:
             let document = ManagedDocument(path: path)
