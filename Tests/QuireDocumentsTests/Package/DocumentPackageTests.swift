@@ -410,7 +410,9 @@ import Testing
         #expect(second?.code == .alreadyExists)
         try await document.close()
 
-        let copy = folder.path("Extracted.quire")
+        // The name is part of the archive.
+        let copy = folder.path("Extracted/" + FileSystem.name(of: path))
+        try FileSystem.makeFolder(FileSystem.folder(of: copy))
         try DocumentPackage.extract(archive, to: copy)
         var (left, right) = (try contents(ofFolder: path), try contents(ofFolder: copy))
         // VACUUM makes another file of equal content.
