@@ -46,8 +46,10 @@ public struct StoreCheck {
     ///
     /// It may be called from any thread. Reads and saves may continue: the check uses one snapshot.
     ///
-    /// - Parameter progress: Counts the bytes of the store's files, external data included. Cancelling it stops the check
-    ///   before the next statement or file.
+    /// - Parameters:
+    ///   - store: The store.
+    ///   - progress: Counts the bytes of the store's files, external data included. Cancelling it stops the check before the next
+    ///     statement or file.
     /// - Complexity: O(*n*) in the size of the store; all of it is read.
     /// - Throws: ``QuireError`` with code `invalidFormat` if the file is too damaged to be checked, `cancelled`, or
     ///   `storeUnavailable`.
@@ -242,8 +244,9 @@ extension StoreCheck {
     /// Checks a store of any type as of its last save: a SQLite store as ``run(_:progress:)`` does, another through its reading
     /// interface.
     ///
-    /// - Parameter progress: As in ``run(_:progress:)``. That of a store of another type, which is in memory, stays
-    ///   indeterminate.
+    /// - Parameters:
+    ///   - store: The store.
+    ///   - progress: As in ``run(_:progress:)``. That of a store of another type, which is in memory, stays indeterminate.
     /// - Complexity: O(*n*) in the size of the store; identifiers of all objects are in memory.
     /// - Throws: ``QuireError`` with code `invalidFormat`, `cancelled` or `storeUnavailable`.
     public static func run(
