@@ -42,9 +42,8 @@ extension DocumentPackage {
     /// Exports the package to an open file, pipe or socket, for example standard output. Nothing is written before the archive is
     /// complete and checked.
     ///
-    /// - Parameters:
-    ///   - descriptor: The file descriptor to write to. It stays open.
-    ///   - options: The form of the archive; without a format, a zip file.
+    /// The descriptor stays open. Without a format in the options, it is a zip file.
+    ///
     /// - Returns: The list of the archive's files.
     /// - Throws: As ``export(to:replacing:keepingDamage:protection:options:progress:)``. If writing to the descriptor fails, a part may
     ///   have been written.
@@ -237,9 +236,7 @@ extension DocumentPackage {
     }
 
     /// Extracts the archive that an open file, pipe or socket contains, for example standard input; see
-    /// ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``. It is read to its end first.
-    ///
-    /// - Parameter descriptor: The file descriptor to read from. It stays open.
+    /// ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``. It is read to its end first. The descriptor stays open.
     @discardableResult
     public static func extract(
         _ descriptor: Int32, to path: String, limits: ArchiveLimits = ArchiveLimits(),
