@@ -39,7 +39,7 @@ done
 # Documents once more, protected; not what only has stores.
 shards+=('^(QuireDocumentsTests|QuireDurabilityTests)\.')
 number=$((${#shards[@]} - 1))
-QUIRE_TEST_PROTECTION=complete run --filter "${shards[number]}" --skip 'SyncCrashTests|StoreCreationTests' \
+QUIRE_TEST_PROTECTION=complete run --filter "${shards[number]}" --skip 'SyncCrashTests|SyncedContentKillTests|StoreCreationTests' \
     >"$folder/$number" 2>&1 &
 processes+=($!)
 failed=()

@@ -1,4 +1,5 @@
 import Foundation
+import QuireTestSupport
 import Testing
 
 /// Runs the transcripts in `Transcripts/`: what the command prints is compared to the last character.
@@ -12,9 +13,14 @@ import Testing
         ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [])
         .filter { $0.hasSuffix(".txt") }.sorted()
 
+    /// All of them with the command beside the tests; of the one that `make test-optimized` builds a third, others with each commit.
+    static let tested =
+        TestProgram.folder == nil
+        ? names : SeededRandom.sample(of: names, names.count / 3, for: "transcripts")
+
     @Test func thereAreTranscripts() { #expect(!Self.names.isEmpty) }
 
-    @Test(arguments: names)
+    @Test(arguments: tested)
     func commandPrintsWhatTheTranscriptSays(_ name: String) throws {
         let path = Self.folder + "/" + name
         let text = try String(contentsOfFile: path, encoding: .utf8)
