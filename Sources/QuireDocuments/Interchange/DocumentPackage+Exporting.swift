@@ -86,12 +86,8 @@ extension DocumentPackage {
         }
     }
 
-    /// Calls a closure with a copy of the store as of the last save, and the permissions of a file with its content.
-    private func exportCopy(
-        to path: String, replacing: Bool, removingProtection: Bool,
-        _ body: (SQLiteStore, _ permissions: UInt32?) throws -> Void
-    ) throws {
-        let path = FileSystem.absolute(path)
+    /// Throws if an export that is not encrypted must not be written to a path.
+    func checkExport(to path: String, removingProtection: Bool) throws {
         if let protection = store.protection, !removingProtection {
             throw QuireError(
                 .protectionUnavailable,
@@ -99,6 +95,15 @@ extension DocumentPackage {
                 subject: .init(file: layout.path))
         }
         try checkOutside(path)
+    }
+
+    /// Calls a closure with a copy of the store as of the last save, and the permissions of a file with its content.
+    private func exportCopy(
+        to path: String, replacing: Bool, removingProtection: Bool,
+        _ body: (SQLiteStore, _ permissions: UInt32?) throws -> Void
+    ) throws {
+        let path = FileSystem.absolute(path)
+        try checkExport(to: path, removingProtection: removingProtection)
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }

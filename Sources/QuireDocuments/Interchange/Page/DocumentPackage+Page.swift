@@ -34,13 +34,7 @@ extension DocumentPackage {
         to path: String, replacing: Bool = false, removingProtection: Bool = false,
         pictures: PagePictures = PagePictures(), progress: Progress? = nil
     ) throws {
-        if let protection = store.protection, !removingProtection {
-            throw QuireError(
-                .protectionUnavailable,
-                "“\(layout.path)” is protected (\(protection.fileProtection.rawValue)), and a page is not encrypted; choose to remove the protection.",
-                subject: .init(file: layout.path))
-        }
-        try checkOutside(path)
+        try checkExport(to: path, removingProtection: removingProtection)
         var page = DocumentPage(of: store, title: DocumentLibrary.name(of: layout.path))
         page.pictures = pictures
         page.files = { store in
