@@ -144,7 +144,7 @@ public final class MigrationManager {
             "“\(path ?? "the store")” has a draft of unsaved changes, which would lose those of renamed entities and "
                 + "properties; migrate the document that the store belongs to, or open it with the model it was made with, "
                 + "and save or discard the changes first.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Throws if an inferred mapping would remove data, unless removal is allowed.
@@ -166,7 +166,7 @@ public final class MigrationManager {
                 throw QuireError(
                     .alreadyExists,
                     "“\(store.path ?? store.identity.uuid)” has objects already; migrate to a new store.",
-                    subject: .init(entity: entity.name, file: store.path))
+                    entity: entity.name, file: store.path)
             }
         }
     }

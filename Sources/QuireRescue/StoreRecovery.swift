@@ -74,7 +74,7 @@ public enum StoreRecovery {
                 "Nothing in “\(path)” describes its rows; specify the model that it was created with."
                     + (protection == nil
                         ? " If it is protected, its keybag “\(keybag)” is missing." : ""),
-                subject: .init(file: path))
+                file: path)
         }
         let sibling = try TemporarySibling.makeFolder(beside: newPath)
         defer { sibling.remove() }

@@ -142,13 +142,13 @@ private struct StoreRepairRun {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” cannot be repaired: a repair would leave more problems than before. It is unchanged; recover it instead.",
-                subject: .init(file: path))
+                file: path)
         }
         guard try SQLiteDatabaseFile.state(of: path) == state else {
             throw QuireError(
                 .locked,
                 "“\(path)” was changed while it was being repaired; close it elsewhere and try again.",
-                subject: .init(file: path))
+                file: path)
         }
         try replace()
         try moveOrphans()
@@ -177,7 +177,7 @@ private struct StoreRepairRun {
         where try FileSystem.information(at: path + suffix)?.size ?? 0 > 0 {
             throw QuireError(
                 .locked, "“\(path)” is open elsewhere; close it there before repairing it.",
-                subject: .init(file: path))
+                file: path)
         }
     }
 
@@ -206,7 +206,7 @@ private struct StoreRepairRun {
             throw QuireError(
                 .invalidFormat,
                 "\(damage.message) Mending does not help here; recover its objects into a new store instead.",
-                subject: .init(file: path))
+                file: path)
         }
         return report
     }

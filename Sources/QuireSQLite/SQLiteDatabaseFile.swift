@@ -191,7 +191,7 @@ package final class SQLiteDatabaseFile: Sendable {
         throw QuireError(
             .locked,
             "“\(path)” is being written by another process; try again when it has finished.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// A fingerprint that must not change while the parts are copied, so that they are consistent. The write-ahead log may

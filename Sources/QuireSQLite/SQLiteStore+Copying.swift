@@ -410,7 +410,8 @@ extension SQLiteConnection {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” was not copied: \(count - found[table, default: 0]) of \(count) rows of \(table) did not "
-                    + "come along; check the store, and repair it.", subject: .init(file: path))
+                    + "come along; check the store, and repair it.",
+                file: path)
         }
     }
 

@@ -235,7 +235,7 @@ extension SQLiteConnection {
         throw QuireError(
             .invalidFormat,
             "The draft in “\(path)” has \(bytes.count) bytes instead of \(size); it is left alone.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Replaces the draft, within a transaction.

@@ -164,7 +164,7 @@ extension SQLiteStore {
     private static func inUse(_ path: String) -> QuireError {
         QuireError(
             .locked, "“\(path)” is open; close it everywhere before it is replaced or removed.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Removes the folder with external data, and its parent if empty.
@@ -365,7 +365,7 @@ extension SQLiteStore {
             writer.poison = QuireError(
                 .invalidState,
                 "The content of “\(storePath)” has been replaced; use the store that was opened since.",
-                subject: .init(file: storePath))
+                file: storePath)
             writer.mayBeReopened = false
             writer.unreferencedFiles.formUnion(former)
         }

@@ -240,7 +240,7 @@ extension SyncContainer {
             throw QuireError(
                 .protectionUnavailable,
                 "The shared document in the folder is not encrypted, although a password is given; join it without one, or make an encrypted one in another folder.",
-                subject: .init(file: descriptionFile.path))
+                file: descriptionFile.path)
         }
         // Half a second, in which tasks of others need the threads of the concurrency pool.
         return try await withCheckedThrowingContinuation { continuation in
@@ -268,7 +268,7 @@ extension SyncContainer {
         throw QuireError(
             .protectionUnavailable,
             "“\(path)” is protected (\(protection.fileProtection.rawValue)), but the shared folder is not encrypted: anyone who has it could read the objects. Encrypt the shared document with a password, or allow an unencrypted folder.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Encrypts and decrypts the files of the transport from now on, if the replica has a key.

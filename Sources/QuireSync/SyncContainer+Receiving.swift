@@ -33,7 +33,7 @@ extension SyncContainer {
                 QuireError(
                     .notFound,
                     "The shared folder no longer has any files of the document. Either not all of it has arrived yet, or it was emptied; “quire sync repair” writes the files again.",
-                    subject: .init(file: folder.path)), folder, &result)
+                    file: folder.path), folder, &result)
         }
         var batch: [SyncReplica.ReceivedSegment] = []
         var batchSize = 0
@@ -139,8 +139,7 @@ extension SyncContainer {
                 return .init(segment: segment, name: name, size: bytes.count)
             }
             throw QuireError(
-                .invalidFormat, "“\(file)” belongs to another shared document.",
-                subject: .init(file: file.path))
+                .invalidFormat, "“\(file)” belongs to another shared document.", file: file.path)
         } catch {
             note(error, file, &result)
             return nil
@@ -150,8 +149,7 @@ extension SyncContainer {
     func note(_ error: any Error, _ file: SyncFileName, _ result: inout SyncResult) {
         let error =
             error as? QuireError
-            ?? QuireError(
-                .inputOutput, "“\(file)” cannot be read: \(error)", subject: .init(file: file.path))
+            ?? QuireError(.inputOutput, "“\(file)” cannot be read: \(error)", file: file.path)
         Self.logger.info("\(error.message)")
         result.problems.append(SyncProblem(fileName: file.path, error: error))
     }
@@ -169,8 +167,7 @@ extension SyncContainer {
                     continue
                 }
                 guard Data(SHA256.hash(data: data)) == blob.digest else {
-                    throw QuireError(
-                        .invalidFormat, "“\(file)” is not whole.", subject: .init(file: file.path))
+                    throw QuireError(.invalidFormat, "“\(file)” is not whole.", file: file.path)
                 }
                 blobs[blob.digest] = data
                 size += data.count
@@ -262,7 +259,7 @@ extension SyncContainer {
                     let error = QuireError(
                         .invalidValue,
                         "“\(path)” of another machine cannot be additional content here: it \(problem).",
-                        subject: .init(file: path))
+                        file: path)
                     result.problems.append(SyncProblem(fileName: path, error: error))
                 }
                 break

@@ -433,7 +433,7 @@ public actor SyncContainer {
         throw QuireError(
             .invalidState,
             "“\(replica.store.storePath)” differs from its shared document, which is a bug in Quire; please report it: \(first) (\(broken.count))",
-            subject: .init(file: replica.store.storePath))
+            file: replica.store.storePath)
     }
 
     /// The merged state as text, for tests.

@@ -306,7 +306,7 @@ extension FileSystem {
         throw QuireError(
             .invalidValue,
             "“\(url.absoluteString)” is not the URL of a file; make one by URL(fileURLWithPath:).",
-            subject: .init(file: url.absoluteString))
+            file: url.absoluteString)
     }
 
     /// The path from the root, without empty components and `.`. Symbolic links are not followed, so `..` remains.

@@ -146,8 +146,7 @@ extension FileSystem {
         let information = try source.information()
         guard information.kind == .regular else {
             throw QuireError(
-                .unsupported, "“\(path)” cannot be copied: it is not a file.",
-                subject: .init(file: path))
+                .unsupported, "“\(path)” cannot be copied: it is not a file.", file: path)
         }
         let target = try OpenFile.open(newPath, beneath: newRoot, for: .creating)
         do {
@@ -267,7 +266,7 @@ extension FileSystem {
             case .symbolicLink, .other:
                 throw QuireError(
                     .unsupported, "“\(from)” cannot be copied: it is neither a file nor a folder.",
-                    subject: .init(file: from))
+                    file: from)
             }
         }
     }

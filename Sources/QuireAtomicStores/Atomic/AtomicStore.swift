@@ -244,7 +244,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
                 throw QuireError(
                     .storeUnavailable,
                     "“\(name)” has used up its primary keys; no more objects can be added.",
-                    subject: .init(file: path))
+                    file: path)
             }
             defer { last += Int64(count) }
             return last + 1
@@ -411,8 +411,7 @@ public final class InMemoryStore: AtomicStore, @unchecked Sendable {
     /// Throws: in-memory stores have no file.
     public override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         throw QuireError(
-            .unsupported, "A store in memory has no file; “\(path)” cannot be one.",
-            subject: .init(file: path))
+            .unsupported, "A store in memory has no file; “\(path)” cannot be one.", file: path)
     }
 
     /// Throws: in-memory stores have no file.

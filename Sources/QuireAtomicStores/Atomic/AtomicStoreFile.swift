@@ -66,7 +66,7 @@ package final class AtomicStoreFile: Sendable {
         throw QuireError(
             .locked,
             "“\(path)” is being written by another process; try again when it has finished.",
-            subject: .init(file: path))
+            file: path)
     }
 
     private func openToRead() throws -> OpenFile {
@@ -83,7 +83,8 @@ package final class AtomicStoreFile: Sendable {
         throw QuireError(
             .locked,
             "“\(path)” is open for writing\(FileLockHolder.find(path)?.phrase ?? " elsewhere"); "
-                + "close it there, or open it for reading only.", subject: .init(file: path))
+                + "close it there, or open it for reading only.",
+            file: path)
     }
 
     /// Whether a store can be created at a path that exists: the file is empty, as a process leaves it that was killed while it
@@ -213,7 +214,7 @@ package final class AtomicStoreFile: Sendable {
             if ContinuousClock.now > deadline {
                 throw QuireError(
                     .locked, "Another process is saving “\(path)”; try again when it has finished.",
-                    subject: .init(file: path))
+                    file: path)
             }
             Thread.sleep(forTimeInterval: 0.005)
         }
@@ -224,7 +225,7 @@ package final class AtomicStoreFile: Sendable {
             .mergeConflict,
             "“\(path)” has been replaced or removed by another program since it was read, so it was not overwritten; "
                 + "reopen the store and repeat the changes, or save a copy.",
-            subject: .init(file: path))
+            file: path)
     }
 
     package func close() { state.withLock { $0 = nil } }

@@ -70,7 +70,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
         QuireError(
             .incompatibleModel,
             "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
-            subject: .init(entity: entity, property: property, file: path))
+            entity: entity, property: property, file: path)
     }
 
     /// The archived value as an attribute value; `nil` if its type does not match.
@@ -166,8 +166,7 @@ struct BinaryStoreContainer {
     init(_ data: Data, path: String) throws {
         func damaged(_ reason: String) -> QuireError {
             QuireError(
-                .invalidFormat, "“\(path)” is not a readable binary store: \(reason).",
-                subject: .init(file: path))
+                .invalidFormat, "“\(path)” is not a readable binary store: \(reason).", file: path)
         }
         let data = data.startIndex == 0 ? data : Data(data)
         guard data.count >= Self.headerSize, data.starts(with: Self.magic) else {
@@ -267,8 +266,7 @@ struct BinaryStoreReader {
 
     private func damaged(_ reason: String) -> QuireError {
         QuireError(
-            .invalidFormat, "“\(path)” is not a readable binary store: \(reason).",
-            subject: .init(file: path))
+            .invalidFormat, "“\(path)” is not a readable binary store: \(reason).", file: path)
     }
 
     /// The metadata of the store.

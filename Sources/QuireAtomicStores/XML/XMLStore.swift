@@ -59,8 +59,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                     throw QuireError(
                         .invalidFormat,
                         "“\(slot.name)” of \(entity.name) z\(object.key) in “\(path)” cannot be read: \(error.message)",
-                        subject: .init(entity: entity.name, property: slot.name, file: path),
-                        underlying: error)
+                        entity: entity.name, property: slot.name, file: path, underlying: error)
                 }
             }
             for relation in object.relationships {
@@ -82,7 +81,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         QuireError(
             .incompatibleModel,
             "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
-            subject: .init(entity: entity, property: property, file: path))
+            entity: entity, property: property, file: path)
     }
 
     /// Encodes all objects as the content of a file.
@@ -94,7 +93,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                 .unsupported,
                 "The objects of “\(name)” would take up \(data.count) bytes as XML, and files of more than "
                     + "\(XMLStoreParser.maximumSize) cannot be read again; keep them in a SQLite store.",
-                subject: .init(file: path))
+                file: path)
         }
         return data
     }
@@ -164,7 +163,7 @@ struct XMLStoreNames {
                 throw QuireError(
                     .unsupported,
                     "An XML store writes names of entities in capitals and cannot tell “\(other.name)” from “\(entity.name)”; rename one, or use another kind of store.",
-                    subject: .init(entity: entity.name))
+                    entity: entity.name)
             }
             var own: [String: Property] = [:]
             var names: [String: String] = [:]
@@ -174,7 +173,7 @@ struct XMLStoreNames {
                     throw QuireError(
                         .unsupported,
                         "An XML store writes names of properties in small letters and cannot tell “\(other)” from “\(name)” of “\(entity.name)”; rename one, or use another kind of store.",
-                        subject: .init(entity: entity.name, property: name))
+                        entity: entity.name, property: name)
                 }
                 own[key] = property
             }

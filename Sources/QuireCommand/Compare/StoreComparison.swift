@@ -244,7 +244,7 @@ struct HistoryComparison {
             throw QuireError(
                 .notFound,
                 "“\(store.path ?? store.identity.uuid)” has no transaction \(number); the last one is \(last).",
-                subject: .init(file: store.path, value: String(number)))
+                file: store.path, value: String(number))
         }
         let numbers = try entity.map { try store.layout.requireEntity(named: $0).subtree }
         let token = PersistentHistoryToken(transactionNumbers: [store.identity.uuid: number])

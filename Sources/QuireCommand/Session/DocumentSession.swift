@@ -177,7 +177,7 @@ final class DocumentSession {
         QuireError(
             .invalidState,
             "“\(path)” has changes that could not be saved; fix them with “quire open”, or discard them with “quire revert”.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Extracts an archive into a temporary folder and opens it for reading. A protected one stays sealed there.
@@ -280,8 +280,7 @@ final class DocumentSession {
     private func checkIsOpen() throws {
         guard case .document(let document) = backing, !document.isOpen else { return }
         throw QuireError(
-            .notFound, "“\(path)” was deleted by another program while it was open.",
-            subject: .init(file: path))
+            .notFound, "“\(path)” was deleted by another program while it was open.", file: path)
     }
 
     // MARK: - Saving
@@ -322,7 +321,7 @@ final class DocumentSession {
             throw QuireError(
                 .unsupported,
                 "“\(self.path)” is a bare store, which convert writes to another one.",
-                subject: .init(file: self.path))
+                file: self.path)
         }
         try checkIsOpen()
         // Also if files of a package that was deleted are missing there, which is an error.
@@ -346,8 +345,7 @@ final class DocumentSession {
     func autosave(after seconds: Double) throws {
         guard case .document(let document) = backing else {
             throw QuireError(
-                .unsupported, "“\(path)” is a bare store, which does not save itself.",
-                subject: .init(file: path))
+                .unsupported, "“\(path)” is a bare store, which does not save itself.", file: path)
         }
         document.autosavePolicy = AutosavePolicy(delay: .seconds(seconds))
     }

@@ -169,9 +169,7 @@ enum DocumentPath {
     static func requirePackage(_ path: String, _ advice: String) throws {
         if try kind(of: path) == .package { return }
         throw QuireError(
-            .unsupported, "“\(path)” is not a document package; \(advice).",
-            subject: .init(file: path)
-        )
+            .unsupported, "“\(path)” is not a document package; \(advice).", file: path)
     }
 
     /// The error of a command that does not take an archive.
@@ -179,7 +177,7 @@ enum DocumentPath {
         QuireError(
             .unsupported,
             "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Whether a file begins like one of those that `extract` reads: a zip or tar archive, or Zstandard, gzip or xz data.

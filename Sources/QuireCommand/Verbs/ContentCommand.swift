@@ -141,8 +141,7 @@ struct ContentAddCommand: AsyncParsableCommand {
             for (path, source) in try content(of: file) {
                 if sources.updateValue(source, forKey: path) != nil {
                     throw QuireError(
-                        .invalidValue, "Two files are to be called “\(path)”.",
-                        subject: .init(file: path))
+                        .invalidValue, "Two files are to be called “\(path)”.", file: path)
                 }
             }
         }
@@ -194,8 +193,7 @@ struct ContentGetCommand: AsyncParsableCommand {
                 guard isFile else {
                     throw QuireError(
                         .invalidValue,
-                        "“\(file)” is a folder; specify its destination with --output.",
-                        subject: .init(file: file))
+                        "“\(file)” is a folder; specify its destination with --output.", file: file)
                 }
                 return try copy(files[0].path, from: package) {
                     try $0.withUnsafeBytes(Output.write)
@@ -225,7 +223,7 @@ struct ContentGetCommand: AsyncParsableCommand {
         } catch let error where !(error is QuireError) {
             throw QuireError(
                 .inputOutput, "“\(target)” could not be written: \(error.localizedDescription)",
-                subject: .init(file: target), underlying: error)
+                file: target, underlying: error)
         }
     }
 
@@ -242,7 +240,7 @@ struct ContentGetCommand: AsyncParsableCommand {
         } catch let error where !(error is QuireError || error is OutputClosed) {
             throw QuireError(
                 .inputOutput, "“\(path)” could not be written: \(error.localizedDescription)",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
     }
 }

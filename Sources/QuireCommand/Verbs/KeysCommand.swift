@@ -178,11 +178,10 @@ struct KeysRemoveCommand: AsyncParsableCommand {
             throw QuireError(
                 .invalidValue,
                 "\(meant.count) keys of “\(path)” begin with “\(key)”; give more of its beginning.",
-                subject: .init(file: path))
+                file: path)
         }
         guard let id = meant.first else {
-            throw QuireError(
-                .notFound, "“\(path)” has no key “\(key)”.", subject: .init(file: path))
+            throw QuireError(.notFound, "“\(path)” has no key “\(key)”.", file: path)
         }
         try domain.removeSlot(id)
         try Output.printResult(

@@ -87,7 +87,7 @@ struct ProtectCommand: AsyncParsableCommand {
             throw QuireError(
                 .unsupported,
                 "“\(path)” is a bare store; --erase is for document packages. Overwrite its keybag “\(StoreProtection.keybag(ofStoreAt: path).path)”, and remove it with the store.",
-                subject: .init(file: path))
+                file: path)
         case .store: break
         case .archive: throw DocumentPath.archiveError(path)
         }

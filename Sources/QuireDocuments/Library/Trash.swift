@@ -156,7 +156,7 @@ public struct Trash: Sendable {
         throw QuireError(
             .unsupported,
             "“\(path)” cannot be moved to the trash: its file system has no trash folder, and none can be created in “\(top)”.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// The folders for a trash at the top of a file system, the preferred one first.

@@ -199,8 +199,8 @@ extension DocumentPackage {
             throw QuireError(
                 .storeUnavailable,
                 "The content of “\(layout.path)” has been replaced, but the new content cannot be opened: \(error); close "
-                    + "the document and open it again.", subject: .init(file: layout.path),
-                underlying: error)
+                    + "the document and open it again.",
+                file: layout.path, underlying: error)
         }
     }
 
@@ -357,8 +357,7 @@ extension DocumentPackage {
     /// The error of another document at the path.
     var otherDocument: QuireError {
         QuireError(
-            .notFound, "“\(layout.path)” was replaced with another document.",
-            subject: .init(file: layout.path))
+            .notFound, "“\(layout.path)” was replaced with another document.", file: layout.path)
     }
 
     /// The error of a package that was deleted.
@@ -366,7 +365,7 @@ extension DocumentPackage {
         QuireError(
             .notFound,
             "“\(layout.path)” was deleted by another program while it was open; save it as another document.",
-            subject: .init(file: layout.path))
+            file: layout.path)
     }
 
     /// Writes a copy of the open store, whose files another program has removed or replaced, to its path. This object must not be used
@@ -404,8 +403,6 @@ extension DocumentPackage {
 extension QuireError {
     /// A document has no file at a path of its additional content.
     package static func noContent(_ path: String, in document: String) -> QuireError {
-        QuireError(
-            .notFound, "“\(document)” has no additional content “\(path)”.",
-            subject: .init(file: path))
+        QuireError(.notFound, "“\(document)” has no additional content “\(path)”.", file: path)
     }
 }

@@ -115,7 +115,7 @@ final class VersionStore: Sendable {
             } catch let error as QuireError where error.code == .cancelled {
                 throw QuireError(
                     .cancelled, "Keeping a version of “\(layout.path)” was cancelled.",
-                    subject: .init(file: layout.path))
+                    file: layout.path)
             }
         }
     }
@@ -329,7 +329,7 @@ extension VersionStore {
                 throw QuireError(
                     .locked,
                     "The version “\(id)” of “\(layout.path)” is being read; try again when it is closed.",
-                    subject: .init(file: layout.version(id)))
+                    file: layout.version(id))
             }
             // The version disappears atomically and durably before any of its blocks is removed.
             let temporary = FileSystem.temporarySibling(of: layout.version(id), for: "removed")

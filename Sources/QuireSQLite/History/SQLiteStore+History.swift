@@ -30,7 +30,7 @@ extension SQLiteStore {
         throw QuireError(
             .historyTokenExpired,
             "The token is of another store, which “\(storePath)” has replaced; read the store again and continue from its current token.",
-            subject: .init(file: storePath))
+            file: storePath)
     }
 
     /// The number of the last transaction in the history, deleted ones included; 0 if the first save is to begin it.

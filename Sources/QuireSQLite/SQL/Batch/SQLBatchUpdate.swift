@@ -45,7 +45,7 @@ struct SQLBatchUpdate {
                 throw QuireError(
                     .incompatibleModel,
                     "The store has no column for “\(entity.name).\(slot.name)”.",
-                    subject: .init(entity: entity.name, property: slot.name))
+                    entity: entity.name, property: slot.name)
             }
             slots.append(slot)
             if case .constant(let value) = value {
@@ -75,7 +75,7 @@ struct SQLBatchUpdate {
                 .unsupported,
                 "The request has \(update.bindings.count) values, more than the "
                     + "\(FetchStatement.maximumBindingCount) that SQLite takes; split it.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
     }
 
