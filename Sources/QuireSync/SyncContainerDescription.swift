@@ -37,9 +37,8 @@ extension SyncContainer {
 
     /// Hands the model over, for programs that make a new replica.
     func sendModel() async throws {
-        let replica = replica
         guard let file = Self.modelFile(replica.modelDigest) else { return }
-        try await transport.create(file, try await onQueue { replica.modelXML() })
+        try await transport.create(file, try await onQueue { $0.modelXML() })
     }
 
     /// The model of the shared document in a transport's folder, as its creator had it, for making a new store that joins it.
