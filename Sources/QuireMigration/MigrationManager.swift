@@ -194,9 +194,7 @@ public final class MigrationManager {
         var total: Int64 = 0
         for transfer in plan.transfers
         where !transfer.source.isAbstract && source.keeps(transfer.source) {
-            var request = FetchSpecification(transfer.source.name)
-            request.includesSubentities = false
-            let count = try source.count(matching: request)
+            let count = try source.count(matching: FetchSpecification(only: transfer.source.name))
             total += Int64(transfer.edges.isEmpty ? count : count * 2)
         }
         progress.totalUnitCount = max(total, 1)

@@ -409,8 +409,7 @@ private struct StoreRecoveryRun {
             return problem
         }
         for entity in store.schema.keptEntities where !entity.isAbstract {
-            var request = FetchSpecification(entity.name)
-            request.includesSubentities = false
+            let request = FetchSpecification(only: entity.name)
             report.objects[entity.name] = try store.count(matching: request)
         }
     }

@@ -131,9 +131,8 @@ struct StoreComparison {
 
     /// The number of objects of an entity that only one of the models has.
     func count(_ unmatched: ComparedModel.Unmatched) throws -> Int {
-        var request = FetchSpecification(unmatched.entity)
-        request.includesSubentities = false
-        return try (unmatched.place == .old ? old : new).count(matching: request)
+        try (unmatched.place == .old ? old : new)
+            .count(matching: FetchSpecification(only: unmatched.entity))
     }
 
     /// A row, and what gives the members of its to-many relationships.

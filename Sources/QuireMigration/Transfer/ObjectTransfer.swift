@@ -134,8 +134,7 @@ struct ObjectTransfer {
     /// The identifiers of the old objects of a transfer.
     private func objects(of transfer: EntityTransfer) throws -> ObjectIDList {
         guard source.keeps(transfer.source) else { return ObjectIDList([], store: source.identity) }
-        var request = FetchSpecification(transfer.source.name)
-        request.includesSubentities = false
+        var request = FetchSpecification(only: transfer.source.name)
         request.predicate = try transfer.mapping.sourcePredicateFormat.map {
             try QueryPredicate(format: $0)
         }
