@@ -211,12 +211,8 @@ package struct HistoryInsertionDates: Sendable {
     package func date(of objectID: ManagedObjectID) -> Date? {
         guard let ranges = ranges[objectID.entityNumber] else { return nil }
         let key = objectID.primaryKey
-        var (low, high) = (0, ranges.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if ranges[middle].keys.upperBound < key { low = middle + 1 } else { high = middle }
-        }
-        guard low < ranges.count, ranges[low].keys.contains(key) else { return nil }
-        return Date(timeIntervalSinceReferenceDate: ranges[low].time)
+        let index = ranges.partitioningIndex { $0.keys.upperBound >= key }
+        guard index < ranges.count, ranges[index].keys.contains(key) else { return nil }
+        return Date(timeIntervalSinceReferenceDate: ranges[index].time)
     }
 }
