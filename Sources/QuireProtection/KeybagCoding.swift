@@ -351,15 +351,12 @@ struct KeybagFile: Sendable {
             return
         }
         let (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
-        do {
+        try FileSystem.removeOnFailure(temporary, beneath: root) {
             try file.setPermissionsIfPossible(0o600)
             try file.write(bytes)
             try file.synchronize()
             try FileSystem.renameWithoutReplacing(temporary, to: path, beneath: root)
             file.close()
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
         try FileSystem.synchronizeFolder(containing: path, beneath: root)
     }

@@ -69,7 +69,7 @@ extension SQLiteStore {
                 to: path, linking: linking, skippingMissing: true, progress)
         }
         try makeEmptyFile(at: path)
-        do {
+        try FileSystem.removeOnFailure(path) {
             try vacuum(into: path, progress)
             if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: protection) }
             // VACUUM increments the schema version, at this offset of the header: a copy of a copy would differ. No connection
@@ -79,9 +79,6 @@ extension SQLiteStore {
                 try file.write([0, 0, 0, 1], at: 40)
                 file.close()
             }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
         try copyExternalData(
             to: path, linking: linking, skippingMissing: keepingDamage, progress)
@@ -122,7 +119,7 @@ extension SQLiteStore {
     ) throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         try makeEmptyFile(at: path)
-        do {
+        try FileSystem.removeOnFailure(path) {
             try read { try $0.vacuum(into: path, cipher: other?.cipher) }
             if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: other) }
             let copy = ExternalDataFolder(storePath: path, classKey: other?.classKey)
@@ -135,9 +132,6 @@ extension SQLiteStore {
                 _ = try copy.write(
                     externalData.externalData(named: name), toFileNamed: name)
             }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
     }
 
@@ -155,7 +149,7 @@ extension SQLiteStore {
     private func copyExternalData(
         to path: String, linking: Bool, skippingMissing: Bool, _ progress: Progress?
     ) throws {
-        do {
+        try FileSystem.removeOnFailure(path) {
             var options = SQLiteStoreOptions()
             options.isReadOnly = true
             options.configuration = configurationName
@@ -213,9 +207,6 @@ extension SQLiteStore {
                     try FileSystem.copyPermissions(of: original, beneath: root, to: made)
                 }
             }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
     }
 
@@ -328,11 +319,8 @@ extension SQLiteStore {
         }
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         try makeEmptyFile(at: path)
-        do {
+        try FileSystem.removeOnFailure(path) {
             if byWriter { try connections.readByWriter(copy) } else { try read(copy) }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
     }
 

@@ -149,16 +149,13 @@ extension FileSystem {
                 .unsupported, "“\(path)” cannot be copied: it is not a file.", file: path)
         }
         let target = try OpenFile.open(newPath, beneath: newRoot, for: .creating)
-        do {
+        try removeOnFailure(newPath, beneath: newRoot) {
             let start = progress?.completedUnitCount ?? 0
             try copyBytes(from: source, to: target, progress)
             // Holes and shared blocks were not counted.
             progress?.completedUnitCount = start + information.size
             try target.setPermissionsIfPossible(information.permissions & 0o777)
             if synchronizing { try target.synchronize() }
-        } catch {
-            _ = try? removeFileIfPresent(newPath, beneath: newRoot)
-            throw error
         }
     }
 

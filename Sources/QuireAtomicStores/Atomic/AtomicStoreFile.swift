@@ -105,7 +105,7 @@ package final class AtomicStoreFile: Sendable {
         let vacant = try lockVacantFile()
         defer { vacant?.close() }
         let (file, temporary) = try OpenFile.createTemporary(beside: path)
-        do {
+        try FileSystem.removeOnFailure(temporary) {
             if let permissions { try file.setPermissionsIfPossible(permissions) }
             try file.write(data)
             try file.synchronize()
@@ -115,17 +115,11 @@ package final class AtomicStoreFile: Sendable {
                 try FileSystem.rename(temporary, to: path)
             }
             file.endClaim()
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
-            throw error
         }
-        do {
+        try FileSystem.removeOnFailure(path) {
             try FileSystem.synchronizeFolder(containing: path)
             let information = try file.information()
             state.withLock { $0 = State(file: file, information: information) }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
     }
 

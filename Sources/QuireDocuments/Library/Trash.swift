@@ -59,11 +59,8 @@ public struct Trash: Sendable {
             } catch let error as QuireError where error.code == .alreadyExists {
                 continue
             }
-            do {
+            try FileSystem.removeOnFailure(note) {
                 try FileSystem.renameWithoutReplacing(path, to: target)
-            } catch {
-                _ = try? FileSystem.removeFileIfPresent(note)
-                throw error
             }
             // If that fails, the move may not survive a power loss; nothing is lost.
             try? FileSystem.synchronizeFolder(files)

@@ -378,7 +378,7 @@ extension DocumentPackage {
         let root = layout.path
         try FileSystem.makeFolder(layout.storeFolder, beneath: root, withIntermediates: true)
         let temporary = FileSystem.temporarySibling(of: layout.store, for: "restored")
-        do {
+        try FileSystem.removeOnFailure(temporary, beneath: root) {
             try store.writePageCopy(to: temporary, protectedBy: store.protection)
             let file = try OpenFile.open(temporary, beneath: root, for: .updating)
             try file.synchronize()
@@ -390,9 +390,6 @@ extension DocumentPackage {
             try FileSystem.rename(temporary, to: layout.store, beneath: root)
             try FileSystem.synchronizeFolder(layout.storeFolder, beneath: root)
             try FileSystem.synchronizeFolder(root)
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
         let new = try SQLiteStore.open(
             at: layout.store, continuing: store, options: store.storeOptions)
