@@ -239,9 +239,7 @@ private struct StoreRecoveryRun {
 
     /// Opens the salvaged tables with the best available model.
     private func open(_ salvaged: String) throws -> SQLiteStore {
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
-        options.infersModel = true
+        var options = SQLiteStoreOptions.reading(inferringModel: true)
         options.protection = protection
         return try SQLiteStore.open(at: salvaged, model: model, options: options)
     }
@@ -398,9 +396,7 @@ private struct StoreRecoveryRun {
 
     /// Checks the new store as opened on its own.
     private mutating func check(_ building: String) throws {
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
-        let store = try SQLiteStore.open(at: building, options: options)
+        let store = try SQLiteStore.open(at: building, options: .reading())
         defer { try? store.close() }
         let (folder, own) = (FileSystem.folder(of: building), FileSystem.folder(of: newPath))
         report.problems = try StoreCheck.run(store).problems.map {

@@ -182,9 +182,8 @@ private struct StoreRepairRun {
     }
 
     private func open() throws -> SQLiteStore {
-        var options = SQLiteStoreOptions()
+        var options = SQLiteStoreOptions.reading()
         options.protection = try StoreProtection.find(forStoreAt: path)
-        options.isReadOnly = true
         options.externalDataOwner = path
         return try SQLiteStore.open(at: copy, model: model, options: options)
     }
@@ -366,9 +365,7 @@ private struct StoreRepairRun {
     private mutating func moveOrphans() throws {
         let external = ExternalDataFolder(storePath: path)
         guard report.after.notes.contains(where: { $0.kind == .externalData }) else { return }
-        var readOnly = SQLiteStoreOptions()
-        readOnly.isReadOnly = true
-        let store = try SQLiteStore.open(at: path, model: model, options: readOnly)
+        let store = try SQLiteStore.open(at: path, model: model, options: .reading())
         let orphans = try store.unreferencedExternalFiles()
         try store.close()
         let target = FileSystem.path(external.supportFolder, "_LOST_AND_FOUND")

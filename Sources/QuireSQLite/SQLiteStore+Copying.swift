@@ -150,8 +150,7 @@ extension SQLiteStore {
         to path: String, linking: Bool, skippingMissing: Bool, _ progress: Progress?
     ) throws {
         try FileSystem.removeOnFailure(path) {
-            var options = SQLiteStoreOptions()
-            options.isReadOnly = true
+            var options = SQLiteStoreOptions.reading()
             options.configuration = configurationName
             options.protection = protection
             // The files referenced by the copy, not those referenced by this store now.

@@ -179,10 +179,8 @@ extension DocumentPackage {
             to: target.store, linking: method == .linking, withoutDraft: true,
             keepingDamage: keepingDamage, progress: progress)
         // The generation of the copy, which may be of an earlier save than the store's current one.
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
         let copy = try SQLiteStore.open(
-            at: target.store, model: store.layout.model, options: options)
+            at: target.store, model: store.layout.model, options: .reading())
         defer { try? copy.close() }
         var generation = try content.generation(in: copy.records())
         // Generations of another document may have the same numbers.

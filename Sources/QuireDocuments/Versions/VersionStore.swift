@@ -167,8 +167,7 @@ final class VersionStore: Sendable {
         try source.store.writePageCopy(
             to: database, protectedBy: protection, byWriter: !isInPlace, progress: progress)
         var files = ResealedFiles(from: source.store.protection, to: protection)
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
+        var options = SQLiteStoreOptions.reading()
         options.configuration = source.store.configurationName
         options.protection = protection
         let copy = try SQLiteStore.open(
