@@ -81,25 +81,16 @@ struct ContentListCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let output = Output(json: json)
         let files = try document.with(writing: false) { package in
             try file.map { try ContentDocument.files($0, in: package) }
                 ?? package.additionalContent()
         }
-        if json {
-            try output.print(
-                .array(
-                    files.map {
-                        .object(["path": .string($0.path), "bytes": .integer($0.size)])
-                    }), levels: 1)
-        } else if files.isEmpty {
-            try output.print("No additional content.")
-        } else {
-            var table = TextTable([("file", .left), ("bytes", .right)])
-            table.rows = files.map { [$0.path, "\($0.size)"] }
-            try output.print(raw: table.text)
-        }
-        try output.flush()
+        var table = TextTable([("file", .left), ("bytes", .right)])
+        table.rows = files.map { [$0.path, "\($0.size)"] }
+        try Output.printResult(
+            json: json, reportsChanges: false,
+            files.isEmpty ? ["No additional content."] : table.lines
+        ) { .array(files.map { .object(["path": .string($0.path), "bytes": .integer($0.size)]) }) }
     }
 }
 
