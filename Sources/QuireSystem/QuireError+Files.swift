@@ -14,6 +14,14 @@ extension QuireError {
             file: path)
     }
 
+    /// A file does not stay the same for as long as it takes to read it.
+    package static func beingWritten(at path: String) -> QuireError {
+        QuireError(
+            .locked,
+            "“\(path)” is being written by another process; try again when it has finished.",
+            file: path)
+    }
+
     /// A store or document was opened for reading only. `name`: for one without a path.
     package static func readOnly(_ path: String?, name: String = "") -> QuireError {
         QuireError(

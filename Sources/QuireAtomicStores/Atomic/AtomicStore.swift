@@ -349,6 +349,14 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         )
     }
 
+    /// The error of a model that lacks an entity or a property of the file.
+    func misfit(_ what: String, _ entity: String, _ property: String? = nil) -> QuireError {
+        QuireError(
+            .incompatibleModel,
+            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
+            entity: entity, property: property, file: path)
+    }
+
     // MARK: - Records and metadata
 
     /// The records of earlier saves.

@@ -63,10 +63,7 @@ package final class AtomicStoreFile: Sendable {
             }
             file.close()
         }
-        throw QuireError(
-            .locked,
-            "“\(path)” is being written by another process; try again when it has finished.",
-            file: path)
+        throw QuireError.beingWritten(at: path)
     }
 
     private func openToRead() throws -> OpenFile {

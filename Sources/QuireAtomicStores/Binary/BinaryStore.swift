@@ -66,13 +66,6 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
         }
     }
 
-    private func misfit(_ what: String, _ entity: String, _ property: String? = nil) -> QuireError {
-        QuireError(
-            .incompatibleModel,
-            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
-            entity: entity, property: property, file: path)
-    }
-
     /// The archived value as an attribute value; `nil` if its type does not match.
     private static func value(
         _ scalar: KeyedArchive.Scalar, as type: AttributeType

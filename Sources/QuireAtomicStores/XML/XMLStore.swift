@@ -41,17 +41,16 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         }
         try reader.forEachObject { object in
             guard let entity = names.entity(object.type) else {
-                throw unknown(
-                    "“\(object.type)” is not an entity of the model", entity: object.type)
+                throw misfit("“\(object.type)” is not an entity of the model", object.type)
             }
             var node = AtomicStoreNode(entity: entity, primaryKey: object.key)
             for (name, _, text) in object.attributes {
                 guard case .attribute(let slot)? = names.property(name, of: entity),
                     let attribute = slot.attribute
                 else {
-                    throw unknown(
-                        "“\(entity.name)” has no attribute “\(name)” in the model",
-                        entity: entity.name, property: name)
+                    throw misfit(
+                        "“\(entity.name)” has no attribute “\(name)” in the model", entity.name,
+                        name)
                 }
                 do {
                     node.set(try XMLStoreValue.read(text, as: attribute.type), at: slot)
@@ -67,21 +66,14 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                     case .relationship(let relationship)? = names.property(
                         relation.name, of: entity)
                 else {
-                    throw unknown(
+                    throw misfit(
                         "“\(entity.name)” has no relationship “\(relation.name)” in the model",
-                        entity: entity.name, property: relation.name)
+                        entity.name, relation.name)
                 }
                 node.setRelated(relation.keys, through: relationship)
             }
             try objects.add(node)
         }
-    }
-
-    private func unknown(_ what: String, entity: String, property: String? = nil) -> QuireError {
-        QuireError(
-            .incompatibleModel,
-            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
-            entity: entity, property: property, file: path)
     }
 
     /// Encodes all objects as the content of a file.

@@ -365,10 +365,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
                 return store
             }
         }
-        throw QuireError(
-            .locked,
-            "“\(path)” is being written by another process; try again when it has finished.",
-            file: path)
+        throw QuireError.beingWritten(at: path)
     }
 
     private static func load(
