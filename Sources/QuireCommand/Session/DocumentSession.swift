@@ -235,6 +235,19 @@ final class DocumentSession {
         }
     }
 
+    /// Runs a body, and closes the document. What the body has not saved is dropped if it throws; the first failure is reported.
+    func closing<Result>(_ body: @MainActor () async throws -> Result) async throws -> Result {
+        let result: Result
+        do {
+            result = try await body()
+        } catch {
+            try? await closeDiscardingChanges()
+            throw error
+        }
+        try await close()
+        return result
+    }
+
     /// Runs a body until it ends or a signal cancels it, and closes the document.
     func untilInterrupted(_ body: @MainActor @escaping () async throws -> Void) async throws {
         let task = Task { @MainActor in try await body() }

@@ -61,24 +61,19 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
     @OptionGroup var wait: WaitOption
 
     @MainActor
-    mutating func run() async throws {
+    func run() async throws {
         let output = Output(json: options.json, reportsChanges: Verb.access == .write)
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: Verb.access, waiting: wait)
         if let note = document.modelNote { Output.report(note) }
-        do {
+        try await document.closing {
             let reply = try await verb.run(on: document)
             if Verb.access == .write { try await document.save() }
             try reply.print(output)
             try output.flush()
             try document.unreadable.check()
-        } catch {
-            // The first failure is reported; unsaved changes are dropped.
-            try? await document.closeDiscardingChanges()
-            throw error
         }
-        try await document.close()
     }
 }
 

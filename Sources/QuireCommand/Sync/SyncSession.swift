@@ -87,17 +87,11 @@ extension DocumentSession {
         let document = try await open(
             path, modelPath: nil, access: access, waiting: options.wait,
             reportsWaiting: reportsWaiting)
-        let result: Result
-        do {
-            result = try await body(document)
+        return try await document.closing {
+            let result = try await body(document)
             if access == .write { try await document.save() }
-        } catch {
-            // The first failure is reported.
-            try? await document.closeDiscardingChanges()
-            throw error
+            return result
         }
-        try await document.close()
-        return result
     }
 
     /// The replica in the document's store.

@@ -167,13 +167,9 @@ struct InfoCommand: AsyncParsableCommand {
             ? DocumentSession.open(archive: path, unlocking: { try unlock.unlock($0, of: path) })
             : await DocumentSession.open(path, modelPath: options.model, access: .read)
         if let note = document.modelNote { Output.report(note) }
-        do {
+        try await document.closing {
             try await InfoVerb().run(on: document).print(output)
             try output.flush()
-        } catch {
-            try? await document.close()
-            throw error
         }
-        try await document.close()
     }
 }
