@@ -33,9 +33,8 @@ struct CompositeSyntax {
         }
         if let generics = structure.genericParameterClause {
             context.diagnose(
-                generics,
-                MacroDiagnostic(
-                    "genericComposite", "a composite has one structure, so that cannot be generic"))
+                generics, "genericComposite",
+                "a composite has one structure, so that cannot be generic")
             return nil
         }
         var elements: [Element] = []
@@ -53,10 +52,8 @@ struct CompositeSyntax {
         guard isSound else { return nil }
         if elements.isEmpty {
             context.diagnose(
-                structure.name,
-                MacroDiagnostic(
-                    "noElements", "a composite needs an element: a stored property of the structure"
-                ))
+                structure.name, "noElements",
+                "a composite needs an element: a stored property of the structure")
             return nil
         }
         name =
@@ -103,18 +100,14 @@ struct CompositeSyntax {
         guard let binding = variable.bindings.first, variable.bindings.count == 1,
             let name = binding.pattern.as(IdentifierPatternSyntax.self)?.identifier.trimmed
         else {
-            context.diagnose(
-                variable,
-                MacroDiagnostic("elements", "declare each element by a “var” of its own"))
+            context.diagnose(variable, "elements", "declare each element by a “var” of its own")
             return nil
         }
         let specifier = variable.bindingSpecifier
         if specifier.tokenKind == .keyword(.let), binding.initializer != nil {
             context.diagnose(
-                specifier,
-                MacroDiagnostic(
-                    "constantElement",
-                    "“\(name.text)” is the same in all values, so it cannot be an element"),
+                specifier, "constantElement",
+                "“\(name.text)” is the same in all values, so it cannot be an element",
                 fixIt: "Replace “let” by “var”",
                 [.replace(specifier, by: TokenSyntax.keyword(.var))])
             return nil
@@ -126,18 +119,15 @@ struct CompositeSyntax {
                 colon: .colonToken(trailingTrivia: .space),
                 type: TypeSyntax(stringLiteral: "<#type#>"), trailingTrivia: .space)
             context.diagnose(
-                binding,
-                MacroDiagnostic(
-                    "elementType", "an element needs a type to be written: “var \(name.text): …”"),
+                binding, "elementType",
+                "an element needs a type to be written: “var \(name.text): …”",
                 fixIt: "Write the type", [.replace(binding, by: typed)])
             return nil
         }
         guard case .one(let wrapped, let isOptional) = PropertySyntax.shape(of: type) else {
             context.diagnose(
-                type,
-                MacroDiagnostic(
-                    "elementValues",
-                    "an element has one value; for several, use a relationship of the class"))
+                type, "elementValues",
+                "an element has one value; for several, use a relationship of the class")
             return nil
         }
         return Element(

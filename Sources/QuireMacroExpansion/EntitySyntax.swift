@@ -25,11 +25,8 @@ struct EntitySyntax {
             var named = declaration.name
             named.trailingTrivia = []
             context.diagnose(
-                declaration.name,
-                MacroDiagnostic(
-                    "superclass",
-                    "\(named.text) must be a subclass of ManagedObject, or of another class marked @Entity"
-                ),
+                declaration.name, "superclass",
+                "\(named.text) must be a subclass of ManagedObject, or of another class marked @Entity",
                 fixIt: "Inherit from ManagedObject",
                 [
                     .replace(
@@ -40,8 +37,7 @@ struct EntitySyntax {
         }
         if let generics = declaration.genericParameterClause {
             context.diagnose(
-                generics,
-                MacroDiagnostic("generic", "an entity has one class, so that cannot be generic"))
+                generics, "generic", "an entity has one class, so that cannot be generic")
             return nil
         }
         self.attribute = attribute
@@ -182,9 +178,7 @@ extension EntitySyntax {
                 else { continue }
                 let name = segment.content.text
                 context.diagnose(
-                    literal,
-                    MacroDiagnostic(
-                        label, "\(self.name) has no attribute or relationship “\(name)”"))
+                    literal, label, "\(self.name) has no attribute or relationship “\(name)”")
             }
         }
     }
@@ -197,11 +191,9 @@ extension EntitySyntax {
             ownInverse(of: other)?.name == "\"\(property.plainName)\""
         else { return }
         context.diagnose(
-            inverse.keyPath,
-            MacroDiagnostic(
-                "circularInverse",
-                "the compiler cannot resolve relationships that name each other by key paths; name the inverse of "
-                    + "“\(property.plainName)” by a text, or on one side only"),
+            inverse.keyPath, "circularInverse",
+            "the compiler cannot resolve relationships that name each other by key paths; name the inverse of "
+                + "“\(property.plainName)” by a text, or on one side only",
             fixIt: "Name it by a text",
             [.replace(inverse.keyPath, by: ExprSyntax("\(raw: inverse.name)"))])
     }
@@ -242,11 +234,9 @@ extension EntitySyntax {
         var marked = variable
         marked.leadingTrivia = []
         context.diagnose(
-            variable,
-            MacroDiagnostic(
-                "unmarked",
-                "“\(name)” has no value when an object is made: mark it \(mark), or give it an initial value to keep it "
-                    + "in memory only"),
+            variable, "unmarked",
+            "“\(name)” has no value when an object is made: mark it \(mark), or give it an initial value to keep it "
+                + "in memory only",
             fixIt: "Mark it \(mark)",
             [.replace(variable, by: DeclSyntax("\(raw: mark) \(marked)"))])
     }

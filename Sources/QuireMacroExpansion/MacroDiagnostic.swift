@@ -21,6 +21,14 @@ private struct MacroFixIt: FixItMessage {
 }
 
 extension MacroExpansionContext {
+    /// Emits a diagnostic for a node by its identifier and message, with a fix-it that replaces nodes.
+    func diagnose(
+        _ node: some SyntaxProtocol, _ id: String, _ message: String, fixIt: String? = nil,
+        _ changes: [FixIt.Change] = []
+    ) {
+        diagnose(node, MacroDiagnostic(id, message), fixIt: fixIt, changes)
+    }
+
     /// Emits a diagnostic for a node, with a fix-it that replaces nodes.
     func diagnose(
         _ node: some SyntaxProtocol, _ diagnostic: MacroDiagnostic, fixIt: String? = nil,

@@ -145,32 +145,39 @@ extension PropertySyntax {
 
     private var title: String { "@\(kind.rawValue)" }
 
+    /// Emits a diagnostic into the context, if one is given.
+    ///
+    /// - Returns: `false`, the outcome of the check.
+    private func reject(
+        _ node: some SyntaxProtocol, _ id: String, _ message: String, fixIt: String? = nil,
+        _ changes: [FixIt.Change] = [], in context: (any MacroExpansionContext)?
+    ) -> Bool {
+        context?.diagnose(node, id, message, fixIt: fixIt, changes)
+        return false
+    }
+
     // MARK: The declaration
 
     private func isVariable(_ context: (any MacroExpansionContext)?) -> Bool {
         let specifier = declaration.bindingSpecifier
         if specifier.tokenKind == .keyword(.let) {
-            context?.diagnose(
-                specifier,
-                MacroDiagnostic("let", "\(title) needs a “var”: the object's values can change"),
+            return reject(
+                specifier, "let", "\(title) needs a “var”: the object's values can change",
                 fixIt: "Replace “let” by “var”",
-                [.replace(specifier, by: TokenSyntax.keyword(.var))])
-            return false
+                [.replace(specifier, by: TokenSyntax.keyword(.var))], in: context)
         }
         for modifier in declaration.modifiers
         where [.keyword(.static), .keyword(.class)].contains(modifier.name.tokenKind) {
-            context?.diagnose(
-                modifier,
-                MacroDiagnostic(
-                    "static", "\(title) is for properties of objects, not of the class"),
+            return reject(
+                modifier, "static", "\(title) is for properties of objects, not of the class",
                 fixIt: "Remove “\(modifier.name.text)”",
                 [
                     .replace(
                         oldNode: Syntax(declaration.modifiers),
                         newNode: Syntax(
                             declaration.modifiers.filter { $0.id != modifier.id }))
-                ])
-            return false
+                ],
+                in: context)
         }
         return true
     }
@@ -184,13 +191,10 @@ extension PropertySyntax {
 
     private func hasFreeName(_ context: (any MacroExpansionContext)?) -> Bool {
         if !Self.namesOfManagedObject.contains(plainName) { return true }
-        context?.diagnose(
-            binding.pattern,
-            MacroDiagnostic(
-                "reservedName",
-                "every managed object has a property “\(plainName)”; give this one a name of its own"
-            ))
-        return false
+        return reject(
+            binding.pattern, "reservedName",
+            "every managed object has a property “\(plainName)”; give this one a name of its own",
+            in: context)
     }
 
     private func isStored(_ context: (any MacroExpansionContext)?) -> Bool {
@@ -199,14 +203,11 @@ extension PropertySyntax {
             unmarked.attributes = declaration.attributes.filter {
                 $0.as(AttributeSyntax.self)?.id != attribute.id
             }
-            context?.diagnose(
-                accessors,
-                MacroDiagnostic(
-                    "computed",
-                    "\(title) makes the accessors itself; a computed property, or one with observers, is none "
-                        + "of the entity's"),
-                fixIt: "Remove “\(title)”", [.replace(declaration, by: unmarked)])
-            return false
+            return reject(
+                accessors, "computed",
+                "\(title) makes the accessors itself; a computed property, or one with observers, is none "
+                    + "of the entity's",
+                fixIt: "Remove “\(title)”", [.replace(declaration, by: unmarked)], in: context)
         }
         return hasFittingDefault(context)
     }
@@ -214,12 +215,9 @@ extension PropertySyntax {
     /// Whether the initial value can be that of every new object.
     private func hasFittingDefault(_ context: (any MacroExpansionContext)?) -> Bool {
         if let fault = argumentInPlace("default"), argument("derived") != nil {
-            context?.diagnose(
-                fault,
-                MacroDiagnostic(
-                    "derivedDefault", "a derived attribute is computed, so it has no default value")
-            )
-            return false
+            return reject(
+                fault, "derivedDefault",
+                "a derived attribute is computed, so it has no default value", in: context)
         }
         guard let initializer = binding.initializer else { return true }
         let reason: String
@@ -241,10 +239,9 @@ extension PropertySyntax {
                 "the initial value of an attribute is the model's default value, one for all objects, so it must be a "
                 + "literal or a named value; set what is computed in awakeFromInsert()"
         }
-        context?.diagnose(
-            initializer, MacroDiagnostic("initial", reason), fixIt: "Remove the initial value",
-            [removal(of: initializer, typed: type)])
-        return false
+        return reject(
+            initializer, "initial", reason, fixIt: "Remove the initial value",
+            [removal(of: initializer, typed: type)], in: context)
     }
 
     /// Whether an expression is a literal or a name, which has the same value whenever it is evaluated.
@@ -300,25 +297,20 @@ extension PropertySyntax {
             typed.typeAnnotation = TypeAnnotationSyntax(
                 colon: .colonToken(trailingTrivia: .space),
                 type: TypeSyntax(stringLiteral: "<#type#>"))
-            context?.diagnose(
-                binding,
-                MacroDiagnostic(
-                    "type", "\(title) needs a type to be written: “var \(plainName): …”"),
-                fixIt: "Write the type", [.replace(binding, by: typed)])
-            return false
+            return reject(
+                binding, "type", "\(title) needs a type to be written: “var \(plainName): …”",
+                fixIt: "Write the type", [.replace(binding, by: typed)], in: context)
         }
         if let unwrapped = type.as(ImplicitlyUnwrappedOptionalTypeSyntax.self) {
-            context?.diagnose(
-                type,
-                MacroDiagnostic(
-                    "unwrapped",
-                    "\(title) cannot be “\(type.trimmedDescription)”: its value may be missing"),
+            return reject(
+                type, "unwrapped",
+                "\(title) cannot be “\(type.trimmedDescription)”: its value may be missing",
                 fixIt: "Replace “!” by “?”",
                 [
                     .replace(
                         type, by: OptionalTypeSyntax(wrappedType: unwrapped.wrappedType.trimmed))
-                ])
-            return false
+                ],
+                in: context)
         }
         switch kind {
         case .attribute: return attributeFits(type, shape, context)
@@ -327,12 +319,10 @@ extension PropertySyntax {
             if case .many(let member, isOrdered: true) = shape {
                 return isDestination(member, context)
             }
-            context?.diagnose(
-                type,
-                MacroDiagnostic(
-                    "fetchedType",
-                    "a fetched property is an Array of objects, not “\(type.trimmedDescription)”"))
-            return false
+            return reject(
+                type, "fetchedType",
+                "a fetched property is an Array of objects, not “\(type.trimmedDescription)”",
+                in: context)
         }
     }
 
@@ -352,14 +342,12 @@ extension PropertySyntax {
             default: return true
             }
         }
-        context?.diagnose(
-            type,
-            MacroDiagnostic(
-                "attributeType",
-                "“\(type.trimmedDescription)” is not a type for an attribute: \(reason). Use an integer, Double, Float, "
-                    + "Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, a structure marked "
-                    + "@Composite, or a type that conforms to AttributeRepresentable"))
-        return false
+        return reject(
+            type, "attributeType",
+            "“\(type.trimmedDescription)” is not a type for an attribute: \(reason). Use an integer, Double, Float, "
+                + "Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, a structure marked "
+                + "@Composite, or a type that conforms to AttributeRepresentable",
+            in: context)
     }
 
     private static let valueTypes: Set<String> = [
@@ -373,55 +361,43 @@ extension PropertySyntax {
         switch shape {
         case .many(let member, _):
             if member.is(OptionalTypeSyntax.self) {
-                context?.diagnose(
-                    type,
-                    MacroDiagnostic(
-                        "optionalMember", "a to-many relationship has no missing members"),
+                return reject(
+                    type, "optionalMember", "a to-many relationship has no missing members",
                     fixIt: "Remove “?”",
                     [
                         .replace(
                             type,
                             by: TypeSyntax(
                                 stringLiteral: type.trimmedDescription.replacing("?", with: "")))
-                    ])
-                return false
+                    ],
+                    in: context)
             }
             return isDestination(member, context)
         case .one(let wrapped, isOptional: true):
             if case .many = PropertySyntax.shape(of: wrapped) {
-                context?.diagnose(
-                    type,
-                    MacroDiagnostic(
-                        "optionalMany",
-                        "a to-many relationship is never missing; it is empty if it refers to no object"
-                    ),
-                    fixIt: "Remove “?”", [.replace(type, by: wrapped)])
-                return false
+                return reject(
+                    type, "optionalMany",
+                    "a to-many relationship is never missing; it is empty if it refers to no object",
+                    fixIt: "Remove “?”", [.replace(type, by: wrapped)], in: context)
             }
             return isDestination(wrapped, context)
         case .one(let wrapped, isOptional: false):
             if wrapped.as(IdentifierTypeSyntax.self)?.genericArgumentClause != nil
                 || !(wrapped.is(IdentifierTypeSyntax.self) || wrapped.is(MemberTypeSyntax.self))
             {
-                context?.diagnose(
-                    type,
-                    MacroDiagnostic(
-                        "relationshipType",
-                        "“\(type.trimmedDescription)” is not a type for a relationship: use an optional class to lead to "
-                            + "at most one object, a Set to lead to many, or an Array to keep them in order"
-                    ))
-                return false
+                return reject(
+                    type, "relationshipType",
+                    "“\(type.trimmedDescription)” is not a type for a relationship: use an optional class to lead to "
+                        + "at most one object, a Set to lead to many, or an Array to keep them in order",
+                    in: context)
             }
             guard isDestination(wrapped, context) else { return false }
-            context?.diagnose(
-                type,
-                MacroDiagnostic(
-                    "toOne",
-                    "a to-one relationship must be optional, because a new object has none yet; use “.required” if "
-                        + "there must be one when it is saved"),
+            return reject(
+                type, "toOne",
+                "a to-one relationship must be optional, because a new object has none yet; use “.required” if "
+                    + "there must be one when it is saved",
                 fixIt: "Make it optional",
-                [.replace(type, by: OptionalTypeSyntax(wrappedType: wrapped))])
-            return false
+                [.replace(type, by: OptionalTypeSyntax(wrappedType: wrapped))], in: context)
         }
     }
 
@@ -447,12 +423,9 @@ extension PropertySyntax {
 
     private func hasFittingInverse(_ context: (any MacroExpansionContext)?) -> Bool {
         guard let argument = argumentInPlace("inverse"), inverse == nil else { return true }
-        context?.diagnose(
-            argument,
-            MacroDiagnostic(
-                "inverse",
-                "an inverse is one relationship of the other class: “\\Author.books”"))
-        return false
+        return reject(
+            argument, "inverse",
+            "an inverse is one relationship of the other class: “\\Author.books”", in: context)
     }
 }
 
@@ -515,19 +488,15 @@ extension PropertySyntax {
         _ context: some MacroExpansionContext
     ) -> PropertySyntax? {
         guard let property = PropertySyntax(declaration) else {
-            context.diagnose(
-                node, MacroDiagnostic("noProperty", "this is for a property with a name of its own")
-            )
+            context.diagnose(node, "noProperty", "this is for a property with a name of its own")
             return nil
         }
         let owner = context.lexicalContext.first?.as(ClassDeclSyntax.self)
         guard let owner, EntityExpansion.isMarked(owner) else {
             context.diagnose(
-                node,
-                MacroDiagnostic(
-                    "noEntity",
-                    "@\(property.kind.rawValue) is for properties of a class marked @Entity"
-                        + (owner.map { "; mark \($0.name.text) so" } ?? "")))
+                node, "noEntity",
+                "@\(property.kind.rawValue) is for properties of a class marked @Entity"
+                    + (owner.map { "; mark \($0.name.text) so" } ?? ""))
             return nil
         }
         return property.isSound(in: context) ? property : nil

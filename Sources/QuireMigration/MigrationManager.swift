@@ -144,7 +144,7 @@ public final class MigrationManager {
             "“\(path ?? "the store")” has a draft of unsaved changes, which would lose those of renamed entities and "
                 + "properties; migrate the document that the store belongs to, or open it with the model it was made with, "
                 + "and save or discard the changes first.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Throws if an inferred mapping would remove data, unless removal is allowed.
@@ -166,7 +166,7 @@ public final class MigrationManager {
                 throw QuireError(
                     .alreadyExists,
                     "“\(store.path ?? store.identity.uuid)” has objects already; migrate to a new store.",
-                    subject: .init(entity: entity.name, file: store.path))
+                    entity: entity.name, file: store.path)
             }
         }
     }
@@ -194,9 +194,7 @@ public final class MigrationManager {
         var total: Int64 = 0
         for transfer in plan.transfers
         where !transfer.source.isAbstract && source.keeps(transfer.source) {
-            var request = FetchSpecification(transfer.source.name)
-            request.includesSubentities = false
-            let count = try source.count(matching: request)
+            let count = try source.count(matching: FetchSpecification(only: transfer.source.name))
             total += Int64(transfer.edges.isEmpty ? count : count * 2)
         }
         progress.totalUnitCount = max(total, 1)

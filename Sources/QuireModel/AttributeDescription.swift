@@ -265,9 +265,7 @@ extension AttributeDescription {
     ) -> QuireError {
         QuireError(
             .validation, "\(title(in: entity)) \(text)",
-            subject: .init(
-                entity: entity, property: name, rule: rule,
-                value: value.isNull ? nil : value.display))
+            entity: entity, property: name, rule: rule, value: value.isNull ? nil : value.display)
     }
 
     @inline(never)
@@ -275,7 +273,7 @@ extension AttributeDescription {
         QuireError(
             .invalidValue,
             "\(title(in: entity)) takes a \(type.title), not \(value.kind) \(value.display).",
-            subject: .init(entity: entity, property: name))
+            entity: entity, property: name)
     }
 
     @inline(never)
@@ -285,7 +283,7 @@ extension AttributeDescription {
         QuireError(
             .invalidValue,
             "\(title(in: entity)) takes a \(type.title), \(range); \(value.display) is out of range.",
-            subject: .init(entity: entity, property: name))
+            entity: entity, property: name)
     }
 }
 

@@ -78,7 +78,7 @@ extension ResolvedEntity {
         guard case .composite(let elements) = value.isNull ? .composite([:]) : value else {
             throw QuireError(
                 .invalidValue, "“\(key)” of \(name) takes a composite value.",
-                subject: .init(entity: name, property: key))
+                entity: name, property: key)
         }
         return slots.map { slot in
             let path = self.slots[slot].name.dropFirst(key.count + 1).split(separator: ".")

@@ -58,8 +58,7 @@ enum ClassBinding {
     private static func failure(
         _ entity: ResolvedEntity, _ property: String?, _ message: String
     ) -> QuireError {
-        QuireError(
-            .invalidModel, message, subject: .init(entity: entity.name, property: property))
+        QuireError(.invalidModel, message, entity: entity.name, property: property)
     }
 
     /// The error message for a mismatch, with its remedy.
@@ -205,7 +204,7 @@ extension ManagedObjectModel {
             throw QuireError(
                 .unknownEntity,
                 "There is no entity “\(entityName)” to bind \(objectClass) to; the model's entities are: \(names).",
-                subject: .init(entity: entityName))
+                entity: entityName)
         }
         entities[index].objectClass = objectClass
     }
@@ -248,7 +247,7 @@ extension ManagedObjectModel {
             .invalidModel,
             "The model has no entity for the class \(className): none has it as its class, and none is called "
                 + "“\(declared ?? className)”. Bind it by bind(_:to:).",
-            subject: .init(entity: declared ?? className))
+            entity: declared ?? className)
     }
 }
 
@@ -280,8 +279,7 @@ private struct ModelAssembly {
 
     private mutating func fail(_ message: String, entity: String? = nil, property: String? = nil) {
         failures.append(
-            QuireError(
-                .invalidModel, message, subject: .init(entity: entity, property: property)))
+            QuireError(.invalidModel, message, entity: entity, property: property))
     }
 
     // MARK: Members

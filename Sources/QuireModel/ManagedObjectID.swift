@@ -244,7 +244,7 @@ extension ManagedObjectID: Codable {
             throw QuireError(
                 .invalidState,
                 "\(shortDescription) is a temporary identifier; save the object before it is encoded.",
-                subject: .init(entity: entityName, object: uriRepresentation))
+                entity: entityName, object: uriRepresentation)
         }
         var container = encoder.singleValueContainer()
         try container.encode(current.uriRepresentation)

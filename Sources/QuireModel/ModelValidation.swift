@@ -96,8 +96,7 @@ package struct ModelValidation {
     mutating func fail(_ message: String, entity: String? = nil, property: String? = nil) {
         if let part { objections.append((part, message)) }
         failures.append(
-            QuireError(
-                .invalidModel, message, subject: .init(entity: entity, property: property)))
+            QuireError(.invalidModel, message, entity: entity, property: property))
     }
 
     // MARK: - Entities

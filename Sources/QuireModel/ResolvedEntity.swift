@@ -213,13 +213,13 @@ extension ResolvedEntity {
                 throw QuireError(
                     .invalidValue,
                     "“\(name)” of \(entity.name) is derived from “\(expression)” and cannot be set; change that instead.",
-                    subject: .init(entity: entity.name, property: name))
+                    entity: entity.name, property: name)
             }
             if let attribute { return try attribute.coerce(value, entity: entity.name) }
             throw QuireError(
                 .invalidValue,
                 "“\(name)” of \(entity.name) is a relationship; set an object.",
-                subject: .init(entity: entity.name, property: name))
+                entity: entity.name, property: name)
         }
     }
 }
@@ -234,7 +234,7 @@ extension ResolvedEntity {
             .unknownKey,
             "\(name) has no property “\(key)”; its properties are: "
                 + propertyNames.joined(separator: ", ") + ".",
-            subject: .init(entity: name, property: key))
+            entity: name, property: key)
     }
 
     /// The slot of an attribute, of a composite's element (`location.latitude`), or of a to-one relationship.

@@ -56,7 +56,7 @@ public final class ResolvedModel: Sendable {
         let names = entities.map(\.name).sorted().joined(separator: ", ")
         throw QuireError(
             .unknownEntity, "The model has no entity “\(name)”; its entities are: \(names).",
-            subject: .init(entity: name))
+            entity: name)
     }
 
     /// Resolves a model.
@@ -297,7 +297,7 @@ extension ResolvedModel {
                     "“\(entity.name).\(relationship.name)” leads out of the configuration “\(name)”, to "
                         + "“\(destination(of: relationship).name)”: objects that refer to each other are in one "
                         + "store. Make it a fetched property, or give both entities to the configuration.",
-                    subject: .init(entity: entity.name, property: relationship.name))
+                    entity: entity.name, property: relationship.name)
             }
         }
         return numbers

@@ -91,7 +91,7 @@ extension ManagedObjectModel {
             throw QuireError(
                 .invalidState,
                 "“\(path)” is not a .xcdatamodel folder; choose another path for the model.",
-                subject: .init(file: path))
+                file: path)
         }
         try AtomicFileReplace.replace(
             FileSystem.path(path, ModelFile.contentsName), with: data)
@@ -152,8 +152,7 @@ extension ManagedObjectModel {
     package init(modelCache data: Data, name: String) throws {
         guard let archive = RawDeflate.decompressed(data) else {
             throw QuireError(
-                .invalidFormat, "“\(name)” is damaged: it cannot be decompressed.",
-                subject: .init(file: name))
+                .invalidFormat, "“\(name)” is damaged: it cannot be decompressed.", file: name)
         }
         try self.init(compiledModel: archive, name: name)
     }
@@ -195,8 +194,7 @@ enum ModelFile {
         }
         throw QuireError(
             .invalidFormat,
-            "“\(path)” is not a Core Data model: it has no file “\(contentsName)”.",
-            subject: .init(file: path))
+            "“\(path)” is not a Core Data model: it has no file “\(contentsName)”.", file: path)
     }
 
     /// The model in a file of any name: XML, compiled, or of Xcode 3.
@@ -207,13 +205,13 @@ enum ModelFile {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” has \(size) bytes; a model has at most \(ModelXMLReader.maximumSize).",
-                subject: .init(file: path))
+                file: path)
         }
         if path.hasSuffix(optimizedExtension) {
             throw QuireError(
                 .unsupported,
                 "“\(path)” is a copy of a compiled model in a format that is only known to macOS; use the .mom file of the same name beside it.",
-                subject: .init(file: path))
+                file: path)
         }
         let data = try FileSystem.contents(of: path)
         guard data.starts(with: Data("bplist".utf8)) else {

@@ -65,7 +65,7 @@ private struct ModelSearch {
                 .invalidState,
                 "There are several models “\(name)”: \(found.map { "“\($0)”" }.joined(separator: ", ")). "
                     + "Pass the bundle of one of them, such as Bundle.module.",
-                subject: .init(file: found[0]))
+                file: found[0])
         }
         if let path = found.first { return path }
         let names = Self.endings.map { name + $0 }.joined(separator: ", ")
@@ -74,7 +74,7 @@ private struct ModelSearch {
             "There is no model “\(name)”: no \(names) is in \(own.map { "“\($0)”" }.joined(separator: " and ")), or in "
                 + "a resource bundle (*_*\(Self.resourceBundleExtension)) in “\(bundle.bundlePath)”. Add it to the "
                 + "resources of the target, pass the bundle that has it, or make the container with a model.",
-            subject: .init(file: FileSystem.path(bundle.bundlePath, name)))
+            file: FileSystem.path(bundle.bundlePath, name))
     }
 
     /// The files of all models, sorted by name within each folder.

@@ -66,8 +66,7 @@ public struct ModelVersions: Sendable, Hashable {
         self.names = names
         if names.isEmpty {
             throw QuireError(
-                .invalidFormat, "There is no version of the model in “\(path)”.",
-                subject: .init(file: path))
+                .invalidFormat, "There is no version of the model in “\(path)”.", file: path)
         }
         let list = isCompiled ? try CompiledVersionList(inFolder: path) : nil
         hashes = list?.hashes ?? [:]
@@ -86,7 +85,7 @@ public struct ModelVersions: Sendable, Hashable {
                 .notFound,
                 "The current version of “\(path)” is “\(named)”, which does not exist; "
                     + "there are: \(names.joined(separator: ", ")).",
-                subject: .init(file: path))
+                file: path)
         }
         if names.count == 1 { return names[0] }
         let folder = FileSystem.name(of: path)
@@ -99,7 +98,7 @@ public struct ModelVersions: Sendable, Hashable {
             .invalidFormat,
             "“\(path)” does not name its current version (in \(place)); "
                 + "give one of its versions instead: \(names.joined(separator: ", ")).",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Reads the current version.
@@ -126,7 +125,7 @@ public struct ModelVersions: Sendable, Hashable {
             throw QuireError(
                 .notFound,
                 "“\(path)” has no version “\(name)”; there are: \(names.joined(separator: ", ")).",
-                subject: .init(file: path))
+                file: path)
         }
         switch form {
         case .single: return try ModelFile.read(folder: path)
@@ -162,7 +161,7 @@ public struct ModelVersions: Sendable, Hashable {
         func damaged(_ underlying: (any Error)?) -> QuireError {
             QuireError(
                 .invalidFormat, "“\(file)” does not name the current version of the model.",
-                subject: .init(file: file), underlying: underlying)
+                file: file, underlying: underlying)
         }
         let data = try FileSystem.contents(of: file)
         let list: PropertyListValue

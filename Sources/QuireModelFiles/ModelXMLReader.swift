@@ -148,7 +148,6 @@ struct ModelXMLSource {
     func error(_ message: String, line: Int?, underlying: (any Error)? = nil) -> QuireError {
         let place = line.map { "\(name), line \($0): " } ?? "\(name): "
         return QuireError(
-            .invalidFormat, place + message, subject: .init(file: name, position: line),
-            underlying: underlying)
+            .invalidFormat, place + message, file: name, position: line, underlying: underlying)
     }
 }

@@ -118,7 +118,7 @@ package final class ClassKey: Sendable {
         QuireError(
             .invalidFormat,
             "The key of the file “\(wrapped.file)” was not wrapped by the keybag “\(domain.name)”, or is damaged; restore the file, and the keybag that belongs to it, from a copy.",
-            subject: .init(file: domain.name, value: wrapped.file.uuidString))
+            file: domain.name, value: wrapped.file.uuidString)
     }
 }
 
@@ -140,7 +140,7 @@ extension ProtectionDomain {
             throw QuireError(
                 .protectionUnavailable,
                 "The class “none” has no key in “\(name)”; give another class, or do not protect the file.",
-                subject: .init(file: name))
+                file: name)
         }
         return try classKey(for: fileProtection, creating: creating, throughParent: true)
     }
@@ -205,6 +205,6 @@ extension ProtectionDomain {
         QuireError(
             .protectedDataUnavailable,
             "“\(path)” is locked, so protected data is not available; unlock it, or its domain, and try again.",
-            subject: .init(file: path))
+            file: path)
     }
 }

@@ -162,7 +162,7 @@ extension Keybag {
         QuireError(
             .invalidFormat,
             "The keybag “\(path)” was damaged, or changed without a key; restore it from a copy.",
-            subject: .init(file: path))
+            file: path)
     }
 
     private func authenticationKey(_ masterKey: SecretMemory) -> SymmetricKey {
@@ -217,7 +217,7 @@ extension Keybag {
             throw QuireError(
                 .invalidState,
                 "The slot “\(identifier)” is the last of “\(path)”: without it nothing could ever be read again. Add another one first.",
-                subject: .init(file: path, value: identifier.uuidString))
+                file: path, value: identifier.uuidString)
         }
         slots.remove(at: index)
     }
@@ -247,7 +247,7 @@ extension Keybag {
         throw QuireError(
             .invalidState,
             "The passphrases of “\(path)” would take too long to try together; remove one, or use lower parameters.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// The work of trying a passphrase in all slots.
@@ -260,7 +260,7 @@ extension Keybag {
     private func missingSlotError(_ identifier: UUID) -> QuireError {
         QuireError(
             .notFound, "“\(path)” has no slot “\(identifier)”; look at its slots again.",
-            subject: .init(file: path, value: identifier.uuidString))
+            file: path, value: identifier.uuidString)
     }
 
     /// The bytes of the file.
@@ -278,7 +278,7 @@ extension Keybag {
         throw QuireError(
             .invalidState,
             "“\(path)” has \(Self.maximumSlotCount) slots already, which is as many as there can be; remove one first.",
-            subject: .init(file: path))
+            file: path)
     }
 }
 

@@ -32,7 +32,7 @@ extension Keybag {
             throw QuireError(
                 .unsupported,
                 "The keybag “\(path)” was created by a later version of Quire; use that version.",
-                subject: .init(file: path))
+                file: path)
         }
         guard version == Self.version, try reader.number(UInt16.self) == 0 else {
             throw reader.error()
@@ -192,8 +192,7 @@ private struct KeybagReader {
     func error() -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(path)” is not a keybag, or is damaged; restore it from a copy.",
-            subject: .init(file: path))
+            "“\(path)” is not a keybag, or is damaged; restore it from a copy.", file: path)
     }
 
     mutating func data(_ count: Int) throws -> Data {
@@ -340,7 +339,7 @@ struct KeybagFile: Sendable {
             throw QuireError(
                 .locked,
                 "Another process is changing the keybag “\(path)”; wait until it is done, and try again.",
-                subject: .init(file: path))
+                file: path)
         }
     }
 
@@ -352,15 +351,12 @@ struct KeybagFile: Sendable {
             return
         }
         let (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
-        do {
+        try FileSystem.removeOnFailure(temporary, beneath: root) {
             try file.setPermissionsIfPossible(0o600)
             try file.write(bytes)
             try file.synchronize()
             try FileSystem.renameWithoutReplacing(temporary, to: path, beneath: root)
             file.close()
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
         try FileSystem.synchronizeFolder(containing: path, beneath: root)
     }
@@ -400,6 +396,6 @@ package enum KeyFile {
     }
 
     private static func error(_ message: String, _ path: String) -> QuireError {
-        QuireError(.invalidValue, message, subject: .init(file: path))
+        QuireError(.invalidValue, message, file: path)
     }
 }

@@ -219,7 +219,7 @@ package struct ScryptCost: Hashable, Sendable {
             throw QuireError(
                 .inputOutput,
                 "The key of “\(path)” cannot be derived from the passphrase: there may not be \((UInt64(r) << UInt64(logarithmOfN)) >> 13) MiB of memory. Free some and try again.",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
     }
 }
@@ -237,6 +237,6 @@ extension QuireError {
         QuireError(
             .wrongKey,
             "No slot of “\(path)” opens with this \(name): it is the wrong one, or the keybag is damaged. Try another, or restore the keybag from a copy.",
-            subject: .init(file: path))
+            file: path)
     }
 }

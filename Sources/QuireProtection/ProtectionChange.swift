@@ -50,7 +50,7 @@ package enum ProtectionChange {
             throw QuireError(
                 .locked,
                 "The protection of “\(path)” is being changed by another process; try again when it has finished.",
-                subject: .init(file: path))
+                file: path)
         }
         guard let claim else { return }
         defer { claim.close() }

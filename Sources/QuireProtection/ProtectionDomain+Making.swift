@@ -137,7 +137,7 @@ extension ProtectionDomain {
             throw QuireError(
                 .protectionUnavailable,
                 "“\(path)” cannot be created without protection; give a class other than “none”.",
-                subject: .init(file: path))
+                file: path)
         }
         var (keybag, masterKey) = try Keybag.make(path: path, fileProtection: protection)
         if let parent {

@@ -86,13 +86,13 @@ extension ProtectionDomain {
             throw QuireError(
                 .storeReplaced,
                 "Another keybag is now at “\(found.path)”; close and reopen everything that was opened with the former one.",
-                subject: .init(file: found.path))
+                file: found.path)
         }
         if found.revision < revision {
             throw QuireError(
                 .storeReplaced,
                 "An older state of the keybag “\(found.path)” was put in its place, in which a passphrase may open it that no longer should; put the newer one back, or end this program first.",
-                subject: .init(file: found.path))
+                file: found.path)
         }
     }
 

@@ -64,7 +64,7 @@ package struct SealedFileHeader: Sendable {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” is not a sealed file, or the beginning of it is damaged; restore it from a backup.",
-                subject: .init(file: path))
+                file: path)
         }
         guard bytes.count == Self.byteCount else {
             throw Self.damaged(path, "it ends inside its header")
@@ -75,7 +75,7 @@ package struct SealedFileHeader: Sendable {
                 .invalidFormat,
                 "“\(path)” is sealed in format \(version), and this version of Quire reads format "
                     + "\(Self.version); open it with a newer one, or restore it from a backup if it is damaged.",
-                subject: .init(file: path))
+                file: path)
         }
         let wrappedCount = Int(UInt16(bigEndianIn: bytes, at: 32))
         guard let fileProtection = FileProtection(code: bytes[10]), fileProtection != .none,
@@ -125,14 +125,13 @@ package struct SealedFileHeader: Sendable {
         QuireError(
             .invalidFormat,
             "“\(path)” was not sealed with this document's keys, or its header is damaged; restore it from a backup.",
-            subject: .init(file: path), underlying: underlying)
+            file: path, underlying: underlying)
     }
 
     /// The error of a file that was changed or cut.
     static func damaged(_ path: String, _ what: String) -> QuireError {
         QuireError(
-            .invalidFormat, "“\(path)” is damaged: \(what); restore it from a backup.",
-            subject: .init(file: path))
+            .invalidFormat, "“\(path)” is damaged: \(what); restore it from a backup.", file: path)
     }
 }
 

@@ -96,7 +96,7 @@ package final class SealedFileWriter {
             throw QuireError(
                 .invalidState,
                 "“\(path)” was finished or could not be written, and nothing can be added to it; write it again.",
-                subject: .init(file: path))
+                file: path)
         }
     }
 

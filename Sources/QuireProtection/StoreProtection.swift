@@ -28,7 +28,7 @@ package final class StoreProtection: Sendable {
             throw QuireError(
                 .invalidFormat,
                 "The keybag “\(domain.path ?? "")” has no key for a store; restore it from a backup.",
-                subject: .init(file: domain.path))
+                file: domain.path)
         }
         cipher = PageCipher(keys: keys, current: current)
     }
@@ -82,7 +82,7 @@ package final class StoreProtection: Sendable {
         QuireError(
             .protectedDataUnavailable,
             "“\(path)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
-            subject: .init(file: path), underlying: underlying)
+            file: path, underlying: underlying)
     }
 
     /// Creates a store with the keybag of its package, or with a new one, which is removed if creating the store fails.
@@ -103,7 +103,7 @@ package final class StoreProtection: Sendable {
             throw QuireError(
                 .protectionUnavailable,
                 "A store in memory cannot be protected as “\(asked.rawValue)”: it has no files to seal. Use “none”.",
-                subject: .init(file: path))
+                file: path)
         }
         if let found = try existing(forStoreAt: path, asked, slots) { return try body(found) }
         let made: StoreProtection?
@@ -206,8 +206,7 @@ package final class StoreProtection: Sendable {
         }
         throw QuireError(
             .invalidFormat,
-            "“\(path)” is not sealed, although there is a keybag, or it is damaged.",
-            subject: .init(file: path))
+            "“\(path)” is not sealed, although there is a keybag, or it is damaged.", file: path)
     }
 
     /// Checks, without a key, that an unprotected store does not have the form of a sealed database, whose keybag is missing.
@@ -225,7 +224,7 @@ package final class StoreProtection: Sendable {
         QuireError(
             .invalidFormat,
             "“\(path)” is not a SQLite database; or it is protected, and its keybag “\(keybag(ofStoreAt: path).path)” is missing.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Checks that a store has the requested protection.
@@ -240,7 +239,7 @@ package final class StoreProtection: Sendable {
         throw QuireError(
             .protectionUnavailable,
             "“\(path)” is protected as “\(present.rawValue)”, not as “\(asked.rawValue)”; change its protection first, or ask for what it has.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Whether the keys are available: not for class `complete` while its domain is locked.
@@ -251,7 +250,7 @@ package final class StoreProtection: Sendable {
         QuireError(
             .protectionUnavailable,
             "“\(path)” cannot be replaced by a store with other keys; destroy it first, or copy the other elsewhere.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Checks that the keys are available.
@@ -262,6 +261,6 @@ package final class StoreProtection: Sendable {
         throw QuireError(
             .protectedDataUnavailable,
             "“\(path)” cannot be read or written because its protection domain is locked; unlock it and try again.",
-            subject: .init(file: path))
+            file: path)
     }
 }

@@ -96,7 +96,7 @@ extension FetchRequestTemplate {
                 throw QuireError(
                     .invalidModel,
                     "The fetch request template “\(name)” has the result type “\(text)”, which is not 0, 1, 2 or 4.",
-                    subject: .init(entity: entityName))
+                    entity: entityName)
             }
         }
     }
@@ -107,8 +107,7 @@ extension FetchRequestTemplate {
 
     private func invalid(_ problem: String) -> QuireError {
         QuireError(
-            .invalidQuery, "The fetch request template “\(name)” \(problem).",
-            subject: .init(entity: entityName))
+            .invalidQuery, "The fetch request template “\(name)” \(problem).", entity: entityName)
     }
 }
 

@@ -67,6 +67,12 @@ public struct FetchSpecification: Sendable, Hashable {
         self.sortOrderings = sortOrderings
     }
 
+    /// Fetches the objects of an entity, without those of its sub-entities.
+    package init(only entityName: String) {
+        self.init(entityName)
+        includesSubentities = false
+    }
+
     /// The kind of result.
     public enum ResultType: Sendable, Hashable, CaseIterable {
         /// The objects.

@@ -287,9 +287,7 @@ private struct StoreReadingCheck {
     }
 
     private func request(_ entity: ResolvedEntity) -> FetchSpecification {
-        var request = FetchSpecification(entity.name)
-        request.includesSubentities = false
-        return request
+        FetchSpecification(only: entity.name)
     }
 
     private mutating func list(_ entity: ResolvedEntity) throws {

@@ -78,7 +78,7 @@ public enum StoreRecovery {
                 "Nothing in “\(path)” describes its rows; specify the model that it was created with."
                     + (protection == nil
                         ? " If it is protected, its keybag “\(keybag)” is missing." : ""),
-                subject: .init(file: path))
+                file: path)
         }
         let sibling = try TemporarySibling.makeFolder(beside: newPath)
         defer { sibling.remove() }
@@ -279,9 +279,7 @@ private struct StoreRecoveryRun {
 
     /// Opens the salvaged tables with the best available model.
     private func open(_ salvaged: String) throws -> SQLiteStore {
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
-        options.infersModel = true
+        var options = SQLiteStoreOptions.reading(inferringModel: true)
         options.protection = protection
         return try SQLiteStore.open(at: salvaged, model: model, options: options)
     }
@@ -438,9 +436,7 @@ private struct StoreRecoveryRun {
 
     /// Checks the new store as opened on its own.
     private mutating func check(_ building: String) throws {
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
-        let store = try SQLiteStore.open(at: building, options: options)
+        let store = try SQLiteStore.open(at: building, options: .reading())
         defer { try? store.close() }
         let (folder, own) = (FileSystem.folder(of: building), FileSystem.folder(of: newPath))
         let checked = try StoreCheck.run(store, progress: progress.step(ofTenths: 2))
@@ -450,8 +446,7 @@ private struct StoreRecoveryRun {
             return problem
         }
         for entity in store.schema.keptEntities where !entity.isAbstract {
-            var request = FetchSpecification(entity.name)
-            request.includesSubentities = false
+            let request = FetchSpecification(only: entity.name)
             report.objects[entity.name] = try store.count(matching: request)
         }
     }

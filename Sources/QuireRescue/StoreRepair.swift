@@ -142,13 +142,13 @@ private struct StoreRepairRun {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” cannot be repaired: a repair would leave more problems than before. It is unchanged; recover it instead.",
-                subject: .init(file: path))
+                file: path)
         }
         guard try SQLiteDatabaseFile.state(of: path) == state else {
             throw QuireError(
                 .locked,
                 "“\(path)” was changed while it was being repaired; close it elsewhere and try again.",
-                subject: .init(file: path))
+                file: path)
         }
         try replace()
         try moveOrphans()
@@ -177,14 +177,13 @@ private struct StoreRepairRun {
         where try FileSystem.information(at: path + suffix)?.size ?? 0 > 0 {
             throw QuireError(
                 .locked, "“\(path)” is open elsewhere; close it there before repairing it.",
-                subject: .init(file: path))
+                file: path)
         }
     }
 
     private func open() throws -> SQLiteStore {
-        var options = SQLiteStoreOptions()
+        var options = SQLiteStoreOptions.reading()
         options.protection = try StoreProtection.find(forStoreAt: path)
-        options.isReadOnly = true
         options.externalDataOwner = path
         return try SQLiteStore.open(at: copy, model: model, options: options)
     }
@@ -206,7 +205,7 @@ private struct StoreRepairRun {
             throw QuireError(
                 .invalidFormat,
                 "\(damage.message) Mending does not help here; recover its objects into a new store instead.",
-                subject: .init(file: path))
+                file: path)
         }
         return report
     }
@@ -366,9 +365,7 @@ private struct StoreRepairRun {
     private mutating func moveOrphans() throws {
         let external = ExternalDataFolder(storePath: path)
         guard report.after.notes.contains(where: { $0.kind == .externalData }) else { return }
-        var readOnly = SQLiteStoreOptions()
-        readOnly.isReadOnly = true
-        let store = try SQLiteStore.open(at: path, model: model, options: readOnly)
+        let store = try SQLiteStore.open(at: path, model: model, options: .reading())
         let orphans = try store.unreferencedExternalFiles()
         try store.close()
         let target = FileSystem.path(external.supportFolder, "_LOST_AND_FOUND")

@@ -118,7 +118,8 @@ final class OpenFileIdentity: Sendable {
         QuireError(
             .storeReplaced,
             "Another program has replaced or removed “\(path)” or its log while it was open, so nothing is saved there; save "
-                + "elsewhere, or open it again.", subject: .init(file: path))
+                + "elsewhere, or open it again.",
+            file: path)
     }
 
     /// Unlinks the store's log from the path of another file, whose next connection would use it as its own. Open connections

@@ -26,13 +26,13 @@ package struct SQLiteCatalogReader {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” is empty: it has no tables. Remove it, or create a store in it by opening it with a model.",
-                subject: .init(file: path))
+                file: path)
         }
         for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” is a SQLite database but no store: it has no table \(table).",
-                subject: .init(file: path))
+                file: path)
         }
         return tables
     }
@@ -61,7 +61,7 @@ package struct SQLiteCatalogReader {
                     .invalidFormat,
                     "The table Z_PRIMARYKEY of “\(connection.path)” has the entity number \(number), "
                         + "which is out of range; the store is damaged.",
-                    subject: .init(file: connection.path))
+                    file: connection.path)
             }
             return SQLCatalog.Entity(
                 number: Int(number), name: $0.text(1), superentityNumber: Int(parent))
@@ -101,14 +101,12 @@ package struct SQLiteMetadataReader {
             guard try statement.step() else {
                 throw QuireError(
                     .invalidFormat,
-                    "The table Z_METADATA of “\(path)” is empty; the store is damaged.",
-                    subject: .init(file: path))
+                    "The table Z_METADATA of “\(path)” is empty; the store is damaged.", file: path)
             }
             let uuid = statement.text(0).uppercased()
             guard !uuid.isEmpty, !uuid.contains("/") else {
                 throw QuireError(
-                    .invalidFormat, "“\(path)” has no UUID; the store is damaged.",
-                    subject: .init(file: path))
+                    .invalidFormat, "“\(path)” has no UUID; the store is damaged.", file: path)
             }
             return (uuid, statement.data(1))
         }
@@ -133,7 +131,7 @@ extension SQLiteConnection {
         } catch let error as QuireError {
             throw QuireError(
                 .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
     }
 

@@ -303,13 +303,14 @@ struct SQLitePragmas {
                 throw QuireError(
                     .invalidValue,
                     "The pragma “\(name)” cannot be set for “\(path)”: the store relies on its value, or there is an "
-                        + "option for it.", subject: .init(file: path, value: value))
+                        + "option for it.",
+                    file: path, value: value)
             }
             guard Self.isWord(name), Self.isWord(value) else {
                 throw QuireError(
                     .invalidValue,
                     "“\(name) = \(value)” is not a pragma: names and values are letters, digits, “_” and “-”.",
-                    subject: .init(file: path, value: value))
+                    file: path, value: value)
             }
             return "PRAGMA \(name) = \(value)"
         }
@@ -358,9 +359,7 @@ extension SQLiteConnection {
         return QuireError(
             .constraintConflict,
             "\(sentence) in “\(path)”; change one of them, or the model's constraint.",
-            subject: .init(
-                entity: found.entity, property: found.properties[0], file: path),
-            underlying: failure)
+            entity: found.entity, property: found.properties[0], file: path, underlying: failure)
     }
 
     /// Two objects with equal values in some columns, and the values.

@@ -101,7 +101,7 @@ final class SQLiteConnections: Sendable {
             throw QuireError(
                 .unsupported,
                 "“\(storePath)” has no write-ahead log, which query generations need; use a context without one.",
-                subject: .init(file: storePath))
+                file: storePath)
         }
         try source.protection?.checkAvailable(storePath)
         do {
@@ -442,13 +442,13 @@ final class SQLiteConnections: Sendable {
         QuireError(
             .storeUnavailable,
             "“\(storePath)” could not be written, and has not been opened again since; save again.",
-            subject: .init(file: storePath))
+            file: storePath)
     }
 
     private func joinedSavesError() -> QuireError {
         QuireError(
             .invalidState,
             "Nothing but objects can be saved to “\(storePath)” while several saves are made one; do it before or afterwards.",
-            subject: .init(file: storePath))
+            file: storePath)
     }
 }

@@ -188,10 +188,7 @@ package final class SQLiteDatabaseFile: Sendable {
             }
             return
         }
-        throw QuireError(
-            .locked,
-            "“\(path)” is being written by another process; try again when it has finished.",
-            subject: .init(file: path))
+        throw QuireError.beingWritten(at: path)
     }
 
     /// A fingerprint that must not change while the parts are copied, so that they are consistent. The write-ahead log may

@@ -189,13 +189,10 @@ struct SQLiteExternalDataWriter {
         let (path, root, _) = file.location
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
         guard (try? FileSystem.link(twin, to: temporary, beneath: root)) != nil else { return }
-        do {
+        try FileSystem.removeOnFailure(temporary, beneath: root) {
             try FileSystem.rename(temporary, to: path, beneath: root)
             // `rename` does nothing if both names are the same file.
             _ = try FileSystem.removeFileIfPresent(temporary, beneath: root)
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
     }
 

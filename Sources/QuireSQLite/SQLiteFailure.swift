@@ -197,7 +197,7 @@ extension SQLiteFailure {
             error(path: path).code,
             "All that was saved to “\(path)” is there, but its log “\(path)-wal”, which holds a part of it, could not be "
                 + "merged into it (\(systemText ?? message)); keep the log beside it: opening the store again merges it.",
-            subject: .init(file: path), underlying: self)
+            file: path, underlying: self)
     }
 
     private func constraintError(path: String, schema: SQLSchema?) -> QuireError {
@@ -205,12 +205,12 @@ extension SQLiteFailure {
             return QuireError(
                 .mergeConflict,
                 "Another process gave the same identifiers to objects of its own in “\(path)”; save again.",
-                subject: .init(file: path), underlying: self)
+                file: path, underlying: self)
         }
         guard let found = schema?.uniqueProperties(inMessage: message) else {
             return QuireError(
                 .constraintConflict, "“\(path)” does not allow the change: \(message).",
-                subject: .init(file: path), underlying: self)
+                file: path, underlying: self)
         }
         var error = QuireError.notUnique(found.properties, of: found.entity, file: path)
         error.underlying = self

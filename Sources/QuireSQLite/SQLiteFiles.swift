@@ -91,7 +91,7 @@ package enum SQLiteFiles {
             "“\(journal)” belongs to a transaction over several databases, or is made to do harm: with it SQLite would "
                 + "read, and might delete, “\(String(decoding: name.prefix { $0 != 0 }, as: UTF8.self))”. Open “\(path)” with the program "
                 + "that made the journal; without the journal what that transaction had changed may be half there.",
-            subject: .init(file: journal))
+            file: journal)
     }
 
     /// Checks that a database and the files beside it are regular files, or missing.
@@ -184,8 +184,7 @@ package enum OpenDatabaseRegistry {
     package static func requireClosed(_ path: String, before purpose: String) throws {
         guard contains(path) else { return }
         throw QuireError(
-            .locked, "“\(path)” is open in this process; close it before \(purpose).",
-            subject: .init(file: path))
+            .locked, "“\(path)” is open in this process; close it before \(purpose).", file: path)
     }
 
     /// One canonical name for a file by any path, even if it does not exist yet.

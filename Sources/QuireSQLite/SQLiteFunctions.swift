@@ -437,9 +437,8 @@ package enum SQLiteDecimal {
             .invalidValue,
             "“\(entity.name).\(slot.name)”\(object) cannot be kept exactly: a SQLite store keeps 15 digits of a "
                 + "decimal number with a fraction, and \(value) has more; round it.",
-            subject: .init(
-                entity: entity.name, property: slot.name, object: objectID?.uriRepresentation,
-                value: value.description))
+            entity: entity.name, property: slot.name, object: objectID?.uriRepresentation,
+            value: value.description)
     }
 
     /// The decimal value of a floating-point number; `nil` if it is infinite, too large or too small.

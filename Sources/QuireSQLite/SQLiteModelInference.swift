@@ -93,12 +93,10 @@ extension SQLiteStore {
     /// - Complexity: O(*n*) in the rows: all are examined.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
         let source = try SQLiteDatabaseFile(path: path, isReadOnly: true)
         defer { source.release() }
         do {
-            let connection = try source.connect(.reading, options: options)
+            let connection = try source.connect(.reading, options: .reading())
             defer { connection.close() }
             let catalog = try SQLiteCatalogReader(connection: connection).catalog()
             return try SQLModelInference.run(

@@ -116,7 +116,7 @@ extension QuireError {
         QuireError(
             .generationExpired,
             "The query generation of “\(path)” has expired: \(reason). Set the context's query generation again, and refresh its objects.",
-            subject: .init(file: path))
+            file: path)
     }
 }
 

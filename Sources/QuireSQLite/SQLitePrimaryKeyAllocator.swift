@@ -127,7 +127,7 @@ extension SQLiteStore {
             throw QuireError(
                 .mergeConflict,
                 "Another process has added objects to “\(storePath)” meanwhile; save again.",
-                subject: .init(entity: layout.entity(number: root).name, file: storePath),
+                entity: layout.entity(number: root).name, file: storePath,
                 underlying: PrimaryKeyCollision())
         }
     }

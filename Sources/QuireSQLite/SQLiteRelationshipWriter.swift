@@ -71,9 +71,8 @@ final class SQLiteRelationshipWriter {
             .incompatibleModel,
             "“\(store.storePath)” was made with another model and keeps nothing of “\(change.entity.name)"
                 + ".\(name)”, so it cannot be changed.",
-            subject: .init(
-                entity: change.entity.name, property: name,
-                object: change.objectID.uriRepresentation, file: store.storePath))
+            entity: change.entity.name, property: name, object: change.objectID.uriRepresentation,
+            file: store.storePath)
     }
 
     private func pair(

@@ -218,8 +218,7 @@ package struct SQLiteRowReader {
             .invalidFormat,
             "The row \(key) of the table \(table) has the entity number \(number), which is none of “"
                 + "\(selection.entity.name)” and its sub-entities; the store is damaged.",
-            subject: .init(
-                entity: selection.entity.name, object: "\(table)/p\(key)", file: connection.path))
+            entity: selection.entity.name, object: "\(table)/p\(key)", file: connection.path)
     }
 
     @inline(never)
@@ -227,8 +226,7 @@ package struct SQLiteRowReader {
         QuireError(
             .invalidFormat,
             "“\(entity.name)/p\(key)” cannot be read: \(what); the store is damaged.",
-            subject: .init(
-                entity: entity.name, object: "\(entity.name)/p\(key)", file: connection.path))
+            entity: entity.name, object: "\(entity.name)/p\(key)", file: connection.path)
     }
 
     @inline(never)

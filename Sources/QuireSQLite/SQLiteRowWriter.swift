@@ -193,9 +193,8 @@ final class SQLiteRowWriter {
         return QuireError(
             .invalidValue,
             "“\(change.entity.name).\(slot.name)” of \(change.objectID.shortDescription) cannot hold \(value).",
-            subject: .init(
-                entity: change.entity.name, property: slot.name,
-                object: change.objectID.uriRepresentation))
+            entity: change.entity.name, property: slot.name,
+            object: change.objectID.uriRepresentation)
     }
 
     // MARK: - External data

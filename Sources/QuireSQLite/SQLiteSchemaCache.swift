@@ -133,7 +133,7 @@ struct ModelVersionCheck {
             throw QuireError(
                 .incompatibleModel,
                 "“\(path)” has been migrated to another version of its model since it was opened; reopen it.",
-                subject: .init(file: path))
+                file: path)
         }
         schemaVersion = version
         try checkTriggers(connection, version)

@@ -69,7 +69,7 @@ extension SQLiteStore {
                 to: path, linking: linking, skippingMissing: true, progress)
         }
         try makeEmptyFile(at: path)
-        do {
+        try FileSystem.removeOnFailure(path) {
             try vacuum(into: path, progress)
             if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: protection) }
             // VACUUM increments the schema version, at this offset of the header: a copy of a copy would differ. No connection
@@ -79,9 +79,6 @@ extension SQLiteStore {
                 try file.write([0, 0, 0, 1], at: 40)
                 file.close()
             }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
         try copyExternalData(
             to: path, linking: linking, skippingMissing: keepingDamage, progress)
@@ -131,7 +128,7 @@ extension SQLiteStore {
     ) throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         try makeEmptyFile(at: path)
-        do {
+        try FileSystem.removeOnFailure(path) {
             try read { try $0.vacuum(into: path, cipher: other?.cipher) }
             if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: other) }
             let copy = ExternalDataFolder(storePath: path, classKey: other?.classKey)
@@ -144,9 +141,6 @@ extension SQLiteStore {
                 _ = try copy.write(
                     externalData.externalData(named: name), toFileNamed: name)
             }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
     }
 
@@ -164,9 +158,8 @@ extension SQLiteStore {
     private func copyExternalData(
         to path: String, linking: Bool, skippingMissing: Bool, _ progress: Progress?
     ) throws {
-        do {
-            var options = SQLiteStoreOptions()
-            options.isReadOnly = true
+        try FileSystem.removeOnFailure(path) {
+            var options = SQLiteStoreOptions.reading()
             options.configuration = configurationName
             options.protection = protection
             // The files referenced by the copy, not those referenced by this store now.
@@ -222,9 +215,6 @@ extension SQLiteStore {
                     try FileSystem.copyPermissions(of: original, beneath: root, to: made)
                 }
             }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
     }
 
@@ -337,11 +327,8 @@ extension SQLiteStore {
         }
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         try makeEmptyFile(at: path)
-        do {
+        try FileSystem.removeOnFailure(path) {
             if byWriter { try connections.readByWriter(copy) } else { try read(copy) }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
     }
 
@@ -419,7 +406,8 @@ extension SQLiteConnection {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” was not copied: \(count - found[table, default: 0]) of \(count) rows of \(table) did not "
-                    + "come along; check the store, and repair it.", subject: .init(file: path))
+                    + "come along; check the store, and repair it.",
+                file: path)
         }
     }
 

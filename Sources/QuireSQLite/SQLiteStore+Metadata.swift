@@ -61,12 +61,10 @@ extension SQLiteStore {
     ) throws -> Result {
         let path = FileSystem.absolute(path)
         guard exists(at: path) else { throw QuireError.notFound(at: path) }
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
         let source = try SQLiteDatabaseFile(path: path, isReadOnly: true)
         defer { source.release() }
         do {
-            let connection = try source.connect(.reading, options: options)
+            let connection = try source.connect(.reading, options: .reading())
             defer { connection.close() }
             return try body(connection, path)
         } catch let failure as SQLiteFailure {
@@ -235,7 +233,7 @@ extension SQLiteConnection {
         throw QuireError(
             .invalidFormat,
             "The draft in “\(path)” has \(bytes.count) bytes instead of \(size); it is left alone.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Replaces the draft, within a transaction.

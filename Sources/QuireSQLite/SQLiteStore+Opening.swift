@@ -75,7 +75,7 @@ extension SQLiteFailure {
             // The statements are correct, so the tables are not.
             return QuireError(
                 .invalidFormat, "“\(path)” is not laid out like a Core Data store: \(message).",
-                subject: .init(file: path), underlying: self)
+                file: path, underlying: self)
         }
         return error(path: path)
     }
@@ -179,7 +179,7 @@ private struct SQLiteStoreOpening {
             throw QuireError(
                 .incompatibleModel,
                 "“\(path)” is another store: its UUID is \(uuid), not \(predecessor.identity.uuid).",
-                subject: .init(file: path))
+                file: path)
         }
         return predecessor.identity
     }
@@ -236,7 +236,8 @@ private struct SQLiteStoreOpening {
         throw QuireError(
             .incompatibleModel,
             "“\(path)” was created with another version of the model (it differs in: \(changed.joined(separator: ", "))); migrate "
-                + "it before it is opened.", subject: .init(entity: first, file: path))
+                + "it before it is opened.",
+            entity: first, file: path)
     }
 
     private func noteMissing(in schema: SQLSchema) {
@@ -259,9 +260,9 @@ private struct SQLiteStoreOpening {
         } catch let error as QuireError {
             throw QuireError(
                 error.code, "The model does not fit “\(path)”: \(error.message)",
-                subject: .init(
-                    entity: error.subject.entity, property: error.subject.property, file: path),
-                underlying: error, failures: error.failures)
+                entity: error.subject.entity, property: error.subject.property, file: path,
+                underlying: error,
+                failures: error.failures)
         }
     }
 
@@ -311,7 +312,7 @@ private struct SQLiteStoreOpening {
             throw QuireError(
                 .readOnly,
                 "“\(path)” cannot be written; open it for reading only, or change its permissions.",
-                subject: .init(file: path))
+                file: path)
         }
         let hasLog = try source.hasLog(connection)
         // A file without a log gets one at the first save; opening it changes nothing.

@@ -232,7 +232,8 @@ extension SQLiteStore: DictionarySource {
             throw QuireError(
                 .invalidFormat,
                 "The store refers to an object of “\(entity.name)” by the primary key \(key), which is out of range; "
-                    + "it is damaged.", subject: .init(entity: entity.name, file: storePath))
+                    + "it is damaged.",
+                entity: entity.name, file: storePath)
         }
         var number = entity.number
         if let index = column.entityIndex, !row.isNull(index),
@@ -252,7 +253,7 @@ extension SQLiteStore: DictionarySource {
             throw QuireError(
                 .invalidFormat,
                 "A binary value that may be kept in a file has an unknown form; the store is damaged.",
-                subject: .init(file: storePath))
+                file: storePath)
         }
         return AttributeValue.external(try externalData.externalData(named: name)).loadedIfReadable
     }

@@ -97,10 +97,7 @@ extension SQLiteStore {
 
     /// Copies a store that may be open elsewhere.
     private static func copyDatabase(at source: String, to path: String) throws {
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
-        options.infersModel = true
-        let store = try open(at: source, options: options)
+        let store = try open(at: source, options: .reading(inferringModel: true))
         defer { try? store.close() }
         try store.writeCopy(to: path)
     }
@@ -146,10 +143,7 @@ extension SQLiteStore {
         try alone(with: path) {}
         let copied = try FileSystem.information(at: path)
         do {
-            var options = SQLiteStoreOptions()
-            options.isReadOnly = true
-            options.infersModel = true
-            let store = try open(at: path, options: options)
+            let store = try open(at: path, options: .reading(inferringModel: true))
             defer { try? store.close() }
             try store.writeCopy(to: target, protectedBy: other)
         }
@@ -164,7 +158,7 @@ extension SQLiteStore {
     private static func inUse(_ path: String) -> QuireError {
         QuireError(
             .locked, "“\(path)” is open; close it everywhere before it is replaced or removed.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Removes the folder with external data, and its parent if empty.
@@ -183,11 +177,8 @@ extension SQLiteStore {
 
     /// Removes the old store's external data. Files left after a failure are found by a check.
     private static func removeUnreferenced(at path: String, _ place: ExternalDataFolder) {
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
-        options.infersModel = true
         guard let names = try? place.names(), !names.isEmpty,
-            let store = try? open(at: path, options: options)
+            let store = try? open(at: path, options: .reading(inferringModel: true))
         else { return }
         defer { try? store.close() }
         guard let used = try? store.externalFileNames() else { return }
@@ -365,7 +356,7 @@ extension SQLiteStore {
             writer.poison = QuireError(
                 .invalidState,
                 "The content of “\(storePath)” has been replaced; use the store that was opened since.",
-                subject: .init(file: storePath))
+                file: storePath)
             writer.mayBeReopened = false
             writer.unreferencedFiles.formUnion(former)
         }

@@ -267,7 +267,7 @@ extension SQLiteStore {
             QuireError(
                 .invalidFormat,
                 "“\(entity.name)/p\(key)” cannot be found: \(what); the store is damaged.",
-                subject: .init(entity: entity.name, object: "\(entity.name)/p\(key)"))
+                entity: entity.name, object: "\(entity.name)/p\(key)")
         }
     }
 }

@@ -119,4 +119,12 @@ public struct SQLiteStoreOptions: Sendable {
 
     /// Creates the default options.
     public init() {}
+
+    /// The options for reading a store, also without a model that fits it if one is to be inferred then.
+    package static func reading(inferringModel infersModel: Bool = false) -> SQLiteStoreOptions {
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        options.infersModel = infersModel
+        return options
+    }
 }

@@ -65,7 +65,7 @@ package struct SQLiteTriggerCheck {
         if let problem = problems.first {
             throw QuireError(
                 .unsupported, "“\(path)” cannot be written: \(problem.message); \(problem.advice).",
-                subject: .init(file: path))
+                file: path)
         }
         if !triggers.isEmpty { connection.trustSchema() }
     }

@@ -163,7 +163,7 @@ struct WriterRecovery {
             throw QuireError(
                 .locked,
                 "“\(source.storePath)” could not be written and cannot be opened again while others read it; save again.",
-                subject: .init(file: source.storePath))
+                file: source.storePath)
         }
     }
 
@@ -174,7 +174,7 @@ struct WriterRecovery {
             throw QuireError(
                 .invalidFormat,
                 "“\(source.storePath)” is damaged since it could not be written: \(problem); repair it, or restore it from a copy.",
-                subject: .init(file: source.storePath))
+                file: source.storePath)
         }
     }
 }

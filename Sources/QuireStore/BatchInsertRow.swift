@@ -25,7 +25,7 @@ package struct BatchInsertRow {
             throw QuireError(
                 .unsupported,
                 "“\(entity.name)” is abstract and has no objects; insert objects of a sub-entity.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
         self.entity = entity
         self.layout = layout
@@ -92,8 +92,7 @@ package struct BatchInsertRow {
                     .invalidValue,
                     "“\(entity.name).\(name)” takes a saved “\(destination.name)” of the same store, not "
                         + "\(id).",
-                    subject: .init(
-                        entity: entity.name, property: name, object: id.uriRepresentation))
+                    entity: entity.name, property: name, object: id.uriRepresentation)
             }
             references.append((relationship, id))
             value = .objectID(id)
@@ -101,7 +100,7 @@ package struct BatchInsertRow {
             throw QuireError(
                 .invalidValue,
                 "“\(name)” of \(entity.name) is a relationship; \(value) is not an object for it.",
-                subject: .init(entity: entity.name, property: name))
+                entity: entity.name, property: name)
         }
         values[slot] = value
         given.insert(slot)
@@ -110,7 +109,7 @@ package struct BatchInsertRow {
     private func required(_ name: String) -> QuireError {
         QuireError(
             .validation, "“\(entity.name).\(name)” is required but has no object.",
-            subject: .init(entity: entity.name, property: name, rule: .required))
+            entity: entity.name, property: name, rule: .required)
     }
 
     /// The validation error for inserting the row as a new object: required values that are missing. Each given value is
@@ -140,9 +139,7 @@ package struct BatchInsertRow {
             throw QuireError(
                 .notFound,
                 "“\(entity.name).\(relationship.name)” is to refer to \(target.shortDescription), which does not exist.",
-                subject: .init(
-                    entity: entity.name, property: relationship.name,
-                    object: target.uriRepresentation))
+                entity: entity.name, property: relationship.name, object: target.uriRepresentation)
         }
     }
 
@@ -161,8 +158,7 @@ package struct BatchInsertRow {
                 .constraintConflict,
                 "\(change.objectID.shortDescription) has values of the row that must be unique, and is not of entity “\(entity.name)”, "
                     + "so it cannot take the row over; change the row, or delete the object before.",
-                subject: .init(
-                    entity: entity.name, object: change.objectID.uriRepresentation, file: file))
+                entity: entity.name, object: change.objectID.uriRepresentation, file: file)
         }
         var isSet = false
         // A sub-entity has the same slot indexes.
@@ -189,10 +185,8 @@ package struct BatchInsertRow {
             .constraintConflict,
             "\(first.shortDescription) and \(second.shortDescription) each have values of the row that must be unique, so "
                 + "neither can take it over; change the row.",
-            subject: .init(
-                entity: entity.name, property: properties.first,
-                object: second.uriRepresentation, file: file,
-                relatedObjects: [first.uriRepresentation]))
+            entity: entity.name, property: properties.first, object: second.uriRepresentation,
+            file: file, relatedObjects: [first.uriRepresentation])
     }
 }
 

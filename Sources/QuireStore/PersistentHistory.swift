@@ -384,7 +384,7 @@ extension QuireError {
         QuireError(
             .historyTokenExpired,
             "The history of “\(path)” after transaction \(number) has been deleted, in whole or in part; read the store again and continue from its current token.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// The error of a token whose transaction the store does not have, though it has another of this number.
@@ -392,6 +392,6 @@ extension QuireError {
         QuireError(
             .historyTokenExpired,
             "Transaction \(number) of “\(path)” is not the one that the token is of: an earlier state of the store has been restored. Read the store again and continue from its current token.",
-            subject: .init(file: path))
+            file: path)
     }
 }

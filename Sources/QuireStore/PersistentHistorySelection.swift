@@ -279,7 +279,7 @@ package struct HistoryModel: Sendable {
             throw QuireError(
                 .invalidQuery,
                 "A fetch request for history is that of PersistentHistoryTransaction.fetchRequest or of PersistentHistoryChange.fetchRequest; this one is for “\(fetch.entityName)”.",
-                subject: .init(entity: fetch.entityName))
+                entity: fetch.entityName)
         }
         guard fetch.resultType == .objects, fetch.propertiesToFetch.isEmpty,
             fetch.propertiesToGroupBy.isEmpty, fetch.havingPredicate == nil
@@ -287,7 +287,7 @@ package struct HistoryModel: Sendable {
             throw QuireError(
                 .invalidQuery,
                 "A fetch request for history gives no dictionaries, identifiers or counts; set the resultType of the PersistentHistoryChangeRequest.",
-                subject: .init(entity: fetch.entityName))
+                entity: fetch.entityName)
         }
     }
 

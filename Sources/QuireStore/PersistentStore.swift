@@ -240,7 +240,7 @@ extension PersistentStore {
         QuireError(
             .unsupported,
             "The store\(path.map { " “\($0)”" } ?? "") keeps no history; open a SQLite store with tracksHistory.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Refuses.
@@ -248,7 +248,7 @@ extension PersistentStore {
         throw QuireError(
             .unsupported,
             "A store of type \(type.rawValue) has no query generations; use a context without one.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// None.
@@ -258,7 +258,7 @@ extension PersistentStore {
         QuireError(
             .unsupported,
             "A store of type \(type.rawValue) has no batch requests; change objects in a context instead.",
-            subject: .init(entity: entity, file: path))
+            entity: entity, file: path)
     }
 
     /// Saves, and promises no more.
@@ -383,15 +383,12 @@ package struct NewStoreLocation {
     /// - Throws: ``QuireError`` with code `readOnly`, `alreadyExists`, or `notFound` if the parent folder is missing.
     package func check(isReadOnly: Bool) throws {
         if isReadOnly {
-            throw QuireError(
-                .readOnly, "“\(path)” cannot be created read-only.", subject: .init(file: path))
+            throw QuireError(.readOnly, "“\(path)” cannot be created read-only.", file: path)
         }
         if isTaken { throw QuireError.alreadyExists(at: path) }
         let folder = FileSystem.folder(of: path)
         guard try isInMemory || FileSystem.information(at: folder)?.kind == .folder else {
-            throw QuireError(
-                .notFound, "There is no folder “\(folder)” for the store.",
-                subject: .init(file: path))
+            throw QuireError(.notFound, "There is no folder “\(folder)” for the store.", file: path)
         }
     }
 }

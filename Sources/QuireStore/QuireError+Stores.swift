@@ -8,7 +8,7 @@ extension QuireError {
         QuireError(
             .incompatibleModel,
             "“\(path)” does not carry its model; specify the model that it was created with.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// An object is not one of the store. `use`: what was to be done with it.
@@ -30,8 +30,6 @@ extension QuireError {
             .constraintConflict,
             "Another “\(entity)” has the same \(names), which must be unique; change one of them."
                 + (id.map { " The object is \($0.shortDescription)." } ?? ""),
-            subject: .init(
-                entity: entity, property: properties.first, object: id?.uriRepresentation,
-                file: file))
+            entity: entity, property: properties.first, object: id?.uriRepresentation, file: file)
     }
 }

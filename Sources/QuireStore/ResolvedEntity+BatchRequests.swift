@@ -17,7 +17,7 @@ extension ResolvedEntity {
     package func unsettable(_ key: String, _ reason: String) -> QuireError {
         QuireError(
             .unsupported, "A batch request cannot set “\(name).\(key)”, which \(reason).",
-            subject: .init(entity: name, property: key))
+            entity: name, property: key)
     }
 
     /// The slots that a key sets, with their values.
@@ -56,13 +56,13 @@ extension BatchUpdateRequest {
             throw QuireError(
                 .invalidValue,
                 "A batch update cannot set “\(entity.name).\(key)” to a value of type \(type).",
-                subject: .init(entity: entity.name, property: key))
+                entity: entity.name, property: key)
         }
         guard !expressions.isEmpty else {
             throw QuireError(
                 .invalidQuery,
                 "The batch update of “\(entity.name)” names no properties to update.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
         var resolver = PredicateResolver(
             entity: entity, layout: layout, store: store, allowsTransient: false)
@@ -93,9 +93,8 @@ extension ResolvedEntity.Relationship {
             .validation,
             "“\(name)” of \(owner.shortDescription) is required, and refers to a “\(entity.name)” that is to be deleted; "
                 + "delete both, or let it lead elsewhere.",
-            subject: .init(
-                entity: owner.entityName, property: name, object: owner.uriRepresentation,
-                rule: .required))
+            entity: owner.entityName, property: name, object: owner.uriRepresentation,
+            rule: .required)
     }
 
     /// The rule of a to-many relationship that a number of objects violates.
@@ -136,9 +135,8 @@ extension ResolvedEntity.Relationship {
         let text = "would refer to \(countText(count, violating: rule))"
         return QuireError(
             .validation, "“\(name)” of \(owner.shortDescription) \(text).",
-            subject: .init(
-                entity: owner.entityName, property: name, object: owner.uriRepresentation,
-                rule: rule, value: String(count)))
+            entity: owner.entityName, property: name, object: owner.uriRepresentation, rule: rule,
+            value: String(count))
     }
 }
 

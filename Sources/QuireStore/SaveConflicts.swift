@@ -105,9 +105,8 @@ public struct MergeConflict: Sendable {
             }
         return QuireError(
             .mergeConflict, sentence,
-            subject: .init(
-                entity: objectID.entityName, property: properties.first,
-                object: objectID.uriRepresentation, file: file))
+            entity: objectID.entityName, property: properties.first,
+            object: objectID.uriRepresentation, file: file)
     }
 }
 

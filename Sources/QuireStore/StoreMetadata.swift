@@ -85,7 +85,7 @@ public struct StoreMetadata: Sendable, Hashable {
             QuireError(
                 .invalidFormat,
                 "The metadata of “\(path)” is not a property list; the store is damaged.",
-                subject: .init(file: path), underlying: underlying)
+                file: path, underlying: underlying)
         }
         let list: PropertyListValue
         do {
@@ -137,7 +137,7 @@ public struct StoreMetadata: Sendable, Hashable {
             .incompatibleModel,
             "“\(path)” was created with another version of the model, which differs in: "
                 + "\(names.joined(separator: ", ")); open it with the model it was created with.",
-            subject: .init(entity: names.first, file: path))
+            entity: names.first, file: path)
     }
 
     /// The metadata, including applications' values, as a binary property list.

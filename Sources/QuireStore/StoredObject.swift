@@ -41,7 +41,7 @@ package struct StoredObject: QuerySubject {
             throw QuireError(
                 .unknownKey,
                 "\(resolvedEntity.name) has no property “\(key)” that a query can use.",
-                subject: .init(entity: resolvedEntity.name, property: key))
+                entity: resolvedEntity.name, property: key)
         }
     }
 

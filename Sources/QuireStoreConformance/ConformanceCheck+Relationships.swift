@@ -100,10 +100,8 @@ extension ConformanceCheck {
             if scene.reopens { try scene.reopen() }
             scene.expect(try scene.count("Person"), is: 3, "The number of people")
             scene.expect(try scene.count("Employee"), is: 2, "The number of employees")
-            var request = FetchSpecification("Employee")
-            request.includesSubentities = false
             scene.expect(
-                try scene.store.count(matching: request), is: 1,
+                try scene.store.count(matching: FetchSpecification(only: "Employee")), is: 1,
                 "The number of employees that are not managers")
             scene.expect(
                 try related(scene, "Manager", "Cid", "reports", "name"), is: ["Ann", "Bob"],

@@ -212,9 +212,7 @@ extension ConformanceCheck {
     static func dump(_ scene: StoreScene) throws -> [String] {
         var lines: [String] = []
         for entity in scene.store.layout.entities {
-            var request = FetchSpecification(entity.name)
-            request.includesSubentities = false
-            for row in try scene.store.rows(matching: request) {
+            for row in try scene.store.rows(matching: FetchSpecification(only: entity.name)) {
                 var parts = [row.objectID.shortDescription]
                 for slot in entity.slots where slot.isStored {
                     parts.append("\(slot.name)=\(try row.value(at: slot.index))")

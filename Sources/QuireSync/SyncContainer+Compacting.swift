@@ -21,12 +21,11 @@ extension SyncContainer {
     func compactIfNeeded(
         _ merged: [SyncSegmentName], _ result: inout SyncResult
     ) async throws {
-        let replica = replica
         let segments = merged.filter { $0.part == nil }
-        guard let settings = try await onQueue({ try replica.settings() }), settings.scan == nil
+        guard let settings = try await onQueue({ try $0.settings() }), settings.scan == nil
         else { return }
         let rank = Set(segments.map(\.peer)).count { $0 < settings.peer }
-        let sizes = try await onQueue { try replica.sizes(of: merged) }
+        let sizes = try await onQueue { try $0.sizes(of: merged) }
         let size = segments.reduce(0) { $0 + (sizes[$1] ?? 0) }
         let snapshotSize = merged.filter { $0.part != nil }.reduce(0) { $0 + (sizes[$1] ?? 0) }
         guard
@@ -44,15 +43,14 @@ extension SyncContainer {
     func compact(
         _ merged: [SyncSegmentName], readsBlobs: Bool = false, _ result: inout SyncResult
     ) async throws {
-        let replica = replica
-        guard let snapshot = try await onQueue({ try replica.beginSnapshot() }) else { return }
+        guard let snapshot = try await onQueue({ try $0.beginSnapshot() }) else { return }
         let sentBefore = result.sentCount
         var sizes: [SyncSegmentName: Int] = [:]
         var blobs: [SyncBlob: SyncIdentifier] = [:]
         for index in 0..<snapshot.partCount {
             try Task.checkCancellation()
             // Without all parts the segments stay.
-            guard let part = try await onQueue({ try replica.snapshotFile(index, of: snapshot) }),
+            guard let part = try await onQueue({ try $0.snapshotFile(index, of: snapshot) }),
                 let file = SyncSnapshotPart.folder.entry(part.name.fileName)
             else { return }
             try await transport.create(file, part.bytes)
@@ -62,7 +60,7 @@ extension SyncContainer {
             try await send(&result)
         }
         let written = sizes
-        try await onQueue { try replica.noteSnapshotFiles(written) }
+        try await onQueue { try $0.noteSnapshotFiles(written) }
         // The snapshot has all of these, and is there.
         let segments = merged.filter {
             $0.part == nil && snapshot.seen.contains($0.peer, $0.sequence)
@@ -111,14 +109,14 @@ extension SyncContainer {
     private func removeUnusedBlobs(
         _ used: [SyncBlob: SyncIdentifier], readsBlobs: Bool, removes: Bool
     ) async throws {
-        let (replica, date) = (replica, clock())
+        let date = clock()
         // There are no files, and to find that out takes a listing of each of 256 folders.
-        if try await onQueue({ try used.isEmpty && replica.cannotHaveBlobs() }) { return }
+        if try await onQueue({ try used.isEmpty && $0.cannotHaveBlobs() }) { return }
         let present = Set(try await Self.blobFiles(in: transport).values)
         let needed = Set(used.keys.map(\.digest))
-            .union(try await onQueue { try replica.digestsOfConflicts() })
+            .union(try await onQueue { try $0.digestsOfConflicts() })
         let unused = present.subtracting(needed)
-        let removable = try await onQueue {
+        let removable = try await onQueue { replica in
             try replica.unusedBlobs(unused, at: date, since: Self.blobDelay)
         }
         for digest in removes ? removable : [] {
@@ -133,7 +131,7 @@ extension SyncContainer {
                 try await fetchBlobs(of: [blob], into: &found, &ignored)
                 if !found.isEmpty { continue }
             }
-            guard let data = try await onQueue({ try replica.externalData(blob, of: id) })
+            guard let data = try await onQueue({ try $0.externalData(blob, of: id) })
             else { continue }
             try await transport.remove(file)
             try await transport.create(file, data)

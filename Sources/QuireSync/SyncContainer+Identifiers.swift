@@ -17,8 +17,7 @@ extension SyncContainer {
     /// - Returns: `nil` if the store is not a replica or has no such object, if the object's entity is not synchronized, or if no
     ///   ``synchronize()`` has seen it yet.
     public func identifier(of objectID: ManagedObjectID) async throws -> SyncIdentifier? {
-        let replica = replica
-        return try await onQueue { try replica.identifier(of: objectID) }
+        return try await onQueue { try $0.identifier(of: objectID) }
     }
 
     /// The object of this store with an identifier; see ``identifier(of:)``.
@@ -26,8 +25,7 @@ extension SyncContainer {
     /// - Returns: `nil` if there is none, or it is hidden because something that it requires was deleted. Of an object that lost its
     ///   unique values to another one it is that other one, which all references lead to.
     public func objectID(of identifier: SyncIdentifier) async throws -> ManagedObjectID? {
-        let replica = replica
-        return try await onQueue { try replica.objectID(of: identifier) }
+        return try await onQueue { try $0.objectID(of: identifier) }
     }
 
     /// The objects that two stores have in common as replicas of one shared document: those of the second by those of the first.

@@ -28,15 +28,14 @@ extension SyncContainer {
     }
 
     private func makeDocument(named name: String, _ password: String?) async throws {
-        let replica = replica
-        if try await onQueue({ try replica.settings() }) != nil { throw replica.alreadyAttached() }
+        if try await onQueue({ try $0.settings() }) != nil { throw replica.alreadyAttached() }
         if password == nil { try checkEncryption(nil) }
         if try await Self.description(in: carrier) != nil { throw Self.existsAlready() }
         let container = SyncIdentifier()
         let new: (description: SyncContainerDescription, cipher: SyncCipher?)
         if let password {
             let cost = passwordCost
-            new = try await onQueue {
+            new = try await onQueue { replica in
                 try SyncContainerDescription.encrypted(
                     container: container, .init(name: name, model: replica.modelDigest),
                     password: password, cost: cost)
@@ -72,11 +71,10 @@ extension SyncContainer {
 
     private func joinDocument(_ password: String?) async throws {
         let description = try await Self.existingDescription(in: carrier)
-        let replica = replica
         let container = try description.identifier()
         var cipher: SyncCipher?
-        if let attached = try await onQueue({ try replica.settings()?.container }) {
-            cipher = try await onQueue { try replica.cipher() }
+        if let attached = try await onQueue({ try $0.settings()?.container }) {
+            cipher = try await onQueue { try $0.cipher() }
             do {
                 try description.check(attached, cipher)
             } catch let error as QuireError where error.code == .syncedContentReplaced {
@@ -89,8 +87,7 @@ extension SyncContainer {
     }
 
     private func attach(to container: SyncIdentifier, _ cipher: SyncCipher?) async throws {
-        let replica = replica
-        try await onQueue { try replica.attach(to: container, key: cipher?.secret) }
+        try await onQueue { try $0.attach(to: container, key: cipher?.secret) }
         try await useCipher()
         try await sendModel()
     }
@@ -133,13 +130,12 @@ extension SyncContainer {
         } catch let error as QuireError where error.code == .invalidFormat {
             try await requireReplica(error)
         } catch let error as QuireError where error.code == .invalidState {
-            let replica = replica
-            guard try await onQueue({ try !replica.hasMergedOthers() }) else {
+            guard try await onQueue({ try !$0.hasMergedOthers() }) else {
                 throw QuireError(
                     .syncedContentReplaced, error.message, subject: error.subject,
                     underlying: error)
             }
-            let peer = try await onQueue { try replica.settings()?.peer }
+            let peer = try await onQueue { try $0.settings()?.peer }
             try await removeSyncMetadata()
             try await join(password: password)
             if let peer { try await removeFiles(of: peer) }
@@ -159,8 +155,7 @@ extension SyncContainer {
     /// Throws an error about the document's description unless the store is a replica already: its rounds go on without it, and
     /// report it.
     private func requireReplica(_ error: QuireError) async throws {
-        let replica = replica
-        if try await onQueue({ try replica.settings() }) == nil { throw error }
+        if try await onQueue({ try $0.settings() }) == nil { throw error }
     }
 
     /// Makes the store a local one again. Its objects stay, and so do the files in the folder. Changes that have not been sent are
@@ -174,20 +169,19 @@ extension SyncContainer {
     /// ``retire(_:)``.
     public func removeSyncMetadata() async throws {
         try await inTurn { container in
-            let replica = container.replica
             await container.retireItself()
-            try await container.onQueue { try replica.detach() }
+            try await container.onQueue { try $0.detach() }
         }
     }
 
     /// Retires this replica, if all of its segments have been sent.
     private func retireItself() async {
-        let (replica, date) = (replica, clock())
+        let date = clock()
         do {
             var result = SyncResult()
             try await claimStore()
             try await checkContainer(&result)
-            guard let (name, bytes) = try await onQueue({ try replica.lastSegment(at: date) }),
+            guard let (name, bytes) = try await onQueue({ try $0.lastSegment(at: date) }),
                 let file = SyncSegment.folder.entry(name.fileName)
             else { return }
             try await transport.create(file, bytes)
@@ -206,9 +200,9 @@ extension SyncContainer {
     /// - Throws: `QuireError` with code `notFound` if no file of such a replica is known; `invalidValue` if it is this one, which
     ///   leaves by ``removeSyncMetadata()``.
     public func retire(_ peer: SyncIdentifier) async throws {
-        let (replica, date) = (replica, clock())
+        let date = clock()
         try await claimStore()
-        try await onQueue { try replica.retire(peer, at: date) }
+        try await onQueue { try $0.retire(peer, at: date) }
     }
 
     // MARK: - Encryption
@@ -240,7 +234,7 @@ extension SyncContainer {
             throw QuireError(
                 .protectionUnavailable,
                 "The shared document in the folder is not encrypted, although a password is given; join it without one, or make an encrypted one in another folder.",
-                subject: .init(file: descriptionFile.path))
+                file: descriptionFile.path)
         }
         // Half a second, in which tasks of others need the threads of the concurrency pool.
         return try await withCheckedThrowingContinuation { continuation in
@@ -268,7 +262,7 @@ extension SyncContainer {
         throw QuireError(
             .protectionUnavailable,
             "“\(path)” is protected (\(protection.fileProtection.rawValue)), but the shared folder is not encrypted: anyone who has it could read the objects. Encrypt the shared document with a password, or allow an unencrypted folder.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Encrypts and decrypts the files of the transport from now on, if the replica has a key.
@@ -276,8 +270,7 @@ extension SyncContainer {
     /// - Returns: The cipher.
     @discardableResult
     func useCipher() async throws -> SyncCipher? {
-        let replica = replica
-        let cipher = try await onQueue { try replica.cipher() }
+        let cipher = try await onQueue { try $0.cipher() }
         transport = cipher.map { EncryptedTransport(carrier: carrier, cipher: $0) } ?? carrier
         return cipher
     }

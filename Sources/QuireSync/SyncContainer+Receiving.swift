@@ -17,23 +17,22 @@ extension SyncContainer {
     /// - Returns: The segments and files of snapshots in the folder that have been merged.
     func receive(_ result: inout SyncResult) async throws -> [SyncSegmentName] {
         let folder = SyncSegment.folder
-        let replica = replica
         let listed = try await segmentNames(in: folder)
-        if try await onQueue({ try replica.takeAnotherIdentifierIfNeeded(seeing: listed) }) {
+        if try await onQueue({ try $0.takeAnotherIdentifierIfNeeded(seeing: listed) }) {
             reportAnotherIdentifier()
         }
-        let names = try await onQueue { try replica.unknown(listed) }
+        let names = try await onQueue { try $0.unknown(listed) }
             .sorted { ($0.sequence, $0.peer, $0.digest) < ($1.sequence, $1.peer, $1.digest) }
-        guard let container = try await onQueue({ try replica.settings()?.container }) else {
+        guard let container = try await onQueue({ try $0.settings()?.container }) else {
             throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
         }
         let snapshots = try await receiveSnapshots(of: container, &result)
-        if listed.isEmpty, snapshots.isEmpty, try await onQueue({ try replica.hasFiles() }) {
+        if listed.isEmpty, snapshots.isEmpty, try await onQueue({ try $0.hasFiles() }) {
             note(
                 QuireError(
                     .notFound,
                     "The shared folder no longer has any files of the document. Either not all of it has arrived yet, or it was emptied; “quire sync repair” writes the files again.",
-                    subject: .init(file: folder.path)), folder, &result)
+                    file: folder.path), folder, &result)
         }
         var batch: [SyncReplica.ReceivedSegment] = []
         var batchSize = 0
@@ -56,9 +55,9 @@ extension SyncContainer {
                 (batch, batchSize, blobs) = ([], 0, [:])
             }
         }
-        let isUpgraded = try await onQueue { try replica.hasOtherModel() }
+        let isUpgraded = try await onQueue { try $0.hasOtherModel() }
         if !batch.isEmpty || isUpgraded { try await merge(batch, blobs, &result) }
-        let unknown = Set(try await onQueue { try replica.unknown(listed) })
+        let unknown = Set(try await onQueue { try $0.unknown(listed) })
         return snapshots + listed.filter { !unknown.contains($0) }
     }
 
@@ -71,9 +70,8 @@ extension SyncContainer {
         of container: SyncIdentifier, _ result: inout SyncResult
     ) async throws -> [SyncSegmentName] {
         let folder = SyncSnapshotPart.folder
-        let replica = replica
         let listed = try await segmentNames(in: folder)
-        var unknown = Set(try await onQueue { try replica.unknown(listed) })
+        var unknown = Set(try await onQueue { try $0.unknown(listed) })
         let merged = listed.filter { !unknown.contains($0) }
         var received: [SyncSegmentName] = []
         for names in SyncSegmentName.wholeSnapshots(listed)
@@ -89,16 +87,14 @@ extension SyncContainer {
                 else { continue }
                 let isKnown: Bool
                 do {
-                    isKnown = try await onQueue {
-                        try replica.hasAll(of: file.segment, file: path)
-                    }
+                    isKnown = try await onQueue { try $0.hasAll(of: file.segment, file: path) }
                 } catch let error as QuireError where error.subject.file == path.path {
                     note(error, path, &result)
                     continue
                 }
                 if isKnown {
                     let sizes = Dictionary(names.map { ($0, file.size) }) { first, _ in first }
-                    try await onQueue { try replica.noteSnapshotFiles(sizes) }
+                    try await onQueue { try $0.noteSnapshotFiles(sizes) }
                     received += names
                     break
                 }
@@ -109,8 +105,8 @@ extension SyncContainer {
                 rest.remove(name.part?.index)
                 let isLast = rest.isEmpty
                 try await merge(&result) { [blobs] in
-                    try replica.merge(
-                        snapshot: file, isLast: isLast, blobs: blobs, at: $0, blobsSent: $1)
+                    try $0.merge(
+                        snapshot: file, isLast: isLast, blobs: blobs, at: $1, blobsSent: $2)
                 }
                 received.append(name)
             }
@@ -139,8 +135,7 @@ extension SyncContainer {
                 return .init(segment: segment, name: name, size: bytes.count)
             }
             throw QuireError(
-                .invalidFormat, "“\(file)” belongs to another shared document.",
-                subject: .init(file: file.path))
+                .invalidFormat, "“\(file)” belongs to another shared document.", file: file.path)
         } catch {
             note(error, file, &result)
             return nil
@@ -150,8 +145,7 @@ extension SyncContainer {
     func note(_ error: any Error, _ file: SyncFileName, _ result: inout SyncResult) {
         let error =
             error as? QuireError
-            ?? QuireError(
-                .inputOutput, "“\(file)” cannot be read: \(error)", subject: .init(file: file.path))
+            ?? QuireError(.inputOutput, "“\(file)” cannot be read: \(error)", file: file.path)
         Self.logger.info("\(error.message)")
         result.problems.append(SyncProblem(fileName: file.path, error: error))
     }
@@ -169,8 +163,7 @@ extension SyncContainer {
                     continue
                 }
                 guard Data(SHA256.hash(data: data)) == blob.digest else {
-                    throw QuireError(
-                        .invalidFormat, "“\(file)” is not whole.", subject: .init(file: file.path))
+                    throw QuireError(.invalidFormat, "“\(file)” is not whole.", file: file.path)
                 }
                 blobs[blob.digest] = data
                 size += data.count
@@ -184,20 +177,19 @@ extension SyncContainer {
         _ batch: [SyncReplica.ReceivedSegment], _ blobs: [Data: Data],
         _ result: inout SyncResult
     ) async throws {
-        let replica = replica
-        try await merge(&result) {
-            try replica.merge(batch, blobs: blobs, at: $0, blobsSent: $1)
-        }
+        try await merge(&result) { try $0.merge(batch, blobs: blobs, at: $1, blobsSent: $2) }
     }
 
     /// Merges something after the large values of all captured changes have been sent, including those saved during this round.
     private func merge(
         _ result: inout SyncResult,
-        _ body: @escaping @Sendable (Date, SyncTables.SegmentKey) throws -> SyncReplica.Merged
+        _ body:
+            @escaping @Sendable (SyncReplica, Date, SyncTables.SegmentKey) throws ->
+            SyncReplica.Merged
     ) async throws {
         while true {
             let (date, sent) = (clock(), blobsSent)
-            let merged = try await onQueue { try body(date, sent) }
+            let merged = try await onQueue { try body($0, date, sent) }
             didChange(merged, &result)
             if !merged.awaitsBlobs { return }
             try await sendBlobs()
@@ -206,8 +198,8 @@ extension SyncContainer {
 
     /// Writes external data that objects have waited for.
     func fetchMissing(_ result: inout SyncResult) async throws {
-        let (replica, date) = (replica, clock())
-        let missing = try await onQueue { try replica.missingBlobs() }
+        let date = clock()
+        let missing = try await onQueue { try $0.missingBlobs() }
         var rest = Array(missing.keys)
         while !rest.isEmpty {
             try Task.checkCancellation()
@@ -221,12 +213,12 @@ extension SyncContainer {
                 if blobs.values.reduce(0, { $0 + $1.count }) >= Self.batchBytes { break }
             }
             if blobs.isEmpty { continue }
-            let merged = try await onQueue { [blobs, ids] in
+            let merged = try await onQueue { [blobs, ids] replica in
                 try replica.show(ids, blobs: blobs, at: date)
             }
             didChange(merged, &result)
         }
-        result.missingFileCount = try await onQueue { try replica.missingBlobs().count }
+        result.missingFileCount = try await onQueue { try $0.missingBlobs().count }
     }
 
     // MARK: - Additional content
@@ -234,9 +226,8 @@ extension SyncContainer {
     /// Writes the files of additional content that others have changed, as far as their bytes have arrived: as many at once as
     /// memory allows.
     func writeFiles(_ result: inout SyncResult) async throws {
-        let replica = replica
         guard let files = replica.store.files else { return }
-        var rest = try await onQueue { try replica.pendingFiles() }
+        var rest = try await onQueue { try $0.pendingFiles() }
         if rest.isEmpty { return }
         while true {
             try Task.checkCancellation()
@@ -249,7 +240,7 @@ extension SyncContainer {
             let written = Lock<(refused: [String: String], isChanged: Bool, conflictCount: Int)?>(
                 nil)
             try await files.withTurn { writer in
-                let new = try await self.onQueue {
+                let new = try await self.onQueue { replica in
                     try replica.writeFiles(arrived, by: writer, at: date)
                 }
                 written.withLock { $0 = new }
@@ -262,13 +253,13 @@ extension SyncContainer {
                     let error = QuireError(
                         .invalidValue,
                         "“\(path)” of another machine cannot be additional content here: it \(problem).",
-                        subject: .init(file: path))
+                        file: path)
                     result.problems.append(SyncProblem(fileName: path, error: error))
                 }
                 break
             }
         }
-        let missing = try await onQueue {
+        let missing = try await onQueue { replica in
             try replica.pendingFiles().count(where: { $0.blob != nil })
         }
         result.missingFileCount += missing

@@ -15,13 +15,12 @@ extension SyncContainer {
     /// - Complexity: Reads and writes all objects.
     @discardableResult
     public func repair() async throws -> SyncResult {
-        let replica = replica
         return try await inTurn { container in
-            try await container.onQueue { try replica.compareRows() }
+            try await container.onQueue { try $0.compareRows() }
             var result = SyncResult()
             let merged = try await container.roundWithAnyFolder(&result)
             let date = container.clock()
-            let rows = try await container.onQueue { try replica.writeAllRows(at: date) }
+            let rows = try await container.onQueue { try $0.writeAllRows(at: date) }
             container.didChange(rows, &result)
             // Whatever the folder had of what has been merged: the files may be damaged by now.
             try await container.compact(merged, readsBlobs: true, &result)
@@ -50,7 +49,6 @@ extension SyncContainer {
     public func rebuildFromSyncedContent(
         discardsMissing: Bool = false
     ) async throws -> SyncResult {
-        let replica = replica
         return try await inTurn { container in
             var result = SyncResult()
             _ = try await container.roundWithAnyFolder(&result)
@@ -58,7 +56,7 @@ extension SyncContainer {
             let files = try await container.allFiles(&result)
             if let problem = result.problems.first { throw problem.error }
             let date = container.clock()
-            let rebuilt = try await container.onQueue {
+            let rebuilt = try await container.onQueue { replica in
                 try replica.rebuild(from: files, discardsMissing: discardsMissing, at: date)
             }
             container.didChange(rebuilt, &result)
@@ -76,12 +74,11 @@ extension SyncContainer {
         try await inTurn { container in
             var result = SyncResult()
             try await container.checkContainer(&result)
-            let replica = container.replica
-            if let id = try await container.onQueue({ try replica.settings()?.container }) {
+            if let id = try await container.onQueue({ try $0.settings()?.container }) {
                 try await Self.removeContent(
                     of: id, container.transport, carrier: container.carrier)
             }
-            try await container.onQueue { try replica.detach() }
+            try await container.onQueue { try $0.detach() }
         }
     }
 
@@ -135,8 +132,7 @@ extension SyncContainer {
     /// Reads all segments and whole snapshots in the folder.
     private func allFiles(_ result: inout SyncResult) async throws -> [SyncReplica.ReceivedSegment]
     {
-        let replica = replica
-        guard let container = try await onQueue({ try replica.settings()?.container }) else {
+        guard let container = try await onQueue({ try $0.settings()?.container }) else {
             return []
         }
         var found: [SyncReplica.ReceivedSegment] = []

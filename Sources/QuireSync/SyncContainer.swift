@@ -112,14 +112,12 @@ public actor SyncContainer {
     /// A text that the program keeps with the replica, to find its folder again; `nil` if it has set none, or the store is not a
     /// replica.
     public func transportDescription() async throws -> String? {
-        let replica = replica
-        return try await onQueue { try replica.transportDescription() }
+        return try await onQueue { try $0.transportDescription() }
     }
 
     /// The patterns of files of additional content that this replica leaves out; see ``setExcludedFiles(_:)``.
     public func excludedFiles() async throws -> [String] {
-        let replica = replica
-        return try await onQueue { try replica.excludedFiles() }
+        return try await onQueue { try $0.excludedFiles() }
     }
 
     /// Leaves files of a document's additional content out: they are not sent, and those of others are not written.
@@ -130,16 +128,14 @@ public actor SyncContainer {
     ///   name of files and folders anywhere. What is in a folder that matches is left out too.
     /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `readOnly`.
     public func setExcludedFiles(_ patterns: [String]) async throws {
-        let replica = replica
-        try await onQueue { try replica.setExcludedFiles(patterns) }
+        try await onQueue { try $0.setExcludedFiles(patterns) }
     }
 
     /// Keeps a text with the replica, such as the path of its folder; see ``transportDescription()``. It is not sent.
     ///
     /// - Throws: `QuireError` with code `invalidState` if the store is not a replica.
     public func setTransportDescription(_ text: String) async throws {
-        let replica = replica
-        try await onQueue { try replica.setTransportDescription(text) }
+        try await onQueue { try $0.setTransportDescription(text) }
     }
 
     // MARK: - Rounds
@@ -196,7 +192,7 @@ public actor SyncContainer {
         try await fetchMissing(&result)
         try await writeFiles(&result)
         let date = clock()
-        try await onQueue { [replica] in try replica.forgetDeletedObjects(at: date) }
+        try await onQueue { try $0.forgetDeletedObjects(at: date) }
         try await send(&result)
         try await compactIfNeeded(merged, &result)
         return merged
@@ -204,28 +200,27 @@ public actor SyncContainer {
 
     /// Makes sure that no other file has this replica's identifier, before anything is written with it.
     func claimStore() async throws {
-        let replica = replica
-        if try await onQueue({ try replica.takeAnotherIdentifierIfCopied() }) {
+        if try await onQueue({ try $0.takeAnotherIdentifierIfCopied() }) {
             reportAnotherIdentifier()
         }
     }
 
     func capture(_ result: inout SyncResult) async throws {
-        let (replica, date) = (replica, clock())
-        if try await onQueue({ try replica.isUpToDate() }) { return }
+        let date = clock()
+        if try await onQueue({ try $0.isUpToDate() }) { return }
         // Before changes get this replica's identifier, because another replica may have it. If the folder cannot be reached, they are
         // captured all the same.
         var failure: (any Error)?
         do {
             let names = try await segmentNames(in: SyncSegment.folder)
-            if try await onQueue({ try replica.takeAnotherIdentifierIfNeeded(seeing: names) }) {
+            if try await onQueue({ try $0.takeAnotherIdentifierIfNeeded(seeing: names) }) {
                 reportAnotherIdentifier()
             }
         } catch { failure = error }
         var isComplete = false
         while !isComplete {
             try Task.checkCancellation()
-            let captured = try await onQueue { try replica.capture(at: date) }
+            let captured = try await onQueue { try $0.capture(at: date) }
             isComplete = captured.isComplete
             didChange(captured.rows, &result)
         }
@@ -238,8 +233,7 @@ public actor SyncContainer {
     /// Checks that the shared document is in the folder. In the place of a disk that is not mounted there is an empty one, and what is
     /// sent there gets nowhere.
     func checkContainer(_ result: inout SyncResult) async throws {
-        let replica = replica
-        guard let container = try await onQueue({ try replica.settings()?.container }) else {
+        guard let container = try await onQueue({ try $0.settings()?.container }) else {
             throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
         }
         let cipher = try await useCipher()
@@ -255,7 +249,7 @@ public actor SyncContainer {
             // With the key, if there is one: the carrier cannot make a replica leave.
             try await transport.contents(of: mark, maximumSize: 0) != nil
         {
-            try await onQueue { try replica.detach() }
+            try await onQueue { try $0.detach() }
             throw QuireError(
                 .syncedContentRemoved,
                 "The shared document was removed from the folder on purpose; the store is a local one now, with all of its objects."
@@ -272,10 +266,9 @@ public actor SyncContainer {
     /// If a value loses a conflict, or its object is hidden or deleted, its row no longer has the bytes. The copy in the folder lets
     /// ``choose(_:)`` restore it.
     func sendBlobs() async throws {
-        let replica = replica
         guard replica.mayHaveBlobs else { return }
         var last: Int64 = 0
-        while let (name, bytes) = try await onQueue({ [last] in
+        while let (name, bytes) = try await onQueue({ [last] replica in
             try replica.nextOutgoing(after: last)
         }) {
             try Task.checkCancellation()
@@ -286,9 +279,8 @@ public actor SyncContainer {
     }
 
     func send(_ result: inout SyncResult) async throws {
-        let replica = replica
         var last: Int64 = 0
-        while let (name, bytes) = try await onQueue({ [last] in
+        while let (name, bytes) = try await onQueue({ [last] replica in
             try replica.nextOutgoing(after: last)
         }) {
             try Task.checkCancellation()
@@ -297,19 +289,18 @@ public actor SyncContainer {
             // Before the segment that names them.
             try await sendBlobs(of: segment)
             try await transport.create(file, bytes)
-            try await onQueue { try replica.didSend(name) }
+            try await onQueue { try $0.didSend(name) }
             result.sentCount += 1
             last = name.sequence
         }
     }
 
     private func sendBlobs(of segment: SyncSegment) async throws {
-        let replica = replica
         for record in segment.records {
             for blob in record.blobs where !sentBlobs.contains(blob.digest) {
                 guard let file = blob.fileName else { continue }
                 // Nil if the value has been replaced since: the segment with the new one follows.
-                if let data = try await onQueue({ try replica.externalData(blob, of: record.id) }) {
+                if let data = try await onQueue({ try $0.externalData(blob, of: record.id) }) {
                     try await transport.create(file, data)
                     sentBlobs.insert(blob.digest)
                 }
@@ -336,8 +327,7 @@ public actor SyncContainer {
 
     /// The values that have lost against others, oldest first.
     public func conflicts() async throws -> [SyncConflict] {
-        let replica = replica
-        return try await onQueue { try replica.conflicts() }
+        return try await onQueue { try $0.conflicts() }
     }
 
     /// Gives the object of a conflict the value that has lost. It is a new change, which all peers get; a deleted object comes back.
@@ -375,16 +365,15 @@ public actor SyncContainer {
         _ conflict: SyncConflict,
         _ body: @escaping @Sendable (SyncReplica, Int64, Date) throws -> SyncReplica.Merged
     ) async throws {
-        let (replica, date) = (replica, clock())
-        let merged = try await onQueue { try body(replica, conflict.number, date) }
+        let date = clock()
+        let merged = try await onQueue { try body($0, conflict.number, date) }
         var result = SyncResult()
         didChange(merged, &result)
     }
 
     /// The progress of the replica; `nil` if the store is not one.
     public func status() async throws -> SyncStatus? {
-        let replica = replica
-        return try await onQueue { try replica.status() }
+        return try await onQueue { try $0.status() }
     }
 
     // MARK: - Checking
@@ -400,16 +389,15 @@ public actor SyncContainer {
     public func checkInvariants() async throws -> [String] {
         try await inTurn { container in
             try await container.claimStore()
-            let replica = container.replica
             // What is saved meanwhile is captured, too.
             while true {
                 let date = container.clock()
                 let captured = try await container.onQueue {
-                    try replica.merge([], blobs: [:], at: date)
+                    try $0.merge([], blobs: [:], at: date)
                 }
                 var result = SyncResult()
                 container.didChange(captured, &result)
-                if let broken = try await container.onQueue({ try replica.brokenInvariants() }) {
+                if let broken = try await container.onQueue({ try $0.brokenInvariants() }) {
                     return broken
                 }
             }
@@ -426,28 +414,29 @@ public actor SyncContainer {
     }()
 
     private func requireInvariants() async throws {
-        let replica = replica
-        guard let broken = try await onQueue({ try replica.brokenInvariants() }),
+        guard let broken = try await onQueue({ try $0.brokenInvariants() }),
             let first = broken.first
         else { return }
         throw QuireError(
             .invalidState,
             "“\(replica.store.storePath)” differs from its shared document, which is a bug in Quire; please report it: \(first) (\(broken.count))",
-            subject: .init(file: replica.store.storePath))
+            file: replica.store.storePath)
     }
 
     /// The merged state as text, for tests.
     func stateDescription() async throws -> String {
-        let replica = replica
-        return try await onQueue { try replica.stateDescription() }
+        return try await onQueue { try $0.stateDescription() }
     }
 
+    /// Runs a body with the replica, on the queue that has it.
     func onQueue<Result: Sendable>(
-        _ body: @escaping @Sendable () throws -> Result
+        _ body: @escaping @Sendable (SyncReplica) throws -> Result
     ) async throws -> Result {
         do {
             return try await withCheckedThrowingContinuation { continuation in
-                queue.async { continuation.resume(with: Swift.Result(catching: body)) }
+                queue.async { [replica] in
+                    continuation.resume(with: Swift.Result { try body(replica) })
+                }
             }
         } catch {
             let changes = replica.takeUnreportedChanges()

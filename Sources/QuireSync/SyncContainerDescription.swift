@@ -37,9 +37,8 @@ extension SyncContainer {
 
     /// Hands the model over, for programs that make a new replica.
     func sendModel() async throws {
-        let replica = replica
         guard let file = Self.modelFile(replica.modelDigest) else { return }
-        try await transport.create(file, try await onQueue { replica.modelXML() })
+        try await transport.create(file, try await onQueue { $0.modelXML() })
     }
 
     /// The model of the shared document in a transport's folder, as its creator had it, for making a new store that joins it.
@@ -63,19 +62,18 @@ extension SyncContainer {
         guard let file = modelFile(digest) else {
             throw QuireError(
                 .invalidFormat, "“\(descriptionFile)” names no valid model.",
-                subject: .init(file: descriptionFile.path, value: digest))
+                file: descriptionFile.path, value: digest)
         }
         guard let xml = try await transport.contents(of: file, maximumSize: maximumModelSize) else {
             throw QuireError(
                 .notFound,
                 "The model of the shared document has not arrived in the folder yet; try again later.",
-                subject: .init(file: file.path))
+                file: file.path)
         }
         let model = try ManagedObjectModel(modelXML: xml, name: file.path)
         guard try SyncModel(model.layout()).digest == digest else {
             throw QuireError(
-                .invalidFormat, "“\(file)” is not the model that its name states.",
-                subject: .init(file: file.path))
+                .invalidFormat, "“\(file)” is not the model that its name states.", file: file.path)
         }
         return model
     }
@@ -146,7 +144,7 @@ struct SyncContainerDescription: Codable {
         } catch {
             throw QuireError(
                 .invalidFormat, "“\(Self.file)” is damaged, or has not arrived whole.",
-                subject: .init(file: Self.file.path), underlying: error)
+                file: Self.file.path, underlying: error)
         }
     }
 
@@ -156,7 +154,7 @@ struct SyncContainerDescription: Codable {
         throw QuireError(
             .unsupported,
             "The shared document was made by a later version of this program (format \(format)).",
-            subject: .init(file: Self.file.path))
+            file: Self.file.path)
     }
 
     var isEncrypted: Bool { format == Self.encryptedFormat }
@@ -171,7 +169,7 @@ struct SyncContainerDescription: Codable {
         guard let id = SyncIdentifier(container) else {
             throw QuireError(
                 .invalidFormat, "“\(Self.file)” has no valid identifier.",
-                subject: .init(file: Self.file.path, value: container))
+                file: Self.file.path, value: container)
         }
         return id
     }
@@ -191,7 +189,7 @@ struct SyncContainerDescription: Codable {
             throw QuireError(
                 .wrongKey,
                 "The password does not open the shared document: it is another one, or “\(Self.file)” is damaged.",
-                subject: .init(file: Self.file.path), underlying: error)
+                file: Self.file.path, underlying: error)
         }
         let cipher = SyncCipher(container: try identifier(), secret: secret)
         _ = try content(cipher)
@@ -255,14 +253,14 @@ struct SyncContainerDescription: Codable {
         QuireError(
             .invalidFormat,
             "“\(Self.file)” is damaged, or was changed without a key; restore it from a copy, so that other machines can join.",
-            subject: .init(file: Self.file.path))
+            file: Self.file.path)
     }
 
     private func foreignError() -> QuireError {
         QuireError(
             .syncedContentReplaced,
             "The folder contains another shared document than the one that the store belongs to.",
-            subject: .init(file: Self.file.path))
+            file: Self.file.path)
     }
 
     /// The error of an encrypted document without a password.
@@ -270,6 +268,6 @@ struct SyncContainerDescription: Codable {
         QuireError(
             .protectedDataUnavailable,
             "The shared document in the folder is encrypted; join it with its password.",
-            subject: .init(file: Self.file.path))
+            file: Self.file.path)
     }
 }

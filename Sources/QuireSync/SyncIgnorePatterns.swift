@@ -116,7 +116,7 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” has one of the lines “\(Self.begin)” and “\(Self.end)” without the other; remove it, and try again.",
-                subject: .init(file: path))
+                file: path)
         }
         if !added.isEmpty { try AtomicFileReplace.replace(path, beneath: folder, with: new) }
         return added
@@ -134,7 +134,7 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
         throw QuireError(
             .invalidValue,
             "“\(folder)” is in the folder “\(top)” that Syncthing carries, and only the \(syncthingFileName) of that one is read; give that folder.",
-            subject: .init(file: folder))
+            file: folder)
     }
 
     /// A file with the lines that are missing in it, and those lines; `nil` if the marks in it are not a pair.

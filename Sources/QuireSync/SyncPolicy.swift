@@ -107,7 +107,7 @@ struct SyncPolicies: Sendable {
             throw QuireError(
                 .unknownEntity,
                 "A policy of synchronization is given for entity “\(name)”, which the model does not have.",
-                subject: .init(entity: name))
+                entity: name)
         }
         for property in properties {
             if entity.slots.contains(where: { $0.name == property && $0.attribute != nil }) {
@@ -116,7 +116,7 @@ struct SyncPolicies: Sendable {
             throw QuireError(
                 .unknownKey,
                 "A policy of synchronization is given for “\(property)” of \(name), which is not an attribute; give it for an attribute, or for an element of a composite one.",
-                subject: .init(entity: name, property: property))
+                entity: name, property: property)
         }
     }
 
@@ -190,7 +190,7 @@ struct SyncPolicies: Sendable {
     ) -> QuireError {
         QuireError(
             .invalidModel, "“\(property)” of \(entity.name) \(problem).",
-            subject: .init(entity: entity.name, property: property))
+            entity: entity.name, property: property)
     }
 }
 

@@ -160,8 +160,7 @@ final class SyncSession: StoreService {
             try SyncContainer.checkProtection(of: store)
         }
         guard FileSystem.exists(parent) else {
-            throw QuireError(
-                .storeUnavailable, "There is no folder “\(parent)”.", subject: .init(file: parent))
+            throw QuireError(.storeUnavailable, "There is no folder “\(parent)”.", file: parent)
         }
         let transport = try FolderTransport(
             folder: FileSystem.path(parent, options.contentName + ".quiresync"), creates: true)

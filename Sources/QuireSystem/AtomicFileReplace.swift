@@ -48,7 +48,7 @@ package enum AtomicFileReplace {
             throw old.foreignError(at: path, expected: .regular)
         }
         let (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
-        do {
+        try FileSystem.removeOnFailure(temporary, beneath: root) {
             if let old {
                 if let original = try? OpenFile.open(path, beneath: root, for: .examining) {
                     try file.takeAttributes(of: original)
@@ -62,9 +62,6 @@ package enum AtomicFileReplace {
             try FileSystem.rename(temporary, to: path, beneath: root)
             // On a network file system ending the claim would end the lock.
             if !locking { file.endClaim() }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
         if !synchronizingFolder { return file }
         do {

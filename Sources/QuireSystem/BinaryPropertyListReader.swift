@@ -77,8 +77,7 @@ package struct BinaryPropertyListReader {
 
     package static func damaged(_ name: String, _ reason: String) -> QuireError {
         QuireError(
-            .invalidFormat, "“\(name)” is damaged or of another format: \(reason).",
-            subject: .init(file: name))
+            .invalidFormat, "“\(name)” is damaged or of another format: \(reason).", file: name)
     }
 
     private func damaged(_ reason: String) -> QuireError { Self.damaged(name, reason) }

@@ -92,9 +92,7 @@ package struct FileLocation {
     }
 
     private static func outsideError(_ path: String, _ root: String) -> QuireError {
-        QuireError(
-            .invalidFormat, "“\(path)” is not in “\(root)”, where it should be.",
-            subject: .init(file: path))
+        QuireError(.invalidFormat, "“\(path)” is not in “\(root)”, where it should be.", file: path)
     }
 
     /// The error for the first folder of a path that is a symbolic link.
@@ -200,7 +198,7 @@ extension FileInformation {
         return QuireError(
             .invalidFormat,
             "“\(path)” is \(kindName), where only \(needed) can be used; remove it, or put what belongs there in its place.",
-            subject: .init(file: path))
+            file: path)
     }
 }
 

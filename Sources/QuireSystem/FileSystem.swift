@@ -122,14 +122,11 @@ package enum FileSystem {
         synchronizingFolder: Bool = true
     ) throws {
         let (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
-        do {
+        try removeOnFailure(temporary, beneath: root) {
             try file.write(data)
             try file.synchronize()
             try renameWithoutReplacing(temporary, to: path, beneath: root)
             file.close()
-        } catch {
-            _ = try? removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
         if synchronizingFolder { try synchronizeFolder(containing: path, beneath: root) }
     }
@@ -180,6 +177,18 @@ package enum FileSystem {
     package static func removeFile(_ location: FileLocation) throws {
         if location.withName({ unlinkat($0, $1, 0) }) != 0 {
             throw failure("remove", location.path)
+        }
+    }
+
+    /// Runs a body that makes or fills a file, and removes the file if the body throws.
+    package static func removeOnFailure<Result>(
+        _ path: String, beneath root: String? = nil, _ body: () throws -> Result
+    ) throws -> Result {
+        do {
+            return try body()
+        } catch {
+            _ = try? removeFileIfPresent(path, beneath: root)
+            throw error
         }
     }
 
@@ -306,7 +315,7 @@ extension FileSystem {
         throw QuireError(
             .invalidValue,
             "“\(url.absoluteString)” is not the URL of a file; make one by URL(fileURLWithPath:).",
-            subject: .init(file: url.absoluteString))
+            file: url.absoluteString)
     }
 
     /// The path from the root, without empty components and `.`. Symbolic links are not followed, so `..` remains.

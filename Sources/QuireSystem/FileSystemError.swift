@@ -40,8 +40,8 @@ extension FileSystem {
             message = "Could not \(action) “\(path)”: \(text)."
         }
         return QuireError(
-            code, message, subject: .init(file: path),
-            underlying: POSIXErrorCode(rawValue: number).map { POSIXError($0) })
+            code, message,
+            file: path, underlying: POSIXErrorCode(rawValue: number).map { POSIXError($0) })
     }
 
     /// The end of the sentence for `EMFILE` or `ENFILE`.
@@ -74,7 +74,7 @@ extension FileSystem {
         let subject = path.map { " “\($0)”" } ?? ""
         return QuireError(
             .inputOutput, "Could not \(action)\(subject): \(details.localizedDescription)",
-            subject: .init(file: path), underlying: error)
+            file: path, underlying: error)
     }
 
     private static func errorNumber(of error: NSError) -> Int32? {

@@ -23,7 +23,7 @@ extension FileSystem {
             .unsupported,
             "“\(old.path)” cannot be moved to “\(new.path)”, because that is on another file system. Copy it there, and "
                 + "remove the original.",
-            subject: .init(file: new.path), underlying: POSIXError(.EXDEV))
+            file: new.path, underlying: POSIXError(.EXDEV))
     }
 
     /// Renames a file or folder within a file system, to a name that must be free.

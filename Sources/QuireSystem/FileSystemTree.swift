@@ -146,20 +146,16 @@ extension FileSystem {
         let information = try source.information()
         guard information.kind == .regular else {
             throw QuireError(
-                .unsupported, "“\(path)” cannot be copied: it is not a file.",
-                subject: .init(file: path))
+                .unsupported, "“\(path)” cannot be copied: it is not a file.", file: path)
         }
         let target = try OpenFile.open(newPath, beneath: newRoot, for: .creating)
-        do {
+        try removeOnFailure(newPath, beneath: newRoot) {
             let start = progress?.completedUnitCount ?? 0
             try copyBytes(from: source, to: target, progress)
             // Holes and shared blocks were not counted.
             progress?.completedUnitCount = start + information.size
             try target.setPermissionsIfPossible(information.permissions & 0o777)
             if synchronizing { try target.synchronize() }
-        } catch {
-            _ = try? removeFileIfPresent(newPath, beneath: newRoot)
-            throw error
         }
     }
 
@@ -267,7 +263,7 @@ extension FileSystem {
             case .symbolicLink, .other:
                 throw QuireError(
                     .unsupported, "“\(from)” cannot be copied: it is neither a file nor a folder.",
-                    subject: .init(file: from))
+                    file: from)
             }
         }
     }

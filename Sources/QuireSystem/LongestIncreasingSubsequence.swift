@@ -11,15 +11,7 @@ package enum LongestIncreasingSubsequence {
         var previous = [Int](repeating: -1, count: values.count)
         for (index, value) in values.enumerated() {
             guard let value else { continue }
-            var (low, high) = (0, ends.count)
-            while low < high {
-                let middle = (low + high) / 2
-                if let end = values[ends[middle]], end < value {
-                    low = middle + 1
-                } else {
-                    high = middle
-                }
-            }
+            let low = ends.partitioningIndex { values[$0].map { $0 >= value } ?? true }
             if low > 0 { previous[index] = ends[low - 1] }
             if low == ends.count { ends.append(index) } else { ends[low] = index }
         }

@@ -289,7 +289,7 @@ extension OpenFile {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” has more than \(limit) bytes, which is too much for what it should be; restore it from a copy.",
-                subject: .init(file: path))
+                file: path)
         }
         try checkSize(information.size)
         // One byte more than expected, so that the end is detected without growing.

@@ -4,36 +4,39 @@ package import Foundation
 extension QuireError {
     /// There is nothing at a path. `kind`: what should be there.
     package static func notFound(_ kind: String? = nil, at path: String) -> QuireError {
-        QuireError(
-            .notFound, "There is no \(kind.map { $0 + " " } ?? "")“\(path)”.",
-            subject: .init(file: path))
+        QuireError(.notFound, "There is no \(kind.map { $0 + " " } ?? "")“\(path)”.", file: path)
     }
 
     /// There is something at the path of a new file.
     package static func alreadyExists(at path: String) -> QuireError {
         QuireError(
             .alreadyExists, "“\(path)” already exists; remove it or choose another name.",
-            subject: .init(file: path))
+            file: path)
+    }
+
+    /// A file does not stay the same for as long as it takes to read it.
+    package static func beingWritten(at path: String) -> QuireError {
+        QuireError(
+            .locked,
+            "“\(path)” is being written by another process; try again when it has finished.",
+            file: path)
     }
 
     /// A store or document was opened for reading only. `name`: for one without a path.
     package static func readOnly(_ path: String?, name: String = "") -> QuireError {
         QuireError(
             .readOnly, "“\(path ?? name)” was opened for reading only and cannot be changed.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// A store has been closed. `name`: for one without a path.
     package static func closed(_ path: String?, name: String = "") -> QuireError {
-        QuireError(
-            .storeUnavailable, "“\(path ?? name)” has been closed.", subject: .init(file: path))
+        QuireError(.storeUnavailable, "“\(path ?? name)” has been closed.", file: path)
     }
 
     /// A folder, device or pipe where the file of a store must be.
     package static func noStoreFile(at path: String) -> QuireError {
-        QuireError(
-            .invalidFormat, "“\(path)” is not a file, so it cannot be a store.",
-            subject: .init(file: path))
+        QuireError(.invalidFormat, "“\(path)” is not a file, so it cannot be a store.", file: path)
     }
 
     /// A file, or a part of one, was written by a newer version of Quire.
@@ -44,7 +47,7 @@ extension QuireError {
         QuireError(
             .unsupported,
             "\(name) has the format \(format), this version reads up to \(readable); open it with a newer version.",
-            subject: .init(file: file))
+            file: file)
     }
 }
 
@@ -68,6 +71,6 @@ extension Progress {
 
     /// Throws if the operation was cancelled.
     package func checkCancelled(_ sentence: @autoclosure () -> String, file: String) throws {
-        if isCancelled { throw QuireError(.cancelled, sentence(), subject: .init(file: file)) }
+        if isCancelled { throw QuireError(.cancelled, sentence(), file: file) }
     }
 }

@@ -78,6 +78,29 @@ public struct QuireError: Error, Sendable {
         self.failures = failures
     }
 
+    /// Makes an error whose subject is a file or folder.
+    package init(
+        _ code: Code, _ message: String, file: String?, position: Int? = nil, value: String? = nil,
+        underlying: (any Error)? = nil, failures: [QuireError] = []
+    ) {
+        self.init(
+            code, message, subject: Subject(file: file, position: position, value: value),
+            underlying: underlying, failures: failures)
+    }
+
+    /// Makes an error whose subject is an entity, or something of it.
+    package init(
+        _ code: Code, _ message: String, entity: String?, property: String? = nil,
+        object: String? = nil, file: String? = nil, position: Int? = nil, rule: Rule? = nil,
+        value: String? = nil, relatedObjects: [String] = [], underlying: (any Error)? = nil,
+        failures: [QuireError] = []
+    ) {
+        let subject = Subject(
+            entity: entity, property: property, object: object, file: file, position: position,
+            rule: rule, value: value, relatedObjects: relatedObjects)
+        self.init(code, message, subject: subject, underlying: underlying, failures: failures)
+    }
+
     /// Combines errors: the only one itself, or one error with ``failures``.
     ///
     /// - Precondition: `failures` is not empty.

@@ -120,7 +120,7 @@ package final class TemporarySibling: Sendable {
                 // Open folders, such as the working directory, can be found after their removal.
                 throw QuireError(
                     .notFound, "The folder of “\(reportedPath)” has been removed.",
-                    subject: .init(file: reportedPath))
+                    file: reportedPath)
             }
             throw FileSystem.failure("open", folder, errno: ENOENT)
         }

@@ -526,8 +526,7 @@ import Testing
     }
 
     private func records(_ site: SyncSite, _ entity: String) async throws -> [SyncRecord] {
-        let replica = await site.sync.replica
-        return try await site.sync.onQueue {
+        try await site.sync.onQueue { replica in
             try replica.reading([]) { tables in
                 try tables.identifiers(after: nil, through: nil)
                     .compactMap { try tables.object($0)?.record }

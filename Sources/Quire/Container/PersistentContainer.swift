@@ -273,7 +273,7 @@ extension PersistentContainer {
             return .failure(
                 QuireError(
                     .storeUnavailable, "The store\(store) could not be opened: \(error).",
-                    subject: .init(file: request.description.path), underlying: error))
+                    file: request.description.path, underlying: error))
         }
     }
 }

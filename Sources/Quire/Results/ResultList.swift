@@ -175,16 +175,7 @@ final class ResultList {
 
     /// The first position, not before another, where a result does not come behind the one there.
     func insertionPosition(of handle: Int, from start: Int = 0) -> Int {
-        var (low, high) = (start, order.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if precedes(self.handle(of: order[middle]), handle) {
-                low = middle + 1
-            } else {
-                high = middle
-            }
-        }
-        return low
+        order[start...].partitioningIndex { !precedes(self.handle(of: $0), handle) }
     }
 
     /// The position of a result.

@@ -37,20 +37,20 @@ struct ResultQuery {
             throw QuireError(
                 .invalidQuery,
                 "The request for \(request.entityName) has no sort ordering, and the results of a controller need one.",
-                subject: .init(entity: request.entityName))
+                entity: request.entityName)
         }
         guard request.resultType == .objects else {
             throw QuireError(
                 .invalidQuery,
                 "The results of a controller are objects, but the request for \(request.entityName) asks for something else.",
-                subject: .init(entity: request.entityName))
+                entity: request.entityName)
         }
         guard request.includesPendingChanges else {
             throw QuireError(
                 .invalidQuery,
                 "A controller follows unsaved changes, but includesPendingChanges of the request for "
                     + "\(request.entityName) is false.",
-                subject: .init(entity: request.entityName))
+                entity: request.entityName)
         }
         resolved = try ResolvedQuery(request, in: context.layout, store: context.storeIdentity)
         var paths = resolved.keyPaths
@@ -107,7 +107,7 @@ struct ResultQuery {
                 .invalidQuery,
                 "“\(text)” of \(entity.name) names no sections: it must refer to an attribute, through "
                     + "to-one relationships only.",
-                subject: .init(entity: entity.name, property: text))
+                entity: entity.name, property: text)
         }
         return path
     }

@@ -234,6 +234,6 @@ extension AtomicStore {
         throw QuireError(
             .incompatibleModel,
             "“\(path)” was created with another version of the model, which differs in: \(names.joined(separator: ", ")); migrate the store.",
-            subject: .init(entity: names.first, file: path))
+            entity: names.first, file: path)
     }
 }

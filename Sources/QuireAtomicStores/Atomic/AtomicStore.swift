@@ -244,7 +244,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
                 throw QuireError(
                     .storeUnavailable,
                     "“\(name)” has used up its primary keys; no more objects can be added.",
-                    subject: .init(file: path))
+                    file: path)
             }
             defer { last += Int64(count) }
             return last + 1
@@ -349,6 +349,14 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         )
     }
 
+    /// The error of a model that lacks an entity or a property of the file.
+    func misfit(_ what: String, _ entity: String, _ property: String? = nil) -> QuireError {
+        QuireError(
+            .incompatibleModel,
+            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
+            entity: entity, property: property, file: path)
+    }
+
     // MARK: - Records and metadata
 
     /// The records of earlier saves.
@@ -411,8 +419,7 @@ public final class InMemoryStore: AtomicStore, @unchecked Sendable {
     /// Throws: in-memory stores have no file.
     public override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         throw QuireError(
-            .unsupported, "A store in memory has no file; “\(path)” cannot be one.",
-            subject: .init(file: path))
+            .unsupported, "A store in memory has no file; “\(path)” cannot be one.", file: path)
     }
 
     /// Throws: in-memory stores have no file.

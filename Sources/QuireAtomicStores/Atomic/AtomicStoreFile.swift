@@ -63,10 +63,7 @@ package final class AtomicStoreFile: Sendable {
             }
             file.close()
         }
-        throw QuireError(
-            .locked,
-            "“\(path)” is being written by another process; try again when it has finished.",
-            subject: .init(file: path))
+        throw QuireError.beingWritten(at: path)
     }
 
     private func openToRead() throws -> OpenFile {
@@ -83,7 +80,8 @@ package final class AtomicStoreFile: Sendable {
         throw QuireError(
             .locked,
             "“\(path)” is open for writing\(FileLockHolder.find(path)?.phrase ?? " elsewhere"); "
-                + "close it there, or open it for reading only.", subject: .init(file: path))
+                + "close it there, or open it for reading only.",
+            file: path)
     }
 
     /// Whether a store can be created at a path that exists: the file is empty, as a process leaves it that was killed while it
@@ -104,7 +102,7 @@ package final class AtomicStoreFile: Sendable {
         let vacant = try lockVacantFile()
         defer { vacant?.close() }
         let (file, temporary) = try OpenFile.createTemporary(beside: path)
-        do {
+        try FileSystem.removeOnFailure(temporary) {
             if let permissions { try file.setPermissionsIfPossible(permissions) }
             try file.write(data)
             try file.synchronize()
@@ -114,17 +112,11 @@ package final class AtomicStoreFile: Sendable {
                 try FileSystem.rename(temporary, to: path)
             }
             file.endClaim()
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
-            throw error
         }
-        do {
+        try FileSystem.removeOnFailure(path) {
             try FileSystem.synchronizeFolder(containing: path)
             let information = try file.information()
             state.withLock { $0 = State(file: file, information: information) }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(path)
-            throw error
         }
     }
 
@@ -213,7 +205,7 @@ package final class AtomicStoreFile: Sendable {
             if ContinuousClock.now > deadline {
                 throw QuireError(
                     .locked, "Another process is saving “\(path)”; try again when it has finished.",
-                    subject: .init(file: path))
+                    file: path)
             }
             Thread.sleep(forTimeInterval: 0.005)
         }
@@ -224,7 +216,7 @@ package final class AtomicStoreFile: Sendable {
             .mergeConflict,
             "“\(path)” has been replaced or removed by another program since it was read, so it was not overwritten; "
                 + "reopen the store and repeat the changes, or save a copy.",
-            subject: .init(file: path))
+            file: path)
     }
 
     package func close() { state.withLock { $0 = nil } }

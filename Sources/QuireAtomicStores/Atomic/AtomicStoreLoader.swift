@@ -98,7 +98,7 @@ public struct AtomicStoreLoader {
         QuireError(
             .invalidFormat,
             "“\(node.entity.name)/p\(node.primaryKey)” of “\(file ?? "")” cannot be read: \(reason); the store is damaged.",
-            subject: .init(entity: node.entity.name, file: file))
+            entity: node.entity.name, file: file)
     }
 
     // MARK: - Putting together
@@ -330,7 +330,7 @@ extension StoreMetadata {
         } catch let error as QuireError {
             throw QuireError(
                 .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
     }
 

@@ -1,4 +1,5 @@
 internal import QuireStore
+internal import QuireSystem
 
 /// The rows of one entity hierarchy by primary key: a copy-on-write value whose copies share unchanged pages.
 ///
@@ -28,13 +29,7 @@ struct AtomicTable: Sendable {
                 return Int(guess)
             }
         }
-        var low = 0
-        var high = pages.count
-        while low < high {
-            let middle = (low + high) / 2
-            if pages[middle].number < number { low = middle + 1 } else { high = middle }
-        }
-        return low
+        return pages.partitioningIndex { $0.number >= number }
     }
 
     private static func place(of key: Int64) -> Int { Int(key & (Int64(pageSize) - 1)) }

@@ -113,7 +113,7 @@ struct ModelInference {
         do { try model.validate() } catch let error as QuireError {
             throw QuireError(
                 .invalidFormat, "Cannot infer a model from “\(path)”: \(error.message)",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
         return model
     }

@@ -41,7 +41,7 @@ struct BinaryModelInference {
                 throw QuireError(
                     .invalidFormat,
                     "Cannot infer a model from “\(path)”: the values of “\(name)” are those of several entities; open the store with the model it was created with.",
-                    subject: .init(entity: name, file: path))
+                    entity: name, file: path)
             }
             for place in 0..<max(count, 0) {
                 inference.note(

@@ -66,13 +66,6 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
         }
     }
 
-    private func misfit(_ what: String, _ entity: String, _ property: String? = nil) -> QuireError {
-        QuireError(
-            .incompatibleModel,
-            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
-            subject: .init(entity: entity, property: property, file: path))
-    }
-
     /// The archived value as an attribute value; `nil` if its type does not match.
     private static func value(
         _ scalar: KeyedArchive.Scalar, as type: AttributeType
@@ -166,8 +159,7 @@ struct BinaryStoreContainer {
     init(_ data: Data, path: String) throws {
         func damaged(_ reason: String) -> QuireError {
             QuireError(
-                .invalidFormat, "“\(path)” is not a readable binary store: \(reason).",
-                subject: .init(file: path))
+                .invalidFormat, "“\(path)” is not a readable binary store: \(reason).", file: path)
         }
         let data = data.startIndex == 0 ? data : Data(data)
         guard data.count >= Self.headerSize, data.starts(with: Self.magic) else {
@@ -267,8 +259,7 @@ struct BinaryStoreReader {
 
     private func damaged(_ reason: String) -> QuireError {
         QuireError(
-            .invalidFormat, "“\(path)” is not a readable binary store: \(reason).",
-            subject: .init(file: path))
+            .invalidFormat, "“\(path)” is not a readable binary store: \(reason).", file: path)
     }
 
     /// The metadata of the store.

@@ -102,9 +102,9 @@ extension IncrementalStore {
                     throw QuireError(
                         .invalidFormat,
                         "“\(slot.name)” of \(id.shortDescription) in “\(path ?? type.rawValue)” is not of its type: \(value).",
-                        subject: .init(
-                            entity: entity.name, property: slot.name,
-                            object: id.uriRepresentation, file: path), underlying: error)
+                        entity: entity.name, property: slot.name, object: id.uriRepresentation,
+                        file: path,
+                        underlying: error)
                 }
             }
             builder.endRow()
@@ -200,7 +200,7 @@ struct IncrementalBatchStorage: BatchStorage {
             throw QuireError(
                 .storeUnavailable,
                 "A store of type \(store.type.rawValue) gave no primary key for a new “\(entity.name)”.",
-                subject: .init(entity: entity.name, file: path))
+                entity: entity.name, file: path)
         }
         return key
     }

@@ -151,15 +151,14 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     open func obtainPermanentIDs(for entity: ResolvedEntity, count: Int) throws -> [Int64] {
         throw QuireError(
             .unsupported, "A store of type \(type.rawValue) takes no new objects.",
-            subject: .init(entity: entity.name, file: path))
+            entity: entity.name, file: path)
     }
 
     /// Writes the changes of a save. If it throws, nothing should have been written; a store that cannot guarantee that lacks
     /// the capability ``StoreCapabilities/atomicSaves``.
     open func save(_ save: IncrementalStoreSave) throws {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) saves nothing.",
-            subject: .init(file: path))
+            .unsupported, "A store of type \(type.rawValue) saves nothing.", file: path)
     }
 
     /// Inserts the rows of a request. By default as one save, for which each row with unique values reads all objects of its
@@ -247,7 +246,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
             throw QuireError(
                 .invalidFormat,
                 "“\(entity.name)/p\(primaryKey)” of “\(path ?? type.rawValue)” cannot be: its primary key is out of range.",
-                subject: .init(entity: entity.name, file: path))
+                entity: entity.name, file: path)
         }
         return ManagedObjectID(
             entityNumber: entity.number, primaryKey: primaryKey, store: identity)
@@ -311,8 +310,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         if !changes.records.isEmpty, !capabilities.contains(.records) {
             throw QuireError(
                 .unsupported,
-                "A store of type \(type.rawValue) records nothing beside its objects.",
-                subject: .init(file: path))
+                "A store of type \(type.rawValue) records nothing beside its objects.", file: path)
         }
         checkNotInBatch()
         saving.lock()

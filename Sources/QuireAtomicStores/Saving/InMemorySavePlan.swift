@@ -125,7 +125,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
             throw QuireError(
                 .mergeConflict,
                 "There is a “\(id.shortDescription)” already\(path.map { " in “\($0)”" } ?? ""); save again.",
-                subject: .init(entity: id.entityName, object: id.uriRepresentation, file: path),
+                entity: id.entityName, object: id.uriRepresentation, file: path,
                 underlying: PrimaryKeyCollision())
         }
         let row = Row(
@@ -167,7 +167,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
             throw QuireError(
                 .invalidValue,
                 "“\(row.entity.name).\(slot.name)” of \(row.entity.name)/p\(row.bits.primaryKeyBits) cannot hold \(value).",
-                subject: .init(entity: row.entity.name, property: slot.name, file: path))
+                entity: row.entity.name, property: slot.name, file: path)
         }
     }
 

@@ -41,17 +41,16 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         }
         try reader.forEachObject { object in
             guard let entity = names.entity(object.type) else {
-                throw unknown(
-                    "“\(object.type)” is not an entity of the model", entity: object.type)
+                throw misfit("“\(object.type)” is not an entity of the model", object.type)
             }
             var node = AtomicStoreNode(entity: entity, primaryKey: object.key)
             for (name, _, text) in object.attributes {
                 guard case .attribute(let slot)? = names.property(name, of: entity),
                     let attribute = slot.attribute
                 else {
-                    throw unknown(
-                        "“\(entity.name)” has no attribute “\(name)” in the model",
-                        entity: entity.name, property: name)
+                    throw misfit(
+                        "“\(entity.name)” has no attribute “\(name)” in the model", entity.name,
+                        name)
                 }
                 do {
                     node.set(try XMLStoreValue.read(text, as: attribute.type), at: slot)
@@ -59,8 +58,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                     throw QuireError(
                         .invalidFormat,
                         "“\(slot.name)” of \(entity.name) z\(object.key) in “\(path)” cannot be read: \(error.message)",
-                        subject: .init(entity: entity.name, property: slot.name, file: path),
-                        underlying: error)
+                        entity: entity.name, property: slot.name, file: path, underlying: error)
                 }
             }
             for relation in object.relationships {
@@ -68,21 +66,14 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                     case .relationship(let relationship)? = names.property(
                         relation.name, of: entity)
                 else {
-                    throw unknown(
+                    throw misfit(
                         "“\(entity.name)” has no relationship “\(relation.name)” in the model",
-                        entity: entity.name, property: relation.name)
+                        entity.name, relation.name)
                 }
                 node.setRelated(relation.keys, through: relationship)
             }
             try objects.add(node)
         }
-    }
-
-    private func unknown(_ what: String, entity: String, property: String? = nil) -> QuireError {
-        QuireError(
-            .incompatibleModel,
-            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
-            subject: .init(entity: entity, property: property, file: path))
     }
 
     /// Encodes all objects as the content of a file.
@@ -94,7 +85,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                 .unsupported,
                 "The objects of “\(name)” would take up \(data.count) bytes as XML, and files of more than "
                     + "\(XMLStoreParser.maximumSize) cannot be read again; keep them in a SQLite store.",
-                subject: .init(file: path))
+                file: path)
         }
         return data
     }
@@ -164,7 +155,7 @@ struct XMLStoreNames {
                 throw QuireError(
                     .unsupported,
                     "An XML store writes names of entities in capitals and cannot tell “\(other.name)” from “\(entity.name)”; rename one, or use another kind of store.",
-                    subject: .init(entity: entity.name))
+                    entity: entity.name)
             }
             var own: [String: Property] = [:]
             var names: [String: String] = [:]
@@ -174,7 +165,7 @@ struct XMLStoreNames {
                     throw QuireError(
                         .unsupported,
                         "An XML store writes names of properties in small letters and cannot tell “\(other)” from “\(name)” of “\(entity.name)”; rename one, or use another kind of store.",
-                        subject: .init(entity: entity.name, property: name))
+                        entity: entity.name, property: name)
                 }
                 own[key] = property
             }

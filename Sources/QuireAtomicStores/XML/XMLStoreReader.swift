@@ -229,19 +229,17 @@ final class XMLStoreParser {
             throw QuireError(
                 .unsupported,
                 "“\(path)” has \(data.count) bytes, more than an XML store is read with; use a SQLite store.",
-                subject: .init(file: path))
+                file: path)
         }
         guard !data.isEmpty else {
             throw QuireError(
-                .invalidFormat, "“\(path)” is empty, so it is not a store.",
-                subject: .init(file: path)
-            )
+                .invalidFormat, "“\(path)” is empty, so it is not a store.", file: path)
         }
         guard data.count <= Self.maximumSize else {
             throw QuireError(
                 .unsupported,
                 "“\(path)” is larger than \(Self.maximumSize) bytes, which is more than can be read as XML.",
-                subject: .init(file: path))
+                file: path)
         }
         xmlInitParser()
         xmlResetLastError()
@@ -255,8 +253,7 @@ final class XMLStoreParser {
                 self.data.bytes.assumingMemoryBound(to: CChar.self), Int32(data.count), nil, nil,
                 Int32(options))
         else {
-            throw QuireError(
-                .invalidFormat, "“\(path)” cannot be read as XML.", subject: .init(file: path))
+            throw QuireError(.invalidFormat, "“\(path)” cannot be read as XML.", file: path)
         }
         self.reader = reader
     }
@@ -323,7 +320,7 @@ final class XMLStoreParser {
         return QuireError(
             .invalidFormat,
             "“\(path)” is not a readable XML store: \(reason)\(line > 0 ? " (line \(line))" : "").",
-            subject: .init(file: path, position: line > 0 ? line : nil))
+            file: path, position: line > 0 ? line : nil)
     }
 
     private func parsingError() -> QuireError {

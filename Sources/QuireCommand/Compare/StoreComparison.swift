@@ -131,9 +131,8 @@ struct StoreComparison {
 
     /// The number of objects of an entity that only one of the models has.
     func count(_ unmatched: ComparedModel.Unmatched) throws -> Int {
-        var request = FetchSpecification(unmatched.entity)
-        request.includesSubentities = false
-        return try (unmatched.place == .old ? old : new).count(matching: request)
+        try (unmatched.place == .old ? old : new)
+            .count(matching: FetchSpecification(only: unmatched.entity))
     }
 
     /// A row, and what gives the members of its to-many relationships.
@@ -244,7 +243,7 @@ struct HistoryComparison {
             throw QuireError(
                 .notFound,
                 "“\(store.path ?? store.identity.uuid)” has no transaction \(number); the last one is \(last).",
-                subject: .init(file: store.path, value: String(number)))
+                file: store.path, value: String(number))
         }
         let numbers = try entity.map { try store.layout.requireEntity(named: $0).subtree }
         let token = PersistentHistoryToken(transactionNumbers: [store.identity.uuid: number])

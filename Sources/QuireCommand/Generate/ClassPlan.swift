@@ -134,7 +134,7 @@ struct ClassPlan {
             let known = classes.map(\.entity.name).sorted().joined(separator: ", ")
             throw QuireError(
                 .unknownEntity, "The model has no entity “\(name)”; its entities are: \(known).",
-                subject: .init(entity: name))
+                entity: name)
         }
         classes.removeAll { !names.contains($0.entity.name) }
         modelWarnings = []

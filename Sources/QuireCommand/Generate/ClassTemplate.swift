@@ -54,7 +54,7 @@ struct ClassTemplate {
             throw QuireError(
                 .notFound,
                 "There is no template “\(name)”: it is neither a folder nor a file. Built-in templates: \(names).",
-                subject: .init(file: name))
+                file: name)
         }
         let isFolder = information.kind == .folder
         let folder = isFolder ? name : FileSystem.folder(of: name)
@@ -69,7 +69,7 @@ struct ClassTemplate {
                 throw QuireError(
                     .invalidFormat,
                     "“\(name)” is not a template for classes: it has no file \(Self.entityName).",
-                    subject: .init(file: name))
+                    file: name)
             }
         } else {
             // Only what it includes by name is taken from the files beside it.
@@ -88,8 +88,7 @@ struct ClassTemplate {
     private static func text(of path: String) throws -> String {
         guard let text = String(data: try FileSystem.contents(of: path), encoding: .utf8) else {
             throw QuireError(
-                .invalidFormat, "The template “\(path)” is not text in UTF-8.",
-                subject: .init(file: path))
+                .invalidFormat, "The template “\(path)” is not text in UTF-8.", file: path)
         }
         return text
     }

@@ -46,7 +46,7 @@ struct GeneratedFiles {
         if let information = try FileSystem.information(at: folder), information.kind != .folder {
             throw QuireError(
                 .alreadyExists, "“\(folder)” is a file; name a folder for the classes.",
-                subject: .init(file: folder))
+                file: folder)
         }
         let former = try files.map { try formerContent(of: $0.name) }
         if !force { try refuseForeign(former) }
@@ -81,8 +81,7 @@ struct GeneratedFiles {
         guard let information = try FileSystem.information(at: path) else { return nil }
         guard information.kind == .regular else {
             throw QuireError(
-                .alreadyExists, "“\(path)” exists and is not a file; remove it.",
-                subject: .init(file: path))
+                .alreadyExists, "“\(path)” exists and is not a file; remove it.", file: path)
         }
         return try FileSystem.contents(of: path)
     }
@@ -100,7 +99,7 @@ struct GeneratedFiles {
         throw QuireError(
             .alreadyExists,
             "“\(path)” \(reason), so it is not overwritten\(others); move your changes elsewhere, or add --force.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Why a file is not the command's to overwrite; `nil` if it is.

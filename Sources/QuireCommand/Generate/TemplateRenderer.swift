@@ -61,7 +61,7 @@ final class TemplateRenderer {
         return QuireError(
             .invalidFormat,
             "The template “\(path)” cannot be used\(line.map { ", line \($0)" } ?? ""): \(sentence)",
-            subject: .init(file: path, position: line), underlying: underlying)
+            file: path, position: line, underlying: underlying)
     }
 
     /// The filters and tags that are added to Stencil's.

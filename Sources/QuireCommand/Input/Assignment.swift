@@ -72,12 +72,12 @@ extension Assignment {
                 .invalidValue,
                 "\(entity.name).\(key) is composite; set its elements one by one, such as "
                     + "\(entity.elementNames(of: key).first ?? "\(key).x").",
-                subject: .init(entity: entity.name, property: key))
+                entity: entity.name, property: key)
         case .fetched:
             throw QuireError(
                 .invalidValue,
                 "\(entity.name).\(key) is a fetched property, which cannot be set.",
-                subject: .init(entity: entity.name, property: key))
+                entity: entity.name, property: key)
         }
     }
 
@@ -101,7 +101,7 @@ extension Assignment {
             guard let text = String(data: data, encoding: .utf8) else {
                 throw QuireError(
                     .invalidValue, "The file “\(path)” for \(label) is not UTF-8 text.",
-                    subject: .init(entity: entity.name, property: key, file: path))
+                    entity: entity.name, property: key, file: path)
             }
             if attribute.type == .string { return .string(text) }
             return try Self.parse(
@@ -163,7 +163,7 @@ enum PropertyChange {
                 .invalidValue,
                 "\(entity.name).\(relationship.name) refers to one object, but \(objects.count) "
                     + "are given.",
-                subject: .init(entity: entity.name, property: relationship.name))
+                entity: entity.name, property: relationship.name)
         }
         self = .toOne(relationship, objects.first)
     }

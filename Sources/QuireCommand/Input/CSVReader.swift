@@ -76,8 +76,7 @@ struct CSVReader {
 
     private func error(_ sentence: String, line: Int) -> QuireError {
         QuireError(
-            .invalidFormat, "\(file), line \(line): \(sentence).",
-            subject: .init(file: file, position: line))
+            .invalidFormat, "\(file), line \(line): \(sentence).", file: file, position: line)
     }
 
     /// Takes a line end, LF or CR LF, if one is here.

@@ -35,7 +35,7 @@ struct ImportRows {
         guard let header = try reader.next() else {
             throw QuireError(
                 .invalidFormat, "\(path), line 1: the line that names the columns is missing.",
-                subject: .init(file: path, position: 1))
+                file: path, position: 1)
         }
         let names = header.fields.map { $0.text.trimmingCharacters(in: .whitespaces) }
         let columns = try columns(names)
@@ -63,7 +63,7 @@ struct ImportRows {
             guard known.insert(name).inserted else {
                 throw QuireError(
                     .invalidFormat, "\(place): there are two columns “\(name)”.",
-                    subject: .init(file: file.path, position: 1))
+                    file: file.path, position: 1)
             }
             do {
                 return try ImportColumn(name, in: entity, of: layout)
@@ -104,7 +104,7 @@ struct ImportRows {
         guard case .object(let members) = element.content else {
             throw QuireError(
                 .invalidFormat, "\(place): this is \(element.kind) where an object must be.",
-                subject: .init(file: path, position: element.line))
+                file: path, position: element.line)
         }
         let entity = try Self.concreteEntity(of: element, entity, layout, place: place)
         var row = ImportRow(entity: entity, place: place)
@@ -138,7 +138,7 @@ struct ImportRows {
             guard entity.subtree.contains(named.number) else {
                 throw QuireError(
                     .invalidValue, "\(name) is not \(entity.name) or one of its sub-entities.",
-                    subject: .init(entity: name))
+                    entity: name)
             }
             return named
         } catch {
@@ -194,7 +194,7 @@ struct ImportRows {
                     .unknownKey,
                     "\(entity.name) has no “\(name)”; the elements are: "
                         + names.joined(separator: ", ") + ".",
-                    subject: .init(entity: entity.name, property: name))
+                    entity: entity.name, property: name)
             }
             switch member.value.content {
             case .null, .object: break
@@ -311,13 +311,13 @@ enum ImportColumn {
                     .invalidValue,
                     "“\(parts[1])” of \(destination.name) is not an attribute, so that objects cannot "
                         + "be found by it.",
-                    subject: .init(entity: destination.name, property: parts[1]))
+                    entity: destination.name, property: parts[1])
             }
             self = .related(relationship, key: parts[1], attribute)
         case .attribute, .composite, .fetched:
             throw QuireError(
                 .invalidValue, "“\(name)” of \(entity.name) cannot be imported.",
-                subject: .init(entity: entity.name, property: name))
+                entity: entity.name, property: name)
         }
     }
 
@@ -360,7 +360,7 @@ extension ImportRow {
                         .invalidValue,
                         "There is a value here, but none for “\(relationships[index].column)”, "
                             + "which identifies the \(relationship.name).",
-                        subject: .init(entity: entity.name, property: relationship.name))
+                        entity: entity.name, property: relationship.name)
                 }
                 relationships[index].objects = .values(objects)
                 return
@@ -380,7 +380,7 @@ extension ImportRow {
             throw QuireError(
                 .invalidValue,
                 "“\(name)” is a second column for the relationship “\(relationship.name)”.",
-                subject: .init(entity: entity.name, property: relationship.name))
+                entity: entity.name, property: relationship.name)
         }
     }
 
@@ -399,7 +399,7 @@ extension ImportRow {
                     .validation,
                     "\(place): “\(relationship.name)” of \(entity.name) is required but has "
                         + "no object.",
-                    subject: .init(entity: entity.name, property: relationship.name))
+                    entity: entity.name, property: relationship.name)
             }
         }
     }

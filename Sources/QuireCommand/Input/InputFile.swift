@@ -45,8 +45,7 @@ enum InputFile {
             throw QuireError.notFound("file", at: path)
         }
         if isFolder.boolValue {
-            throw QuireError(
-                .inputOutput, "“\(path)” is a folder, not a file.", subject: .init(file: path))
+            throw QuireError(.inputOutput, "“\(path)” is a folder, not a file.", file: path)
         }
         return try reading(path) {
             try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
@@ -62,7 +61,7 @@ enum InputFile {
             throw QuireError(
                 .inputOutput,
                 "The file “\(path)” cannot be read: \(error.localizedDescription)",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
     }
 }
@@ -89,8 +88,7 @@ struct RereadableFile {
         if start == [0xFF, 0xFE] || start == [0xFE, 0xFF] || start.contains(0) {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is in UTF-16; convert it to UTF-8, for example with iconv.",
-                subject: .init(file: path))
+                "“\(path)” is in UTF-16; convert it to UTF-8, for example with iconv.", file: path)
         }
     }
 

@@ -176,7 +176,7 @@ struct UnlockOptions: ParsableArguments {
         QuireError(
             .wrongKey,
             "“\(path)” does not belong to the keybag “\(keybag ?? "")”; leave --keybag out, or give the right one.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Unlocks the protected items at paths, as above.
@@ -216,7 +216,7 @@ struct UnlockOptions: ParsableArguments {
         QuireError(
             .protectionUnavailable,
             "“\(path)” is not protected and has no keys; “quire protect” gives it some.",
-            subject: .init(file: path))
+            file: path)
     }
 }
 

@@ -39,8 +39,7 @@ struct PropertyPath {
             }
         }
         guard !steps.isEmpty else {
-            throw QuireError(
-                .unknownKey, "A column has no name.", subject: .init(entity: entity.name))
+            throw QuireError(.unknownKey, "A column has no name.", entity: entity.name)
         }
         self.steps = steps
     }
@@ -102,7 +101,7 @@ struct PropertyPath {
             throw QuireError(
                 .unsupported,
                 "\(entity.name).\(names[0]) is a fetched property, which cannot be a column.",
-                subject: .init(entity: entity.name, property: names[0]))
+                entity: entity.name, property: names[0])
         }
     }
 

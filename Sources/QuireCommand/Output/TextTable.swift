@@ -21,6 +21,11 @@ struct TextTable {
         return ([columns.map(\.name)] + rows).map { line($0, widths) }.joined()
     }
 
+    /// The lines of the table, without their ends.
+    var lines: [String] {
+        text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init)
+    }
+
     /// The widths of the columns, as wide as the widest of their texts.
     fileprivate var widths: [Int] {
         var widths = columns.map { Self.shown($0.name).count }

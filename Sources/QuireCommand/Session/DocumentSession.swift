@@ -188,7 +188,7 @@ final class DocumentSession {
         QuireError(
             .invalidState,
             "“\(path)” has changes that could not be saved; fix them with “quire open”, or discard them with “quire revert”.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Closes it. Changes must have been saved, or a document saves them. What fails after that takes nothing back, and is
@@ -210,6 +210,19 @@ final class DocumentSession {
         case .archive(let archived, _): archived.close()
         case .store(let store, _): try? store.close()
         }
+    }
+
+    /// Runs a body, and closes the document. What the body has not saved is dropped if it throws; the first failure is reported.
+    func closing<Result>(_ body: @MainActor () async throws -> Result) async throws -> Result {
+        let result: Result
+        do {
+            result = try await body()
+        } catch {
+            try? await closeDiscardingChanges()
+            throw error
+        }
+        try await close()
+        return result
     }
 
     /// Runs a body until it ends or a signal cancels it, and closes the document.
@@ -257,8 +270,7 @@ final class DocumentSession {
     private func checkIsOpen() throws {
         guard case .document(let document) = backing, !document.isOpen else { return }
         throw QuireError(
-            .notFound, "“\(path)” was deleted by another program while it was open.",
-            subject: .init(file: path))
+            .notFound, "“\(path)” was deleted by another program while it was open.", file: path)
     }
 
     // MARK: - Saving
@@ -299,7 +311,7 @@ final class DocumentSession {
             throw QuireError(
                 .unsupported,
                 "“\(self.path)” is a bare store, which convert writes to another one.",
-                subject: .init(file: self.path))
+                file: self.path)
         }
         try checkIsOpen()
         // Also if files of a package that was deleted are missing there, which is an error.
@@ -323,8 +335,7 @@ final class DocumentSession {
     func autosave(after seconds: Double) throws {
         guard case .document(let document) = backing else {
             throw QuireError(
-                .unsupported, "“\(path)” is a bare store, which does not save itself.",
-                subject: .init(file: path))
+                .unsupported, "“\(path)” is a bare store, which does not save itself.", file: path)
         }
         document.autosavePolicy = AutosavePolicy(delay: .seconds(seconds))
     }

@@ -64,24 +64,19 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
     @OptionGroup var wait: WaitOption
 
     @MainActor
-    mutating func run() async throws {
+    func run() async throws {
         let output = Output(json: options.json, reportsChanges: Verb.access == .write)
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: Verb.access, waiting: wait, unlock: unlock)
         if let note = document.modelNote { Output.report(note) }
-        do {
+        try await document.closing {
             let reply = try await verb.run(on: document)
             if Verb.access == .write { try await document.save() }
             try reply.print(output)
             try output.flush()
             try document.unreadable.check()
-        } catch {
-            // The first failure is reported; unsaved changes are dropped.
-            try? await document.closeDiscardingChanges()
-            throw error
         }
-        try await document.close()
     }
 }
 
@@ -172,9 +167,7 @@ enum DocumentPath {
     static func requirePackage(_ path: String, _ advice: String) throws {
         if try kind(of: path) == .package { return }
         throw QuireError(
-            .unsupported, "“\(path)” is not a document package; \(advice).",
-            subject: .init(file: path)
-        )
+            .unsupported, "“\(path)” is not a document package; \(advice).", file: path)
     }
 
     /// The error of a command that does not take an archive.
@@ -182,7 +175,7 @@ enum DocumentPath {
         QuireError(
             .unsupported,
             "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Whether a file begins like one of those that `extract` reads: a zip, 7z or tar archive, or compressed data.

@@ -27,8 +27,7 @@ struct ModelSource {
         let name = name(of: path)
         guard let information = try FileSystem.information(at: path) else {
             throw QuireError(
-                .notFound, "There is no model and no document at “\(path)”.",
-                subject: .init(file: path))
+                .notFound, "There is no model and no document at “\(path)”.", file: path)
         }
         if information.kind == .folder ? isModelFolder(path) : isModelFile(path) {
             let reading =
@@ -42,7 +41,7 @@ struct ModelSource {
         if let version {
             throw QuireError(
                 .notFound, "“\(path)” has one model only, and no version “\(version)” of it.",
-                subject: .init(file: path))
+                file: path)
         }
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
@@ -73,7 +72,7 @@ struct ModelSource {
         throw QuireError(
             .invalidModel,
             "“\(path)” does not carry the model it was created with; give the model itself, a .xcdatamodeld, .xcdatamodel, .momd or .mom.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// The name of the version that a path is, if it is one model only.

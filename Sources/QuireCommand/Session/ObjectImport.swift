@@ -169,7 +169,7 @@ final class ObjectImport {
                     .invalidValue,
                     "“\(name)” of \(destination.name) “\(text(values[0].value))” is "
                         + "\(text(present)) already, not \(text(value)).",
-                    subject: .init(entity: destination.name, property: name))
+                    entity: destination.name, property: name)
             }
             if present.isNull { target.values[name] = value }
         }
@@ -187,7 +187,7 @@ final class ObjectImport {
             throw QuireError(
                 .invalidValue,
                 "Several objects of \(destination.name) have the \(key.key) “\(text(key.value))”.",
-                subject: .init(entity: destination.name, property: key.key))
+                entity: destination.name, property: key.key)
         }
         if let object = found.first {
             return Target(destination, existing: object.objectID, place: place, values: [:])
@@ -252,7 +252,7 @@ final class ObjectImport {
             throw QuireError(
                 .invalidValue,
                 "The reference to the \(key) “\(text(value))” in \(target.place) is ambiguous: this row has it, and \(other).",
-                subject: .init(entity: row.entity.name, property: key))
+                entity: row.entity.name, property: key)
         }
         for (name, value) in target.values {
             let present = try row.attributes[name].map { try row.coerce($0, for: name) } ?? .null
@@ -260,7 +260,7 @@ final class ObjectImport {
                 throw QuireError(
                     .invalidValue,
                     "“\(name)” is \(text(present)) here, and \(text(value)) in \(target.place).",
-                    subject: .init(entity: row.entity.name, property: name))
+                    entity: row.entity.name, property: name)
             }
         }
         guard let same = rowTargets[index] else {
@@ -274,7 +274,7 @@ final class ObjectImport {
                 throw QuireError(
                     .invalidValue,
                     "“\(name)” is \(text(same.values[name] ?? .null)) in \(same.place), and \(text(value)) in \(target.place).",
-                    subject: .init(entity: row.entity.name, property: name))
+                    entity: row.entity.name, property: name)
             }
             same.values[name] = value
         }

@@ -132,7 +132,7 @@ struct SyncInitCommand: AsyncParsableCommand {
         QuireError(
             .invalidState,
             "“\(path)” is synchronized already; to make another shared document of it, leave that one first.",
-            subject: .init(file: path))
+            file: path)
     }
 }
 

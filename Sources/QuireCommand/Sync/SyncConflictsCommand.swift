@@ -202,7 +202,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
                 guard let conflict = all.first(where: { $0.number == number }) else {
                     throw QuireError(
                         .notFound, "“\(path)” has no conflict \(number).",
-                        subject: .init(file: path, value: String(number)))
+                        file: path, value: String(number))
                 }
                 return conflict
             }
@@ -255,7 +255,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
                 throw QuireError(
                     .invalidValue,
                     "\(entity.name).\(relationship.name) is a to-many relationship; set it when the object is shown.",
-                    subject: .init(entity: entity.name, property: relationship.name))
+                    entity: entity.name, property: relationship.name)
             }
         }
         return values

@@ -129,7 +129,7 @@ private final class SyncWatch {
                 throw QuireError(
                     .storeReplaced,
                     "Another program has replaced or removed “\(path)”; synchronize it again.",
-                    subject: .init(file: path))
+                    file: path)
             }
             do {
                 try await synchronize(folder)

@@ -87,17 +87,11 @@ extension DocumentSession {
         let document = try await open(
             path, modelPath: nil, access: access, waiting: options.wait,
             reportsWaiting: reportsWaiting)
-        let result: Result
-        do {
-            result = try await body(document)
+        return try await document.closing {
+            let result = try await body(document)
             if access == .write { try await document.save() }
-        } catch {
-            // The first failure is reported.
-            try? await document.closeDiscardingChanges()
-            throw error
+            return result
         }
-        try await document.close()
-        return result
     }
 
     /// The replica in the document's store.
@@ -111,7 +105,7 @@ extension DocumentSession {
             throw QuireError(
                 .unsupported,
                 "“\(path)” is written as a whole whenever it is saved, and cannot be synchronized; convert it to SQLite.",
-                subject: .init(file: path))
+                file: path)
         }
         return try SyncContainer(
             coordinator: coordinator, transport: transport, allowsUnencryptedFolder: inClear)
@@ -125,7 +119,7 @@ extension DocumentSession {
         throw QuireError(
             .invalidState,
             "“\(path)” is not synchronized; begin with quire sync init, or quire sync join.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// The path of the shared folder that was given, or else of the one that the replica remembers.
@@ -135,7 +129,7 @@ extension DocumentSession {
         if let known = try await replica().transportDescription() { return known }
         throw QuireError(
             .invalidState, "It is not known where the shared folder of “\(path)” is; name it.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Sends and merges changes, or does something else that does.
@@ -179,7 +173,7 @@ extension FolderTransport {
             throw QuireError(
                 .storeUnavailable,
                 "The shared folder “\(path)” is missing; connect its disk or network again. Changes saved meanwhile will be sent later.",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
     }
 
@@ -197,7 +191,7 @@ extension FolderTransport {
         throw QuireError(
             .invalidValue,
             "“\(path)” is in the shared folder; documents are kept outside of it, which only has what they send.",
-            subject: .init(file: path))
+            file: path)
     }
 }
 

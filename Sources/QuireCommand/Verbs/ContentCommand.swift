@@ -87,25 +87,16 @@ struct ContentListCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let output = Output(json: json)
         let files = try document.with(writing: false) { package in
             try file.map { try ContentDocument.files($0, in: package) }
                 ?? package.additionalContent()
         }
-        if json {
-            try output.print(
-                .array(
-                    files.map {
-                        .object(["path": .string($0.path), "bytes": .integer($0.size)])
-                    }), levels: 1)
-        } else if files.isEmpty {
-            try output.print("No additional content.")
-        } else {
-            var table = TextTable([("file", .left), ("bytes", .right)])
-            table.rows = files.map { [$0.path, "\($0.size)"] }
-            try output.print(raw: table.text)
-        }
-        try output.flush()
+        var table = TextTable([("file", .left), ("bytes", .right)])
+        table.rows = files.map { [$0.path, "\($0.size)"] }
+        try Output.printResult(
+            json: json, reportsChanges: false,
+            files.isEmpty ? ["No additional content."] : table.lines
+        ) { .array(files.map { .object(["path": .string($0.path), "bytes": .integer($0.size)]) }) }
     }
 }
 
@@ -147,8 +138,7 @@ struct ContentAddCommand: AsyncParsableCommand {
             for (path, source) in try content(of: file) {
                 if sources.updateValue(source, forKey: path) != nil {
                     throw QuireError(
-                        .invalidValue, "Two files are to be called “\(path)”.",
-                        subject: .init(file: path))
+                        .invalidValue, "Two files are to be called “\(path)”.", file: path)
                 }
             }
         }
@@ -200,8 +190,7 @@ struct ContentGetCommand: AsyncParsableCommand {
                 guard isFile else {
                     throw QuireError(
                         .invalidValue,
-                        "“\(file)” is a folder; specify its destination with --output.",
-                        subject: .init(file: file))
+                        "“\(file)” is a folder; specify its destination with --output.", file: file)
                 }
                 return try copy(files[0].path, from: package) {
                     try $0.withUnsafeBytes(Output.write)
@@ -231,7 +220,7 @@ struct ContentGetCommand: AsyncParsableCommand {
         } catch let error where !(error is QuireError) {
             throw QuireError(
                 .inputOutput, "“\(target)” could not be written: \(error.localizedDescription)",
-                subject: .init(file: target), underlying: error)
+                file: target, underlying: error)
         }
     }
 
@@ -248,7 +237,7 @@ struct ContentGetCommand: AsyncParsableCommand {
         } catch let error where !(error is QuireError || error is OutputClosed) {
             throw QuireError(
                 .inputOutput, "“\(path)” could not be written: \(error.localizedDescription)",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
     }
 }

@@ -153,30 +153,27 @@ struct DataListVerb: DocumentVerb {
         let values = try (document.store as? SQLiteStore)?.externalValues() ?? []
         let rows = try values.map { ($0, try verify ? $0.verifiedState() : $0.state) }
         return Reply { output in
-            if output.json {
-                let list = rows.map { value, state in
-                    JSONValue.object([
-                        "id": .string(value.objectID.uriRepresentation),
-                        "attribute": .string(value.attribute), "bytes": .integer(value.size),
-                        "file": .string(value.name), "state": .string(state.rawValue),
-                        "sha256": JSONValue(value.sha256.map(Self.hexadecimal)),
-                    ])
-                }
-                try output.print(.array(list), levels: 1)
-                return
-            }
-            if rows.isEmpty { return try output.print("No values are in files.") }
             var table = TextTable([
                 ("object", .left), ("attribute", .left), ("bytes", .right), ("file", .left),
                 ("digest", .left),
             ])
-            for (value, state) in rows {
-                table.rows.append([
+            table.rows = rows.map { value, state in
+                [
                     value.objectID.shortDescription, value.attribute, "\(value.size)", value.name,
                     state.rawValue,
-                ])
+                ]
             }
-            try output.print(raw: table.text)
+            try output.printResult(rows.isEmpty ? ["No values are in files."] : table.lines) {
+                .array(
+                    rows.map { value, state in
+                        .object([
+                            "id": .string(value.objectID.uriRepresentation),
+                            "attribute": .string(value.attribute), "bytes": .integer(value.size),
+                            "file": .string(value.name), "state": .string(state.rawValue),
+                            "sha256": JSONValue(value.sha256.map(Self.hexadecimal)),
+                        ])
+                    })
+            }
         }
     }
 

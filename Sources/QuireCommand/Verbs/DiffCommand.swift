@@ -194,7 +194,7 @@ struct DiffCommand: AsyncParsableCommand {
                 throw QuireError(
                     .notFound,
                     "“\(path)” has no version to compare it with; keep one with “quire versions keep”, or name another document.",
-                    subject: .init(file: path))
+                    file: path)
             }
             return .version(latest)
         }
@@ -208,7 +208,7 @@ struct DiffCommand: AsyncParsableCommand {
             } catch let error as QuireError where error.code == .notFound && number == nil {
                 throw QuireError(
                     .notFound, "There is no “\(since)”, and “\(path)” has no version of that name.",
-                    subject: .init(file: since))
+                    file: since)
             } catch let error as QuireError where error.code == .notFound {}
         }
         if let number { return .transaction(number) }
@@ -239,7 +239,7 @@ struct DiffCommand: AsyncParsableCommand {
         }
         throw QuireError(
             .notFound, "The history token is of other stores than “\(path)”.",
-            subject: .init(file: path, value: text))
+            file: path, value: text)
     }
 }
 

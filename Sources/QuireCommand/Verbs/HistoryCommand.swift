@@ -110,21 +110,16 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: dryRun ? .read : .write, waiting: wait)
-        let (removed, kept): (Int, Int)
-        do {
+        let (removed, kept) = try await document.closing {
             if let note = document.modelNote { Output.report(note) }
-            (removed, kept) = try purge(document)
+            let (removed, kept) = try purge(document)
             if removed > 0, try document.isMirrored {
                 Output.report(
                     "“\(path)” is mirrored to CloudKit: changes in the removed transactions that its app has not uploaded yet "
                         + "will not reach iCloud.")
             }
-        } catch {
-            // The first failure is reported.
-            try? await document.closeDiscardingChanges()
-            throw error
+            return (removed, kept)
         }
-        try await document.close()
         try Output.printResult(
             json: options.json, reportsChanges: !dryRun,
             [

@@ -50,7 +50,7 @@ extension ResolvedModel {
             throw QuireError(
                 .invalidValue,
                 "\(name) is abstract, so it has no objects of its own; its sub-entities are: \(names).",
-                subject: .init(entity: name))
+                entity: name)
         }
         return entity
     }

@@ -40,18 +40,12 @@ struct KeysListCommand: AsyncParsableCommand {
 
     func run() async throws {
         _ = try DocumentPath.kind(of: path)
-        let output = Output(json: json)
         let domain = try UnlockOptions.domain(at: path)
         if domain == nil { try UnlockOptions.checkIsNotSealed(path) }
-        if json {
-            try output.print(
-                .array((domain?.slots ?? []).map(ProtectionListing.json)), levels: 1)
-        } else if let domain {
-            try output.print(raw: ProtectionListing.table(domain.slots))
-        } else {
-            try output.print("\(path) is not protected.")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: false,
+            domain.map { ProtectionListing.table($0.slots).lines } ?? ["\(path) is not protected."]
+        ) { .array((domain?.slots ?? []).map(ProtectionListing.json)) }
     }
 }
 
@@ -178,11 +172,10 @@ struct KeysRemoveCommand: AsyncParsableCommand {
             throw QuireError(
                 .invalidValue,
                 "\(meant.count) keys of “\(path)” begin with “\(key)”; give more of its beginning.",
-                subject: .init(file: path))
+                file: path)
         }
         guard let id = meant.first else {
-            throw QuireError(
-                .notFound, "“\(path)” has no key “\(key)”.", subject: .init(file: path))
+            throw QuireError(.notFound, "“\(path)” has no key “\(key)”.", file: path)
         }
         try domain.removeSlot(id)
         try Output.printResult(
@@ -251,17 +244,14 @@ enum ProtectionListing {
     }
 
     /// Slots, one a line.
-    static func table(_ slots: [ProtectionDomain.Slot]) -> String {
+    static func table(_ slots: [ProtectionDomain.Slot]) -> TextTable {
         var table = TextTable([
             ("key", .left), ("kind", .left), ("label", .left), ("made", .left),
         ])
         table.rows = slots.map {
-            [
-                $0.id.uuidString, $0.kind.rawValue, $0.label,
-                PrintedDate.text($0.created),
-            ]
+            [$0.id.uuidString, $0.kind.rawValue, $0.label, PrintedDate.text($0.created)]
         }
-        return table.text
+        return table
     }
 
     /// Prints the words of a new recovery key, which may be the only key, before anything is sealed with it.

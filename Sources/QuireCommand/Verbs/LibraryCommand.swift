@@ -204,8 +204,7 @@ struct LibraryCommand: AsyncParsableCommand {
                 })
             else {
                 throw QuireError(
-                    .notFound, "Nothing that was at “\(path)” is in the trash.",
-                    subject: .init(file: path))
+                    .notFound, "Nothing that was at “\(path)” is in the trash.", file: path)
             }
             let restored = try Trash().restore(item)
             try options.print("Took \(path) back from the trash.", path: restored)

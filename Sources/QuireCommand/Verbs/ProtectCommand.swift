@@ -87,7 +87,7 @@ struct ProtectCommand: AsyncParsableCommand {
             throw QuireError(
                 .unsupported,
                 "“\(path)” is a bare store; --erase is for document packages. Overwrite its keybag “\(StoreProtection.keybag(ofStoreAt: path).path)”, and remove it with the store.",
-                subject: .init(file: path))
+                file: path)
         case .store: break
         case .archive: throw DocumentPath.archiveError(path)
         }
@@ -225,22 +225,17 @@ struct ProtectCommand: AsyncParsableCommand {
             try domain.unlockFromUserKeyring()
         }
         let (protection, isLocked) = (domain?.protection ?? .none, domain?.isUnlocked == false)
-        let output = Output(json: json)
-        if json {
-            try output.print(
-                .object([
-                    "path": .string(path), "class": .string(protection.rawValue),
-                    "locked": .boolean(isLocked),
-                    "keys": .array((domain?.slots ?? []).map(ProtectionListing.json)),
-                ]), levels: 2)
-        } else if let domain {
-            try output.print(
-                "\(path): \(protection.rawValue), \(isLocked ? "locked" : "unlocked")")
-            try output.print("")
-            try output.print(raw: ProtectionListing.table(domain.slots))
-        } else {
-            try output.print("\(path) is not protected.")
+        let lines =
+            domain.map {
+                ["\(path): \(protection.rawValue), \(isLocked ? "locked" : "unlocked")", ""]
+                    + ProtectionListing.table($0.slots).lines
+            } ?? ["\(path) is not protected."]
+        try Output.printResult(json: json, reportsChanges: false, levels: 2, lines) {
+            .object([
+                "path": .string(path), "class": .string(protection.rawValue),
+                "locked": .boolean(isLocked),
+                "keys": .array((domain?.slots ?? []).map(ProtectionListing.json)),
+            ])
         }
-        try output.flush()
     }
 }

@@ -36,8 +36,7 @@ struct StatusCommand: AsyncParsableCommand {
         if try DocumentPath.kind(of: path) != .package {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is not a document package; only those are opened by turns.",
-                subject: .init(file: path))
+                "“\(path)” is not a document package; only those are opened by turns.", file: path)
         }
         return try DocumentPackage.status(at: path)
     }

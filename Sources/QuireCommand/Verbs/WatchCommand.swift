@@ -74,7 +74,7 @@ struct WatchCommand: AsyncParsableCommand {
         QuireError(
             .unsupported,
             "“\(path)” is written as a whole whenever it is saved, and cannot be watched; convert it to SQLite.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Prints changes until the task is cancelled, or as many are printed as were asked for.
@@ -85,7 +85,7 @@ struct WatchCommand: AsyncParsableCommand {
             throw QuireError(
                 .readOnly,
                 "“\(path)” cannot be watched, because its folder cannot be written: what others save is seen through a log there.",
-                subject: .init(file: path))
+                file: path)
         }
         // Before the number of the last transaction is read, so that none is missed between.
         let changes = document.coordinator.remoteChanges
@@ -135,7 +135,7 @@ private struct WatchReport {
         if number > last {
             throw QuireError(
                 .notFound, "“\(path)” has no transaction \(number); the last one is \(last).",
-                subject: .init(file: path, value: String(number)))
+                file: path, value: String(number))
         }
         self.last = number
     }
@@ -148,7 +148,7 @@ private struct WatchReport {
             throw QuireError(
                 .storeReplaced,
                 "Another program has replaced or removed “\(path)”; later saves are not printed. Watch it again.",
-                subject: .init(file: path))
+                file: path)
         }
         if last != nil { return try printTransactions() }
         if try store.lastHistoryTransactionNumber() != nil {

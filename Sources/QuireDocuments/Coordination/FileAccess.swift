@@ -136,7 +136,7 @@ final class FileAccess: Sendable {
     private var phrase: String { items.map(\.phrase).joined(separator: " and ") }
 
     private var cancelled: QuireError {
-        QuireError(.cancelled, "\(sentence) was cancelled.", subject: .init(file: items[0].path))
+        QuireError(.cancelled, "\(sentence) was cancelled.", file: items[0].path)
     }
 
     private var sentence: String { phrase.prefix(1).uppercased() + phrase.dropFirst() }
@@ -163,7 +163,7 @@ final class FileAccess: Sendable {
                     .invalidState,
                     "\(sentence) would deadlock, because it was requested while \(item.phrase); "
                         + "request all items in one call.",
-                    subject: .init(file: items[0].path))
+                    file: items[0].path)
             }
         }
         return false
@@ -179,7 +179,7 @@ final class FileAccess: Sendable {
                     .timedOut,
                     "\(sentence) timed out after \(timeout), waiting for: "
                         + "\(obstacles.joined(separator: ", ")).",
-                    subject: .init(file: items[0].path))
+                    file: items[0].path)
             }
         }
         timer.resume()
@@ -236,7 +236,7 @@ final class FileAccess: Sendable {
             QuireError(
                 .timedOut,
                 "\(sentence) failed, because \(name) did not \(what) within \(timeout).",
-                subject: .init(file: items[0].path))
+                file: items[0].path)
         } failEarly: { fail in
             state.withLock { $0.failEarly = fail }
         } for: {

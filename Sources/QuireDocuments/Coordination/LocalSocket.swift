@@ -132,16 +132,12 @@ final class LocalListener: @unchecked Sendable {
             throw FileSystem.failure("listen at", path)
         }
         _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
-        let identity: FileInformation
-        do {
+        let identity = try FileSystem.removeOnFailure(temporary) {
             guard let found = try FileSystem.informationWithoutFollowing(at: temporary),
                 listen(descriptor, 16) == 0
             else { throw FileSystem.failure("listen at", path) }
             try FileSystem.rename(temporary, to: path)
-            identity = found
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
-            throw error
+            return found
         }
         self.file = file
         self.path = path

@@ -53,7 +53,7 @@ public struct AdditionalContent {
             throw QuireError(
                 .invalidValue,
                 "A value of type \(type(of: value)) cannot be encoded as JSON for “\(path)”: \(error).",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
         try write(data, at: path)
     }
@@ -69,7 +69,7 @@ public struct AdditionalContent {
             throw QuireError(
                 .invalidFormat,
                 "The additional content “\(path)” of “\(document.path)” cannot be decoded as \(type): \(error).",
-                subject: .init(file: path), underlying: error)
+                file: path, underlying: error)
         }
     }
 
@@ -92,7 +92,7 @@ public struct AdditionalContent {
         if let problem = names.problem(with: path) {
             throw QuireError(
                 .invalidValue, "“\(path)” cannot be additional content: it \(problem).",
-                subject: .init(file: path.text))
+                file: path.text)
         }
     }
 
@@ -232,7 +232,7 @@ extension AdditionalContent {
             try checkWritable()
             throw QuireError(
                 .notFound, "“\(document.path)” has no additional content in “\(folder)”.",
-                subject: .init(file: folder))
+                file: folder)
         }
         for path in paths { try remove(at: path) }
     }
@@ -253,7 +253,7 @@ extension AdditionalContent {
             throw QuireError(
                 .invalidState,
                 "“\(document.path)” was closed while additional content was being written.",
-                subject: .init(file: document.path))
+                file: document.path)
         }
         var names = open.contentNames
         for path in files.keys.sorted() {

@@ -27,8 +27,7 @@ extension ManagedDocument {
     ///   the store could not be created again, or there is no replacement. With code `invalidState` if there is no conflict.
     public func resolveConflict(keeping side: ConflictSide) async throws {
         guard documentState.contains(.inConflict), let open = openDocument else {
-            throw QuireError(
-                .invalidState, "“\(path)” is not in conflict.", subject: .init(file: path))
+            throw QuireError(.invalidState, "“\(path)” is not in conflict.", file: path)
         }
         let version = open.conflictVersion
         switch side {
@@ -72,7 +71,7 @@ extension ManagedDocument {
                 ? "“\(path)” was not saved, because another program has removed or replaced some of its files; save it as "
                     + "another document, or resolve the conflict."
                 : "“\(path)” was not saved, because another program has replaced it; resolve the conflict first.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Shows the replacement of the package or store; if it is not a state of this document, the document is closed.
@@ -225,7 +224,8 @@ extension ManagedDocument {
                 throw QuireError(
                     .notFound,
                     "The store of “\(old.layout.path)” was removed by another program; save the document as another "
-                        + "one, or restore the store.", subject: .init(file: old.layout.store))
+                        + "one, or restore the store.",
+                    file: old.layout.store)
             }
             // Connections to the same database share the index of its write-ahead log, which was replaced.
             if old.store.fileReplacement != .replaced { try old.store.abandon() }

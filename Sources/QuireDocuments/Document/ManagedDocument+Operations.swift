@@ -111,21 +111,16 @@ extension ManagedDocument {
         case .done: nil
         case .failed: operationError
         case .cancelled:
-            QuireError(
-                .cancelled, "“\(path)” was closed while it was being opened.",
-                subject: .init(file: path))
+            QuireError(.cancelled, "“\(path)” was closed while it was being opened.", file: path)
         case .notOpen: notOpenError
         case .alreadyOpen:
             QuireError(
-                .invalidState, "“\(path)” is already open; close the document first.",
-                subject: .init(file: path))
+                .invalidState, "“\(path)” is already open; close the document first.", file: path)
         }
     }
 
     var notOpenError: QuireError {
-        QuireError(
-            .invalidState, "“\(path)” is not open; open the document first.",
-            subject: .init(file: path))
+        QuireError(.invalidState, "“\(path)” is not open; open the document first.", file: path)
     }
 
     // MARK: Operations

@@ -28,8 +28,7 @@ extension ManagedDocument {
         if open.package.isReadOnly {
             throw QuireError(
                 .readOnly,
-                "“\(path)” is open for reading only; save it as another document.",
-                subject: .init(file: path))
+                "“\(path)” is open for reading only; save it as another document.", file: path)
         }
         return try open.takeSnapshot(for: .save, content: contentToWrite())
     }

@@ -109,7 +109,7 @@ extension OpenDocument {
                             .invalidState,
                             "Objects of “\(old.layout.path)” were saved to the context's parent while the document was "
                                 + "being saved as “\(new.layout.path)”, which does not contain them. Save it again.",
-                            subject: .init(file: new.layout.path))
+                            file: new.layout.path)
                     }
                     return (new.store, derived)
                 }
@@ -158,7 +158,7 @@ extension OpenDocument {
                 throw QuireError(
                     .storeReplaced,
                     "“\(old.layout.path)” or its store was replaced by another program while it was open.",
-                    subject: .init(file: old.layout.path))
+                    file: old.layout.path)
             }
         }
         guard let newPath else { return nil }

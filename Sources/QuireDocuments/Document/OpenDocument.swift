@@ -181,7 +181,8 @@ final class OpenDocument {
         QuireError(
             .invalidState,
             "“\(package.layout.path)” was closed, so this context can no longer save to it; open it again, and make "
-                + "the changes in a new context.", subject: .init(file: package.layout.path))
+                + "the changes in a new context.",
+            file: package.layout.path)
     }
 
     /// Releases the objects: those that are still referenced belong to no context afterwards.
@@ -223,7 +224,7 @@ struct OpenRequest: Sendable, Equatable {
                 throw QuireError(
                     .invalidModel,
                     "“\(path)” cannot be created without a model, and the program's bundle contains none; pass a model, or override managedObjectModel.",
-                    subject: .init(file: path))
+                    file: path)
             }
             package = try DocumentPackage.create(
                 at: path, model: model, options: options, template: template)

@@ -333,12 +333,7 @@ public final class DocumentList {
     }
 
     private func insert(_ entry: DocumentLibrary.Entry) {
-        var (low, high) = (0, documents.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if areInOrder(documents[middle], entry) { low = middle + 1 } else { high = middle }
-        }
-        documents.insert(entry, at: low)
+        documents.insert(entry, at: documents.partitioningIndex { !areInOrder($0, entry) })
     }
 
     private func areInOrder(

@@ -121,7 +121,7 @@ public struct DocumentLibrary: Sendable, Hashable {
         {
             throw QuireError(
                 .invalidValue, "“\(name)” cannot be the name of a document: it \(problem).",
-                subject: .init(file: name))
+                file: name)
         }
     }
 }
@@ -299,8 +299,7 @@ extension DocumentLibrary {
         }
         guard information.kind == .folder else {
             throw QuireError(
-                .invalidFormat, "“\(layout.path)” is not a document.",
-                subject: .init(file: layout.path))
+                .invalidFormat, "“\(layout.path)” is not a document.", file: layout.path)
         }
         // A process would wait for its own lock forever.
         let isOpenHere = try mayBeOpenHere && DocumentLock.owner(of: layout)?.isThisProcess == true

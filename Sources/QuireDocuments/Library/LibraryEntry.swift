@@ -83,7 +83,7 @@ extension DocumentLibrary.Entry {
                 throw QuireError(
                     .invalidFormat,
                     "The store of “\(layout.path)” is empty; restore it from a backup.",
-                    subject: .init(file: layout.store))
+                    file: layout.store)
             }
         } catch {
             self.error = QuireError(wrapping: error, path: layout.path)

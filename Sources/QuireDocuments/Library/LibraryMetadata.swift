@@ -149,9 +149,7 @@ extension DocumentPackage {
     func objectCounts() throws -> [String: Int] {
         var counts: [String: Int] = [:]
         for entity in store.layout.entities where !entity.isAbstract {
-            var request = FetchSpecification(entity.name)
-            request.includesSubentities = false
-            let count = try store.count(matching: request)
+            let count = try store.count(matching: FetchSpecification(only: entity.name))
             if count > 0 { counts[entity.name] = count }
         }
         return counts

@@ -59,11 +59,8 @@ public struct Trash: Sendable {
             } catch let error as QuireError where error.code == .alreadyExists {
                 continue
             }
-            do {
+            try FileSystem.removeOnFailure(note) {
                 try FileSystem.renameWithoutReplacing(path, to: target)
-            } catch {
-                _ = try? FileSystem.removeFileIfPresent(note)
-                throw error
             }
             // If that fails, the move may not survive a power loss; nothing is lost.
             try? FileSystem.synchronizeFolder(files)
@@ -156,7 +153,7 @@ public struct Trash: Sendable {
         throw QuireError(
             .unsupported,
             "“\(path)” cannot be moved to the trash: its file system has no trash folder, and none can be created in “\(top)”.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// The folders for a trash at the top of a file system, the preferred one first.

@@ -192,7 +192,7 @@ enum AdditionalContentFiles {
                 throw QuireError(
                     .unsupported,
                     "“\(source)” cannot be additional content: it is neither a file nor a folder.",
-                    subject: .init(file: source))
+                    file: source)
             }
         }
         return Array(zip(sources, paths(for: names)))

@@ -26,7 +26,7 @@ struct AdditionalContentStore: Sendable {
             throw QuireError(
                 .invalidFormat,
                 "The store of “\(layout.path)” refers to the additional content “\(text)”, which is not a number.",
-                subject: .init(file: layout.store))
+                file: layout.store)
         }
         return generation
     }
@@ -181,7 +181,8 @@ struct AdditionalContentStore: Sendable {
             throw QuireError(
                 .invalidFormat,
                 "“\(layout.additionalContent)” already contains the generation with the highest number; remove folders that are "
-                    + "not part of the document.", subject: .init(file: layout.additionalContent))
+                    + "not part of the document.",
+                file: layout.additionalContent)
         }
         return next
     }
@@ -248,7 +249,7 @@ struct AdditionalContentStore: Sendable {
         QuireError(
             .protectionUnavailable,
             "The additional content of the protected document “\(layout.path)” was not written by this document class, so it was not read and cannot be replaced; remove the protection, save the document, and protect it again.",
-            subject: .init(file: layout.path))
+            file: layout.path)
     }
 
     private func missing(_ generation: Int, _ error: QuireError) -> QuireError {
@@ -256,8 +257,7 @@ struct AdditionalContentStore: Sendable {
             .notFound,
             "The additional content of “\(layout.path)”, generation \(generation), is missing; "
                 + "restore it from a backup.",
-            subject: .init(file: layout.additionalContent(generation: generation)),
-            underlying: error)
+            file: layout.additionalContent(generation: generation), underlying: error)
     }
 }
 
@@ -373,7 +373,7 @@ extension AdditionalContentStore {
         QuireError(
             .invalidValue,
             "“\(path)” cannot be additional content of “\(layout.path)”: it is neither a file nor a folder.",
-            subject: .init(file: path))
+            file: path)
     }
 
     private func hasFiles(_ folder: String) throws -> Bool {

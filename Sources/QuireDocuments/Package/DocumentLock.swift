@@ -45,7 +45,7 @@ final class DocumentLock: Sendable {
         throw QuireError(
             .locked,
             "“\(layout.path)” could not be locked, because other processes keep opening and closing it; try again.",
-            subject: .init(file: layout.path))
+            file: layout.path)
     }
 
     /// Takes the lock, and waits if another owner has it. The timeout starts when that is detected.
@@ -137,7 +137,7 @@ final class DocumentLock: Sendable {
             .invalidFormat,
             "“\(layout.lock)” has another hard link, which would be overwritten too; remove "
                 + "“\(FileSystem.name(of: layout.lock))” from the document, and try again.",
-            subject: .init(file: layout.lock))
+            file: layout.lock)
     }
 
     private static func locked(_ layout: DocumentPackageLayout, _ file: OpenFile) throws
@@ -147,7 +147,7 @@ final class DocumentLock: Sendable {
             .locked,
             "“\(layout.path)” is open for writing\(owner(in: file).phrase); "
                 + "close it there, or open it for reading only.",
-            subject: .init(file: layout.path))
+            file: layout.path)
     }
 
     /// The owner that holds the lock, if any. Takes no lock.
@@ -357,13 +357,13 @@ extension DocumentPackage {
                 .init(rawValue: parts.count > 1 ? parts[1] : "inputOutput"),
                 "“\(layout.path)” could not be saved\(owner.phrase), which has it open: "
                     + (parts.count > 2 ? parts[2] : "unknown reason."),
-                subject: .init(file: layout.path))
+                file: layout.path)
         case .timeout:
             throw QuireError(
                 .timedOut,
                 "“\(layout.path)” is open for writing\(owner.phrase), which did not answer a request to save it "
                     + "within \(timeout).",
-                subject: .init(file: layout.path))
+                file: layout.path)
         case .line, .nothing, nil: return .unreachable
         }
     }

@@ -203,8 +203,8 @@ extension DocumentPackage {
             throw QuireError(
                 .storeUnavailable,
                 "The content of “\(layout.path)” has been replaced, but the new content cannot be opened: \(error); close "
-                    + "the document and open it again.", subject: .init(file: layout.path),
-                underlying: error)
+                    + "the document and open it again.",
+                file: layout.path, underlying: error)
         }
     }
 
@@ -361,8 +361,7 @@ extension DocumentPackage {
     /// The error of another document at the path.
     var otherDocument: QuireError {
         QuireError(
-            .notFound, "“\(layout.path)” was replaced with another document.",
-            subject: .init(file: layout.path))
+            .notFound, "“\(layout.path)” was replaced with another document.", file: layout.path)
     }
 
     /// The error of a package that was deleted.
@@ -370,7 +369,7 @@ extension DocumentPackage {
         QuireError(
             .notFound,
             "“\(layout.path)” was deleted by another program while it was open; save it as another document.",
-            subject: .init(file: layout.path))
+            file: layout.path)
     }
 
     /// Writes a copy of the open store, whose files another program has removed or replaced, to its path. This object must not be used
@@ -383,7 +382,7 @@ extension DocumentPackage {
         let root = layout.path
         try FileSystem.makeFolder(layout.storeFolder, beneath: root, withIntermediates: true)
         let temporary = FileSystem.temporarySibling(of: layout.store, for: "restored")
-        do {
+        try FileSystem.removeOnFailure(temporary, beneath: root) {
             try store.writePageCopy(to: temporary, protectedBy: store.protection)
             let file = try OpenFile.open(temporary, beneath: root, for: .updating)
             try file.synchronize()
@@ -395,9 +394,6 @@ extension DocumentPackage {
             try FileSystem.rename(temporary, to: layout.store, beneath: root)
             try FileSystem.synchronizeFolder(layout.storeFolder, beneath: root)
             try FileSystem.synchronizeFolder(root)
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
         let new = try SQLiteStore.open(
             at: layout.store, continuing: store, options: store.storeOptions)
@@ -408,8 +404,6 @@ extension DocumentPackage {
 extension QuireError {
     /// A document has no file at a path of its additional content.
     package static func noContent(_ path: String, in document: String) -> QuireError {
-        QuireError(
-            .notFound, "“\(document)” has no additional content “\(path)”.",
-            subject: .init(file: path))
+        QuireError(.notFound, "“\(document)” has no additional content “\(path)”.", file: path)
     }
 }

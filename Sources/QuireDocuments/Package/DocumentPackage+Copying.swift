@@ -93,7 +93,7 @@ extension DocumentPackage {
                 throw QuireError(
                     .invalidValue,
                     "“\(path)” is inside the document “\(isOwn ? own?.path ?? above : above)”; choose a path outside of it.",
-                    subject: .init(file: path))
+                    file: path)
             }
             // A symbolic link on the path may lead elsewhere.
             guard let real = realpath(above, nil) else { return }
@@ -112,14 +112,14 @@ extension DocumentPackage {
             throw QuireError(
                 .alreadyExists,
                 "“\(path)” was not replaced, because it is not a document; choose another name.",
-                subject: .init(file: path))
+                file: path)
         }
         let folders = try [layout.path, other.path].map(FileSystem.information(at:))
         if let own = folders[0], let others = folders[1], own.isSameFile(as: others) {
             throw QuireError(
                 .alreadyExists,
                 "“\(path)” is the document itself, which a copy cannot replace; save it instead.",
-                subject: .init(file: path))
+                file: path)
         }
     }
 
@@ -179,10 +179,8 @@ extension DocumentPackage {
             to: target.store, linking: method == .linking, withoutDraft: true,
             keepingDamage: keepingDamage, progress: progress)
         // The generation of the copy, which may be of an earlier save than the store's current one.
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
         let copy = try SQLiteStore.open(
-            at: target.store, model: store.layout.model, options: options)
+            at: target.store, model: store.layout.model, options: .reading())
         defer { try? copy.close() }
         var generation = try content.generation(in: copy.records())
         // Generations of another document may have the same numbers.
@@ -298,6 +296,6 @@ extension DocumentPackage {
             .invalidFormat,
             "“\(layout.path)” is damaged and was not copied: \(problems.first ?? "")\(more). “quire recover” recovers what "
                 + "can be read; --keep-damage copies the document as it is.",
-            subject: .init(file: layout.path))
+            file: layout.path)
     }
 }

@@ -123,7 +123,7 @@ extension DocumentPackage {
                 throw QuireError(
                     .locked,
                     "“\(layout.path)” was changed while it was being encrypted again; try again.",
-                    subject: .init(file: layout.path))
+                    file: layout.path)
             }
         ) { target in
             var new: StoreProtection?
@@ -177,7 +177,7 @@ extension DocumentPackage {
         QuireError(
             .protectionUnavailable,
             "“\(path)” is not protected, so it has no keys; set its protection class first.",
-            subject: .init(file: path))
+            file: path)
     }
 }
 
@@ -260,7 +260,7 @@ extension VersionStore {
                 throw QuireError(
                     .invalidFormat,
                     "The version “\(id)” of “\(layout.path)” is damaged and cannot be encrypted again; delete it and try again.",
-                    subject: .init(file: layout.path, value: id), underlying: error)
+                    file: layout.path, value: id, underlying: error)
             }
         }
     }
@@ -270,7 +270,7 @@ extension VersionStore {
         _ files: inout ResealedFiles
     ) throws {
         if let problem = try fileProblems(id, original).first {
-            throw QuireError(.invalidFormat, problem.message, subject: .init(file: problem.path))
+            throw QuireError(.invalidFormat, problem.message, file: problem.path)
         }
         var manifest = original
         manifest.addedSize = 0

@@ -229,7 +229,7 @@ extension DocumentPackage {
                 case .additionalContent(nil):
                     ("the additional content", layout.additionalContent)
                 }
-            return QuireError(.notFound, name, subject: .init(file: path))
+            return QuireError(.notFound, name, file: path)
         }
         let most = 10
         let named = failures.prefix(most).map(\.message).joined(separator: ", ")
@@ -238,6 +238,7 @@ extension DocumentPackage {
             .notFound,
             "“\(layout.path)” was moved, deleted or replaced by another program while it was open. “\(path)” contains all "
                 + "objects and values, but not these files, which were lost with it: \(named)\(more); restore them from a "
-                + "backup.", subject: .init(file: path), failures: failures)
+                + "backup.",
+            file: path, failures: failures)
     }
 }

@@ -256,7 +256,7 @@ public final class DocumentPackage: Sendable {
             throw QuireError(
                 .invalidFormat,
                 "“\(layout.path)” is not a document: it is not a folder that contains StoreContent/persistentStore.",
-                subject: .init(file: layout.path))
+                file: layout.path)
         }
     }
 

@@ -77,7 +77,7 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         throw QuireError(
             .invalidValue,
             "“\(path)” cannot be the path of a document, because it is too long for SQLite; choose a folder that is not as deep.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// The entries that a package may have, with their kinds.

@@ -99,13 +99,10 @@ final class SpooledFile: Sendable {
         _ temporary: String, in package: DocumentPackage, _ body: (_ root: String) throws -> Void
     ) throws {
         let root = package.layout.path
-        do {
+        try FileSystem.removeOnFailure(temporary, beneath: root) {
             try FileSystem.building(package.layout.additionalContent, as: temporary) {
                 try body(root)
             }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
     }
 

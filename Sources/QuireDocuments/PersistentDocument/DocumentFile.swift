@@ -93,7 +93,7 @@ struct DocumentFile: Sendable {
         throw QuireError(
             .protectionUnavailable,
             "“\(path)” cannot be protected (\(asked.rawValue)), because it has a custom format; use a SQLite, XML or binary file.",
-            subject: .init(file: path))
+            file: path)
     }
 
     /// Creates the file, which must not exist, without objects, and a coordinator for its store.
@@ -123,14 +123,15 @@ struct DocumentFile: Sendable {
         throw QuireError(
             .invalidModel,
             "“\(path)” does not contain its model; pass a model, or override managedObjectModel.",
-            subject: .init(file: path))
+            file: path)
     }
 
     private func unsupported(_ type: StoreType) -> QuireError {
         QuireError(
             .unsupported,
             "“\(path)” cannot be a document: a store of type “\(type.rawValue)” has no file; return SQLite, XML or Binary "
-                + "from persistentStoreType(forFileType:).", subject: .init(file: path))
+                + "from persistentStoreType(forFileType:).",
+            file: path)
     }
 
     /// Removes a file that was created here and is not used.
@@ -307,7 +308,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
         throw QuireError(
             .unsupported,
             "“\(path)” is not a store: it has a custom format that only its program can read.",
-            subject: .init(file: path))
+            file: path)
     }
 
     override func save(_ objects: AtomicStoreObjects) throws -> Data {
@@ -338,7 +339,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
                 throw QuireError(
                     .inputOutput,
                     "“\(path)” was not saved: writeObjects(of:to:type:) wrote no file to its URL.",
-                    subject: .init(file: path))
+                    file: path)
             }
             return try FileSystem.contents(of: temporary)
         }
@@ -364,10 +365,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
                 return store
             }
         }
-        throw QuireError(
-            .locked,
-            "“\(path)” is being written by another process; try again when it has finished.",
-            subject: .init(file: path))
+        throw QuireError.beingWritten(at: path)
     }
 
     private static func load(
@@ -396,7 +394,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
         QuireError(
             .invalidFormat,
             "“\(path)” was not opened, because its content is not valid: \(reason)",
-            subject: .init(file: path), underlying: error)
+            file: path, underlying: error)
     }
 
     /// Creates a file without objects, which must not exist yet.

@@ -74,7 +74,7 @@ extension PersistentDocument {
             throw QuireError(
                 .invalidState,
                 "“\(path)” was not saved as “\(file.path)”, because objects were changed during the save; save it again.",
-                subject: .init(file: file.path))
+                file: file.path)
         }
         fileURL = url
         install(new, readOnly: false, replacing: contexts)

@@ -134,7 +134,7 @@ extension PersistentDocument {
                 throw QuireError(
                     .readOnly,
                     "“\(path)” is open for reading only; save the document as another file.",
-                    subject: .init(file: path))
+                    file: path)
             }
             try await contexts.save()
             didSave(nil)
@@ -165,7 +165,7 @@ extension PersistentDocument {
             .storeReplaced,
             "“\(path)” was not saved, because another program has changed, replaced or removed it since it was read; "
                 + "save the document as another file, or revert it.",
-            subject: .init(file: path), underlying: error)
+            file: path, underlying: error)
     }
 
     // MARK: - Reverting and closing
@@ -349,22 +349,21 @@ extension PersistentDocument {
     private func requireClosed() throws {
         if !isOpen { return }
         throw QuireError(
-            .invalidState, "“\(path)” is already open; close the document first.",
-            subject: .init(file: path))
+            .invalidState, "“\(path)” is already open; close the document first.", file: path)
     }
 
     func opened() throws -> DocumentContexts {
         if let contexts { return contexts }
         throw QuireError(
-            .invalidState, "“\(path)” is not open; open the document first.",
-            subject: .init(file: path))
+            .invalidState, "“\(path)” is not open; open the document first.", file: path)
     }
 
     private var closedError: QuireError {
         QuireError(
             .invalidState,
             "“\(path)” was closed or reloaded, so this context can no longer save to it; make the changes in the document's "
-                + "current context.", subject: .init(file: path))
+                + "current context.",
+            file: path)
     }
 
     // MARK: - Autosaving
@@ -406,8 +405,7 @@ extension PersistentDocument {
     func requireURL() throws -> URL {
         if let fileURL { return fileURL }
         throw QuireError(
-            .invalidState, "“\(path)” has no file yet; save it with save(as:).",
-            subject: .init(file: path))
+            .invalidState, "“\(path)” has no file yet; save it with save(as:).", file: path)
     }
 
     /// The model of a new document.
@@ -416,7 +414,7 @@ extension PersistentDocument {
         throw QuireError(
             .invalidModel,
             "“\(path)” cannot be created without a model, and the program's bundle contains none; pass a model, or override managedObjectModel.",
-            subject: .init(file: path))
+            file: path)
     }
 
     func file(at url: URL, model: ManagedObjectModel?) throws -> DocumentFile {
@@ -445,6 +443,6 @@ extension PersistentDocument {
         QuireError(
             .invalidState,
             "“\(url.path)” was neither read nor written, because its document was deallocated; keep a reference to the document.",
-            subject: .init(file: url.path))
+            file: url.path)
     }
 }

@@ -262,7 +262,8 @@ open class PersistentDocument {
         QuireError(
             .unsupported,
             "“\(url.path)” has the type “\(type)”, which is not the type of a store; override \(name), or "
-                + "persistentStoreType(forFileType:).", subject: .init(file: url.path))
+                + "persistentStoreType(forFileType:).",
+            file: url.path)
     }
 
     // MARK: - For subclasses: what happens to the document

@@ -46,7 +46,7 @@ extension DocumentTemplate {
             throw QuireError(
                 .protectionUnavailable,
                 "“\(document)” is protected (\(protection.rawValue)), but templates are not: anyone who can read the template could read the objects. Allow an unprotected copy, or make the template from another document.",
-                subject: .init(file: document))
+                file: document)
         }
         try FileSystem.makeFolder(folder, withIntermediates: true)
         let sibling = try TemporarySibling.makeFolder(beside: path)
@@ -76,15 +76,14 @@ extension DocumentTemplate {
             ?? (name.hasPrefix(".") ? "begins with a full stop" : nil)
         guard let problem else { return }
         throw QuireError(
-            .invalidValue, "“\(name)” cannot be the name of a template: it \(problem).",
-            subject: .init(file: name))
+            .invalidValue, "“\(name)” cannot be the name of a template: it \(problem).", file: name)
     }
 
     private static func nameIsTaken(_ name: String, _ path: String) -> QuireError {
         QuireError(
             .alreadyExists,
             "A template “\(name)” already exists; choose another name, or remove its folder first.",
-            subject: .init(file: path))
+            file: path)
     }
 }
 
@@ -187,7 +186,7 @@ private struct SeedWriter {
             throw QuireError(
                 .invalidFormat,
                 "\(place) in “\(document)” refers to \(id), which does not exist; “quire repair” removes such references.",
-                subject: .init(file: document))
+                file: document)
         }
     }
 
@@ -197,7 +196,7 @@ private struct SeedWriter {
             throw QuireError(
                 .unsupported,
                 "“\(document)” is too large for a template: its objects take more than \(Self.maximumByteCount >> 20) MB as text. Make the template from a copy with fewer objects.",
-                subject: .init(file: document))
+                file: document)
         }
         try write(text)
     }

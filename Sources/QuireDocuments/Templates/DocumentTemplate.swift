@@ -40,7 +40,7 @@ public struct DocumentTemplate: Sendable, Hashable {
         guard Self.isTemplate(path) else {
             throw QuireError(
                 .invalidFormat, "“\(path)” is not a template: it contains no Model.xcdatamodeld.",
-                subject: .init(file: path))
+                file: path)
         }
         let description = try? FileSystem.contents(
             of: FileSystem.path(path, "Description.txt"), beneath: path, limit: 1 << 20)
@@ -115,7 +115,7 @@ extension DocumentTemplate {
         } catch {
             throw QuireError(
                 .notFound, "The template folder “\(folder)” does not exist, or cannot be read.",
-                subject: .init(file: folder), underlying: error)
+                file: folder, underlying: error)
         }
         // A template that is still being written has a temporary name.
         return try names.sorted().filter { !FileSystem.isTemporaryName($0) }
@@ -139,7 +139,7 @@ extension DocumentTemplate {
             "There is no template “\(name)”; "
                 + (names.isEmpty
                     ? "no templates are available." : "available templates: \(names)."),
-            subject: .init(file: name))
+            file: name)
     }
 
     /// The folder of the user's own templates: `QUIRE_TEMPLATES` of the environment; otherwise `quire/Templates` in
@@ -312,7 +312,7 @@ struct TemplateSeed {
     private func error(_ node: JSONNode, _ sentence: String) -> QuireError {
         QuireError(
             .invalidFormat, "\(file), line \(node.line), column \(node.column): \(sentence).",
-            subject: .init(file: file, position: node.line))
+            file: file, position: node.line)
     }
 
     /// Adds the line and column of the seed to errors thrown by the body.

@@ -43,7 +43,7 @@ final class BlockPack: Sendable {
             if !condition {
                 throw QuireError(
                     .invalidFormat, "“\(path)”, which contains data of versions, is damaged.",
-                    subject: .init(file: path))
+                    file: path)
             }
         }
         try require(size >= Int64(Self.start.count + Self.footerSize))

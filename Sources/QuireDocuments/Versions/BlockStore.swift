@@ -77,7 +77,7 @@ struct BlockStore {
             throw QuireError(
                 .invalidFormat,
                 "“\(folder)” already contains the file with the highest number; remove files that are not part of the document.",
-                subject: .init(file: folder))
+                file: folder)
         }
         return try BlockPackWriter(FileSystem.path(folder, Self.name(number)), beneath: root)
     }

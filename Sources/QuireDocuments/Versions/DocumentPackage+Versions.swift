@@ -114,7 +114,7 @@ extension DocumentPackage {
             throw QuireError(
                 .invalidState,
                 "The version “\(version)” of “\(layout.path)” belongs to an unresolved conflict; resolve the conflict first.",
-                subject: .init(file: layout.path, value: version))
+                file: layout.path, value: version)
         }
         _ = try versionStore.remove([version], skippingBusy: false)
     }
@@ -266,7 +266,7 @@ extension DocumentPackage {
             throw QuireError(
                 .invalidState,
                 "The version “\(version)” of “\(layout.path)” is not an unresolved conflict.",
-                subject: .init(file: layout.path, value: version))
+                file: layout.path, value: version)
         }
         let package =
             side == .current

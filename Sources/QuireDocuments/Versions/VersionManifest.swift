@@ -79,7 +79,7 @@ struct VersionManifest: Codable, Equatable {
         func damaged(_ underlying: (any Error)? = nil) -> QuireError {
             QuireError(
                 .invalidFormat, "The version manifest “\(path)” is damaged.",
-                subject: .init(file: path), underlying: underlying)
+                file: path, underlying: underlying)
         }
         guard let lineEnd = data.firstIndex(of: UInt8(ascii: "\n")) else { throw damaged() }
         let body = data[(lineEnd + 1)...]

@@ -61,8 +61,7 @@ extension VersionStore {
 
     func missing(_ id: String) -> QuireError {
         QuireError(
-            .notFound, "“\(layout.path)” has no version “\(id)”.",
-            subject: .init(file: layout.path, value: id))
+            .notFound, "“\(layout.path)” has no version “\(id)”.", file: layout.path, value: id)
     }
 
     private func version(_ id: String, _ blocks: BlockStore) -> DocumentVersion? {
@@ -153,8 +152,7 @@ extension VersionStore {
     ) throws {
         try reading(id) { folder, manifest in
             if let problem = try fileProblems(id, manifest).first {
-                throw QuireError(
-                    .invalidFormat, problem.message, subject: .init(file: problem.path))
+                throw QuireError(.invalidFormat, problem.message, file: problem.path)
             }
             try protection?.writeKeybag(forStoreAt: target.store)
             try writeDatabase(of: id, manifest, to: target.store, progress: progress)
@@ -184,7 +182,7 @@ extension VersionStore {
         QuireError(
             .invalidFormat,
             "The version “\(id)” of “\(layout.path)” is damaged; restore another one.",
-            subject: .init(file: layout.version(id)))
+            file: layout.version(id))
     }
 
     func writeDatabase(

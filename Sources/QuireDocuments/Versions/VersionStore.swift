@@ -113,7 +113,7 @@ final class VersionStore: Sendable {
             } catch let error as QuireError where error.code == .cancelled {
                 throw QuireError(
                     .cancelled, "Keeping a version of “\(layout.path)” was cancelled.",
-                    subject: .init(file: layout.path))
+                    file: layout.path)
             }
         }
     }
@@ -177,8 +177,7 @@ final class VersionStore: Sendable {
         try source.store.writePageCopy(
             to: database, protectedBy: protection, byWriter: !isInPlace, progress: progress)
         var files = ResealedFiles(from: source.store.protection, to: protection)
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
+        var options = SQLiteStoreOptions.reading()
         options.configuration = source.store.configurationName
         options.protection = protection
         let copy = try SQLiteStore.open(
@@ -339,7 +338,7 @@ extension VersionStore {
                 throw QuireError(
                     .locked,
                     "The version “\(id)” of “\(layout.path)” is being read; try again when it is closed.",
-                    subject: .init(file: layout.version(id)))
+                    file: layout.version(id))
             }
             // The version disappears atomically and durably before any of its blocks is removed.
             let temporary = FileSystem.temporarySibling(of: layout.version(id), for: "removed")

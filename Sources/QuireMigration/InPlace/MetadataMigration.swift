@@ -38,9 +38,9 @@ struct MetadataMigration {
             throw QuireError(
                 .incompatibleModel,
                 "“\(path)” was not made with the model that it is to be migrated from: \(error.message)",
-                subject: .init(
-                    entity: error.subject.entity, property: error.subject.property, file: path),
-                underlying: error, failures: error.failures)
+                entity: error.subject.entity, property: error.subject.property, file: path,
+                underlying: error,
+                failures: error.failures)
         }
     }
 

@@ -54,7 +54,7 @@ struct SQLiteMigration {
         if options.isReadOnly {
             throw QuireError(
                 .readOnly, "“\(path)” cannot be migrated for reading only; open it for writing.",
-                subject: .init(file: path))
+                file: path)
         }
         try FileSystem.requireStoreFile(at: path)
         try OpenDatabaseRegistry.requireClosed(path, before: "migrating it")
@@ -67,7 +67,7 @@ struct SQLiteMigration {
                 throw QuireError(
                     .readOnly,
                     "“\(path)” cannot be written, so it cannot be migrated; change its permissions.",
-                    subject: .init(file: path))
+                    file: path)
             }
             // Indexes are built from many rows at once, which would all be in memory.
             try connection.execute("PRAGMA temp_store = FILE")

@@ -101,9 +101,7 @@ struct MappingInference {
         let owner = entity.propertyOwner(property)
         guard reported.insert([String(owner), property]).inserted else { return }
         failures.append(
-            QuireError(
-                .incompatibleModel, sentence,
-                subject: .init(entity: entity.name, property: property)))
+            QuireError(.incompatibleModel, sentence, entity: entity.name, property: property))
     }
 
     // MARK: - Attributes

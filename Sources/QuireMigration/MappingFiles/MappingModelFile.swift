@@ -39,9 +39,7 @@ struct MappingModelFile {
             objects.values.filter { $0.type == type }.sorted { $0.key < $1.key }
         }
         guard let model = found("XDDEVMAPPINGMODEL").first else {
-            throw QuireError(
-                .invalidFormat, "“\(path)” is not a mapping model.",
-                subject: .init(file: path))
+            throw QuireError(.invalidFormat, "“\(path)” is not a mapping model.", file: path)
         }
         let values = Self.values(of: model)
         sourceName = Self.versionName(values["sourcemodelpath"])
@@ -109,8 +107,8 @@ struct MappingModelFile {
         throw QuireError(
             .incompatibleModel,
             "“\(path)” maps \(which) “\(name ?? "a model that it does not name")”, which is none of the versions: "
-                + versions.names.joined(separator: ", ") + ".", subject: .init(file: path),
-            underlying: damage)
+                + versions.names.joined(separator: ", ") + ".",
+            file: path, underlying: damage)
     }
 
     // MARK: - The mapping
@@ -276,6 +274,6 @@ struct MappingExpressionArchive {
         QuireError(
             .unsupported,
             "“\(archive.name)” has an expression (\(object.className)) that is not understood; map it by a policy.",
-            subject: .init(file: archive.name))
+            file: archive.name)
     }
 }

@@ -114,7 +114,7 @@ public struct MigrationSource {
             }
             throw QuireError(
                 .unknownKey, "“\(entityName)” of the old model has no single value “\(keyPath)”.",
-                subject: .init(entity: entityName, property: keyPath))
+                entity: entityName, property: keyPath)
         }
     }
 
@@ -126,7 +126,7 @@ public struct MigrationSource {
             throw QuireError(
                 .unknownKey,
                 "“\(entityName)” of the old model has no relationship “\(relationship)”.",
-                subject: .init(entity: entityName, property: relationship))
+                entity: entityName, property: relationship)
         }
         return try store.relatedRows(of: objectID, through: found).map {
             MigrationSource(snapshot: $0, store: store)
@@ -193,7 +193,7 @@ public final class MigrationObject {
             throw QuireError(
                 .validation,
                 "“\(entity.name).\(relationship)” takes one object, not \(objects.count).",
-                subject: .init(entity: entity.name, property: relationship))
+                entity: entity.name, property: relationship)
         }
         connected.insert(found.index)
         if let slot = found.slot {
@@ -209,6 +209,6 @@ public final class MigrationObject {
     private func unknown(_ key: String) -> QuireError {
         QuireError(
             .unknownKey, "“\(entity.name)” of the new model has no such property “\(key)”.",
-            subject: .init(entity: entity.name, property: key))
+            entity: entity.name, property: key)
     }
 }

@@ -117,7 +117,7 @@ public final class MigrationSession {
             throw QuireError(
                 .unsupported,
                 "“\(entity.name)” is abstract and has no objects; make objects of a sub-entity.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
         let object = MigrationObject(id, entity, mapping: mapping, source: source)
         made.append(object)

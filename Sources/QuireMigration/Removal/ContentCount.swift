@@ -104,9 +104,7 @@ struct RowContentCounter: ContentCounter {
     ) throws -> ContentCount {
         var result = ContentCount(
             values: slots.map { _ in 0 }, references: relationships.map { _ in 0 })
-        var request = FetchSpecification(entity.name)
-        request.includesSubentities = false
-        let ids = try store.objectIDs(matching: request)
+        let ids = try store.objectIDs(matching: FetchSpecification(only: entity.name))
         result.objects = ids.count
         try ids.forEachBatch { batch in
             let rows = try store.rows(for: batch)

@@ -189,8 +189,7 @@ extension MappingOmissions {
         }
         var found = RemovalList(source: source)
         for omission in omissions {
-            var request = FetchSpecification(omission.entity.name)
-            request.includesSubentities = false
+            let request = FetchSpecification(only: omission.entity.name)
             guard let properties = omission.properties else {
                 found.add(try store.count(matching: request), of: omission.entity)
                 continue

@@ -48,9 +48,8 @@ final class ChangeSetLoading: BulkInserter {
                     "“\(inverse.name)” of \(target.shortDescription) would refer to two objects, "
                         + "\(found.shortDescription) and \(owner.shortDescription), and takes one; remove one of them, or "
                         + "map the relationship by a policy.",
-                    subject: .init(
-                        entity: target.entityName, property: inverse.name,
-                        object: target.uriRepresentation))
+                    entity: target.entityName, property: inverse.name,
+                    object: target.uriRepresentation)
             }
             objects[other].values[slot] = .objectID(owner)
         }

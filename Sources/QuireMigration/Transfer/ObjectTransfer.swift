@@ -134,8 +134,7 @@ struct ObjectTransfer {
     /// The identifiers of the old objects of a transfer.
     private func objects(of transfer: EntityTransfer) throws -> ObjectIDList {
         guard source.keeps(transfer.source) else { return ObjectIDList([], store: source.identity) }
-        var request = FetchSpecification(transfer.source.name)
-        request.includesSubentities = false
+        var request = FetchSpecification(only: transfer.source.name)
         request.predicate = try transfer.mapping.sourcePredicateFormat.map {
             try QueryPredicate(format: $0)
         }
@@ -226,8 +225,7 @@ struct ObjectTransfer {
             .validation,
             "“\(owner).\(relationship.name)” refers to “\(destination.name)” in the new model, and \(id.shortDescription), "
                 + "to which it led, becomes “\(other.destination.name)”; remove it from the relationship before, or map it.",
-            subject: .init(
-                entity: owner, property: relationship.name, object: id.uriRepresentation))
+            entity: owner, property: relationship.name, object: id.uriRepresentation)
     }
 
     // MARK: - Relationships
@@ -271,9 +269,8 @@ struct ObjectTransfer {
                 "“\(edge.source.name)” of \(owner.shortDescription) refers to \(new.count) objects, and "
                     + "“\(transfer.destination.name).\(edge.relationship.name)” takes one; remove the others before, or "
                     + "map it by a policy.",
-                subject: .init(
-                    entity: transfer.source.name, property: edge.source.name,
-                    object: owner.uriRepresentation))
+                entity: transfer.source.name, property: edge.source.name,
+                object: owner.uriRepresentation)
         }
         try loading.relate(newID(of: owner, transfer), through: edge.relationship, to: new)
     }
@@ -294,7 +291,7 @@ extension EntityTransfer {
             .validation,
             "“\(destination.name)” is abstract in the new model, and there are \(count) objects of “\(source.name)” that "
                 + "would be some; map them to a sub-entity.",
-            subject: .init(entity: destination.name))
+            entity: destination.name)
     }
 
     /// The error of an object that has nothing in a required relationship.
@@ -304,7 +301,6 @@ extension EntityTransfer {
             .validation,
             "“\(destination.name).\(name)” is required, and \(object) has no object for it; give it one before, or make "
                 + "it optional.",
-            subject: .init(
-                entity: destination.name, property: name, object: uri, rule: .required))
+            entity: destination.name, property: name, object: uri, rule: .required)
     }
 }

@@ -78,7 +78,7 @@ package struct TransferPlan {
         QuireError(
             .incompatibleModel,
             "The mapping “\(mapping.name)” is about “\(entity)”, which the \(which) model does not have.",
-            subject: .init(entity: entity))
+            entity: entity)
     }
 
     // MARK: - Keys
@@ -147,7 +147,7 @@ package struct TransferPlan {
                 throw QuireError(
                     .storeUnavailable,
                     "“\(name)” of the new model would have more primary keys than there are.",
-                    subject: .init(entity: name))
+                    entity: name)
             }
             maximumKeys[root] = end
         }
@@ -261,7 +261,7 @@ struct EntityTransfer {
         QuireError(
             .incompatibleModel,
             "The mapping “\(mapping.name)” is about “\(entity.name).\(property)”, which the \(which) model does not have.",
-            subject: .init(entity: entity.name, property: property))
+            entity: entity.name, property: property)
     }
 
     private static func reference(
@@ -376,6 +376,6 @@ extension TransferPlan {
             .unsupported,
             "“\(path ?? "the store")” has a draft of unsaved changes, and objects would get other identifiers; open it with "
                 + "the model it was made with, save or discard the changes, and migrate it then.",
-            subject: .init(file: path))
+            file: path)
     }
 }

@@ -174,7 +174,7 @@ public struct StagedMigration: Sendable {
                 throw QuireError(
                     .incompatibleModel,
                     "“\(path)” has none of the models of the stages, and does not carry its own.",
-                    subject: .init(file: path))
+                    file: path)
             }
             (current, stage, progress) = (carried, 0, .begun)
         }

@@ -90,8 +90,7 @@ public struct StoreMigrationOptions: Sendable {
         func fail(_ what: String) -> QuireError {
             QuireError(
                 .incompatibleModel,
-                "“\(path)” was created with another version of the model; \(what).",
-                subject: .init(file: path))
+                "“\(path)” was created with another version of the model; \(what).", file: path)
         }
         guard migratesAutomatically else { throw fail("migrate it before it is opened") }
         guard let source = try source() else {
@@ -116,7 +115,8 @@ public struct StoreMigrationOptions: Sendable {
         QuireError(
             .readOnly,
             "“\(path)” was created with another version of the model and is opened read-only, so it cannot be "
-                + "migrated; open it for writing.", subject: .init(file: path))
+                + "migrated; open it for writing.",
+            file: path)
     }
 }
 

@@ -137,7 +137,7 @@ extension ExternalData {
         replacing: Bool = false, digest: RunningDigest?, checking record: ExternalDataRecord?
     ) throws {
         let (target, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
-        do {
+        try FileSystem.removeOnFailure(temporary, beneath: root) {
             let writer = try ContentFileWriter(target, sealing: classKey)
             try forEachBlock { block in
                 digest?.update(block)
@@ -151,9 +151,6 @@ extension ExternalData {
                 try FileSystem.renameWithoutReplacing(temporary, to: path, beneath: root)
             }
             target.close()
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
     }
 }

@@ -211,7 +211,7 @@ public final class ExternalData: Sendable {
             QuireError(
                 .invalidFormat,
                 "The file “\(path ?? "")” is not what was saved; restore it from a backup.",
-                subject: .init(file: path)))
+                file: path))
     }
 
     /// Adds the object and attribute to errors.

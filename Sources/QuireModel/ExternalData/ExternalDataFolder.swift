@@ -145,7 +145,7 @@ package final class ExternalDataFolder: Sendable {
         QuireError(
             .invalidFormat,
             "The file “\(path)” that holds a value of the store is missing; restore it from a backup.",
-            subject: .init(file: path), underlying: underlying)
+            file: path, underlying: underlying)
     }
 
     package func data(named name: String) throws -> Data { try externalData(named: name).data() }
@@ -156,7 +156,7 @@ package final class ExternalDataFolder: Sendable {
             throw QuireError(
                 .invalidFormat,
                 "“\(name)” is not a name of a file with external data; the store is damaged.",
-                subject: .init(file: folder))
+                file: folder)
         }
         return ExternalData(.file(ExternalDataFile(name, in: self)))
     }

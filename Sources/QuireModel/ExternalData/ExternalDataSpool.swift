@@ -134,7 +134,7 @@ package final class ExternalDataSpool: Sendable {
             try FileSystem.link(
                 FileLocation(path, beneath: nil), FileLocation(link, beneath: place.root))
         } catch { return nil }
-        do {
+        return try FileSystem.removeOnFailure(link, beneath: place.root) {
             let file = try OpenFile.open(link, beneath: place.root, for: .reading)
             let digest = RunningDigest()
             try digest.update(contentsOf: file)
@@ -143,9 +143,6 @@ package final class ExternalDataSpool: Sendable {
                 .file(
                     ExternalDataFile(
                         spooled: name, in: folder, record: digest.record, movedFrom: path)))
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(link, beneath: place.root)
-            throw error
         }
     }
 

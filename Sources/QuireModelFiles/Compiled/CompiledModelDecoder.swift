@@ -7,41 +7,25 @@ internal import QuireSystem
 /// Entities are sorted by name, and so are the attributes, the relationships and the fetched properties of each: archives
 /// keep no order. Unsupported parts are dropped with a remark, and so are invalid parts that stored data do not depend on;
 /// decoding fails only if objects could not be read with the model.
-struct CompiledModelDecoder {
+struct CompiledModelDecoder: ModelArchiveDecoder {
     let archive: KeyedArchive
     /// Messages about dropped parts.
     var remarks: [String] = []
     var composites: [CompositeDescription] = []
     /// The names dropped from the current entity: ``EntityDescription/leftOutNames``.
     var leftOutNames: Set<String> = []
-    /// The remaining number of parts that may be read. Compilers mostly write each as a separate object.
-    private var budget: Int
+    /// Compilers mostly write each part as a separate object.
+    var budget: Int
     /// The remaining number of user info values that may be read. SwiftData shares lists between many properties.
     private var userInfoBudget: Int
 
-    /// Decodes a compiled model.
-    ///
-    /// - Parameters:
-    ///   - data: The archive.
-    ///   - name: The archive's name in errors.
-    /// - Throws: ``QuireError`` with code `invalidFormat`.
-    static func read(
-        _ data: Data, name: String
-    ) throws -> (model: ManagedObjectModel, remarks: [String]) {
-        var decoder = CompiledModelDecoder(try KeyedArchive(data, name: name))
-        var model = try decoder.model()
-        model.remarks = decoder.remarks
-        model.leaveOutContradictoryParts()
-        return (model, model.remarks)
-    }
-
-    private init(_ archive: KeyedArchive) {
+    init(_ archive: KeyedArchive) {
         self.archive = archive
         budget = archive.objectCount * 4
         userInfoBudget = 4096 + archive.objectCount * 16
     }
 
-    private mutating func model() throws -> ManagedObjectModel {
+    mutating func model() throws -> ManagedObjectModel {
         let top = archive.top["root"] ?? (archive.top.count == 1 ? archive.top.values.first : nil)
         guard let root = try archive.object(top) else {
             throw archive.damaged("there is nothing in the archive")
@@ -78,17 +62,6 @@ struct CompiledModelDecoder {
             .compactMap { if case .string(let text) = $0, !text.isEmpty { text } else { nil } }
             .sorted()
         return model
-    }
-
-    /// Counts a part against the budget, so that shared objects do not expand a small archive to a large model.
-    mutating func spend(_ count: Int = 1) throws {
-        budget -= count
-        if budget < 0 { throw archive.damaged("parts of the model share their parts") }
-    }
-
-    func required<T>(_ value: T?, _ wanted: String) throws -> T {
-        guard let value else { throw archive.unexpected(wanted) }
-        return value
     }
 
     /// A text; `nil` if empty.
@@ -222,28 +195,14 @@ struct CompiledModelDecoder {
         return result
     }
 
-    /// Lists of property names, which old archives have as the properties themselves.
-    ///
-    /// - Parameter subject: The list's name in remarks.
-    private mutating func names(in value: ArchiveValue?, _ subject: String) throws -> [[String]] {
-        var result: [[String]] = []
-        for list in try archive.list(value) ?? [] {
-            do { result.append(try names(in: list)) } catch {
-                remarks.append("\(subject) is left out: \(error)")
-            }
+    /// The name of a property, which old archives have as the property itself.
+    func name(_ value: ArchiveValue) throws -> String {
+        if try archive.objectIfAny(value) != nil, let object = try property(value),
+            object["NSPropertyName"] != nil
+        {
+            return try required(archive.string(object["NSPropertyName"]), "a name")
         }
-        return result
-    }
-
-    private func names(in list: ArchiveValue) throws -> [String] {
-        try (archive.list(list) ?? []).map { element in
-            if try archive.objectIfAny(element) != nil, let object = try property(element),
-                object["NSPropertyName"] != nil
-            {
-                return try required(archive.string(object["NSPropertyName"]), "a name")
-            }
-            return try required(archive.string(element), "a name")
-        }
+        return try required(archive.string(value), "a name")
     }
 
     // MARK: - Configurations

@@ -7,34 +7,20 @@ internal import QuireSystem
 ///
 /// These are not entities and attributes, but elements with *stereotypes*, which hold values by name, so each element is
 /// first read as a dictionary.
-struct LegacyModelDecoder {
+struct LegacyModelDecoder: ModelArchiveDecoder {
     /// The class of the model in the archive.
     static let rootClassName = "XDPMModel"
 
-    private let archive: KeyedArchive
-    private var remarks: [String] = []
-    private var budget: Int
+    let archive: KeyedArchive
+    var remarks: [String] = []
+    var budget: Int
 
-    /// Decodes a model.
-    ///
-    /// - Parameters:
-    ///   - data: The archive.
-    ///   - name: The archive's name in errors.
-    /// - Throws: ``QuireError`` with code `invalidFormat`.
-    static func read(_ data: Data, name: String) throws -> ModelFile.Reading {
-        var decoder = LegacyModelDecoder(try KeyedArchive(data, name: name))
-        var model = try decoder.model()
-        model.remarks = decoder.remarks
-        model.leaveOutContradictoryParts()
-        return (model, model.remarks)
-    }
-
-    private init(_ archive: KeyedArchive) {
+    init(_ archive: KeyedArchive) {
         self.archive = archive
         budget = archive.objectCount * 4
     }
 
-    private mutating func model() throws -> ManagedObjectModel {
+    mutating func model() throws -> ManagedObjectModel {
         let top = archive.top["root"] ?? (archive.top.count == 1 ? archive.top.values.first : nil)
         guard let root = try archive.object(top), root.className == Self.rootClassName else {
             throw archive.damaged("it is not a model of Xcode 3")
@@ -53,17 +39,6 @@ struct LegacyModelDecoder {
         model.entities.sort { $0.name < $1.name }
         model.configurations = try configurations(root["_configurationsByName"])
         return model
-    }
-
-    private func required<T>(_ value: T?, _ wanted: String) throws -> T {
-        guard let value else { throw archive.unexpected(wanted) }
-        return value
-    }
-
-    /// Counts a part against the budget, so that shared objects do not expand a small archive to a large model.
-    private mutating func spend() throws {
-        budget -= 1
-        if budget < 0 { throw archive.damaged("parts of the model share their parts") }
     }
 
     private func name(of element: KeyedArchive.Object) throws -> String {
@@ -161,21 +136,8 @@ struct LegacyModelDecoder {
         return entity
     }
 
-    /// Lists of names.
-    ///
-    /// - Parameter subject: The list's name in remarks.
-    private mutating func names(in value: ArchiveValue?, _ subject: String) throws -> [[String]] {
-        var result: [[String]] = []
-        for list in try archive.list(value) ?? [] {
-            do { result.append(try (archive.list(list) ?? []).map(name)) } catch {
-                remarks.append("\(subject) is left out: \(error)")
-            }
-        }
-        return result
-    }
-
     /// A name, given directly or as a named element.
-    private func name(_ value: ArchiveValue) throws -> String {
+    func name(_ value: ArchiveValue) throws -> String {
         if let object = try archive.objectIfAny(value), object["_name"] != nil {
             return try name(of: object)
         }

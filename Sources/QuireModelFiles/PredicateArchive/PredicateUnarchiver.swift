@@ -89,7 +89,7 @@ struct PredicateUnarchiver {
             .unsupported,
             "A predicate in “\(archive.name)” has a part of the class \(object.className), which the predicate "
                 + "format language here has no words for.",
-            subject: .init(file: archive.name))
+            file: archive.name)
     }
 
     // MARK: - Comparisons

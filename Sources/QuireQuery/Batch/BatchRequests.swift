@@ -155,7 +155,7 @@ extension PredicateResolver {
             throw QuireError(
                 .invalidValue,
                 "“\(entity.name).\(slot.name)” takes \(needed.noun), and “\(expression)” is \(kind.noun).",
-                subject: .init(entity: entity.name, property: slot.name))
+                entity: entity.name, property: slot.name)
         }
         return side.expression
     }
@@ -166,7 +166,7 @@ extension PredicateResolver {
         QuireError(
             .unsupported,
             "A batch update cannot set “\(entity.name).\(slot.name)” to “\(expression)”, which \(reason).",
-            subject: .init(entity: entity.name, property: slot.name))
+            entity: entity.name, property: slot.name)
     }
 }
 
@@ -182,7 +182,7 @@ extension ResolvedEntity.Slot {
                     .invalidValue,
                     "“\(entity.name).\(name)” cannot be set to \(PredicatePrinter.text(of: value)), which was computed for it "
                         + "and is not of its type.",
-                    subject: .init(entity: entity.name, property: name))
+                    entity: entity.name, property: name)
             }
             try attribute?.validate(typed, entity: entity.name)
             return typed

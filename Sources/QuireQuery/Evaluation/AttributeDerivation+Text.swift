@@ -92,8 +92,7 @@ extension ResolvedEntity.Slot {
             .invalidValue,
             "“\(entity.name).\(name)” of \(object) would be \(PredicatePrinter.text(of: value)), which a "
                 + "\(attribute?.type.title ?? "value") cannot hold; change the values that it is derived from.",
-            subject: .init(
-                entity: entity.name, property: name, object: object,
-                value: PredicatePrinter.text(of: value)))
+            entity: entity.name, property: name, object: object,
+            value: PredicatePrinter.text(of: value))
     }
 }

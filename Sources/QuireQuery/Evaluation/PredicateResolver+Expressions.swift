@@ -260,8 +260,7 @@ extension PredicateResolver {
 
     private func invalid(_ expression: QueryExpression, _ problem: String) -> QuireError {
         QuireError(
-            .invalidQuery, "“\(expression)” makes no sense: \(problem).",
-            subject: .init(entity: entity.name))
+            .invalidQuery, "“\(expression)” makes no sense: \(problem).", entity: entity.name)
     }
 }
 
@@ -339,7 +338,7 @@ extension PredicateResolver {
             .unsupported,
             "“\(path.text)” of \(entity.name) may be kept in files outside the store; a query can only "
                 + "ask whether it is nil.",
-            subject: .init(entity: entity.name, property: path.text))
+            entity: entity.name, property: path.text)
     }
 
     // MARK: - Order
@@ -351,7 +350,7 @@ extension PredicateResolver {
         func invalid(_ problem: String) -> QuireError {
             QuireError(
                 .invalidQuery, "Objects cannot be sorted by “\(ordering.keyPath)”: \(problem).",
-                subject: .init(entity: entity.name, property: ordering.keyPath))
+                entity: entity.name, property: ordering.keyPath)
         }
         let side = try side(ordering.expression.replacingColumns(columns))
         var options = ordering.options
@@ -382,8 +381,7 @@ extension PredicateResolver {
                 .invalidQuery,
                 "“\(expression)” of \(entity.name) holds \(wanted.noun); "
                     + "\(PredicatePrinter.text(of: value)) is not \(wanted.noun).",
-                subject: .init(entity: entity.name, property: type.origin?.text),
-                underlying: underlying)
+                entity: entity.name, property: type.origin?.text, underlying: underlying)
         }
         if wanted == kind, kind == .text { return value.text.map { .string($0) } ?? value }
         if wanted.isComparable(with: kind) { return value }

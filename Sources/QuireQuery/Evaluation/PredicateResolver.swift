@@ -93,7 +93,7 @@ package struct PredicateResolver {
             throw QuireError(
                 .invalidQuery,
                 "“\(path.text)” of \(entity.name) is transient; a store cannot be asked for it.",
-                subject: .init(entity: entity.name, property: path.text))
+                entity: entity.name, property: path.text)
         }
         if let step = path.steps.first(where: {
             $0.source.relationships[$0.index].description.isTransient
@@ -102,7 +102,7 @@ package struct PredicateResolver {
                 .invalidQuery,
                 "“\(step.relationship.name)” of \(step.source.name) is transient; a store cannot "
                     + "be asked for it.",
-                subject: .init(entity: step.source.name, property: step.relationship.name))
+                entity: step.source.name, property: step.relationship.name)
         }
         keyPaths.append(path)
         return path
@@ -346,7 +346,7 @@ package struct PredicateResolver {
         QuireError(
             .invalidQuery,
             "“\(QueryPredicate.comparison(comparison))” makes no sense: \(problem).",
-            subject: .init(entity: entity.name))
+            entity: entity.name)
     }
 }
 

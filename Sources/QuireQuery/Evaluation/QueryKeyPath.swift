@@ -86,7 +86,7 @@ package struct QueryKeyPath: Sendable {
                 throw QuireError(
                     .unknownKey,
                     "“\(text)” of \(entity.name) is an attribute, so “\(key)” cannot follow it.",
-                    subject: .init(entity: entity.name, property: keys.joined(separator: ".")))
+                    entity: entity.name, property: keys.joined(separator: "."))
             }
             guard let property = destination.properties[key] else {
                 if key == Self.objectKey, position == keys.count { return }
@@ -116,7 +116,7 @@ package struct QueryKeyPath: Sendable {
                 throw QuireError(
                     .invalidQuery,
                     "“\(key)” of \(destination.name) is a fetched property; a query cannot use it.",
-                    subject: .init(entity: destination.name, property: key))
+                    entity: destination.name, property: key)
             }
         }
     }
@@ -170,7 +170,7 @@ package struct QueryKeyPath: Sendable {
         throw QuireError(
             .invalidQuery,
             "“\(name)” of \(entity.name) is a composite attribute; name one of its elements.",
-            subject: .init(entity: entity.name, property: name))
+            entity: entity.name, property: name)
     }
 
     private static func unknownKey(_ key: String, of entity: ResolvedEntity) -> QuireError {
@@ -182,7 +182,7 @@ package struct QueryKeyPath: Sendable {
         return QuireError(
             .unknownKey,
             "\(entity.name) has no property “\(key)”; \(advice)\(close.isEmpty ? "." : "")",
-            subject: .init(entity: entity.name, property: key))
+            entity: entity.name, property: key)
     }
 }
 

@@ -50,7 +50,7 @@ package struct ResolvedDictionaryQuery: Sendable {
                 throw QuireError(
                     .invalidQuery,
                     "Two columns are called “\(column.name)”; give one of them another name.",
-                    subject: .init(entity: entity.name, property: column.name))
+                    entity: entity.name, property: column.name)
             }
         }
         // A property takes precedence over a column of the same name, except in the order.
@@ -96,7 +96,7 @@ package struct ResolvedDictionaryQuery: Sendable {
             throw QuireError(
                 .invalidQuery,
                 "\(entity.name) has no attributes that a dictionary could hold; specify what to fetch.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
         return attributes.map { ExpressionDescription($0.name) }
     }
@@ -109,7 +109,7 @@ package struct ResolvedDictionaryQuery: Sendable {
                 .invalidQuery,
                 "A request can have a havingPredicate only if it groups objects; put the condition into its "
                     + "predicate, or specify what to group by.",
-                subject: .init(entity: query.entity.name))
+                entity: query.entity.name)
         }
         guard isGrouped else { return }
         for column in columns where !isOfGroup(column.expression) {
@@ -125,7 +125,7 @@ package struct ResolvedDictionaryQuery: Sendable {
                 .invalidQuery,
                 "The havingPredicate “\(having?.format ?? "")” asks for what differs within a group; it can ask "
                     + "for grouped columns and aggregates.",
-                subject: .init(entity: query.entity.name))
+                entity: query.entity.name)
         }
     }
 
@@ -134,7 +134,7 @@ package struct ResolvedDictionaryQuery: Sendable {
             .invalidQuery,
             "\(what) asks for “\(expression)”, which differs within a group; group by it, or compute one value "
                 + "of it, such as max(\(expression)).",
-            subject: .init(entity: query.entity.name, property: expression.description))
+            entity: query.entity.name, property: expression.description)
     }
 
     /// Whether an expression is constant within a group.
@@ -171,7 +171,7 @@ package struct ResolvedDictionaryQuery: Sendable {
             throw QuireError(
                 .invalidQuery,
                 "Distinct dictionaries cannot be sorted by “\(ordering.keyPath)”, which is not one of their columns.",
-                subject: .init(entity: query.entity.name, property: ordering.keyPath))
+                entity: query.entity.name, property: ordering.keyPath)
         }
     }
 }
@@ -188,7 +188,7 @@ extension PredicateResolver {
                 throw QuireError(
                     .invalidQuery,
                     "The column “\(column.name)” cannot have values of type \(type): “\(expression)” gives none.",
-                    subject: .init(entity: entity.name, property: column.name))
+                    entity: entity.name, property: column.name)
             }
             if form != .externalCapable { form = wanted }
         }
@@ -202,7 +202,7 @@ extension PredicateResolver {
             throw QuireError(
                 .invalidQuery,
                 "Objects cannot be grouped by “\(group)”, which is the same for all.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
         return group
     }
@@ -217,7 +217,7 @@ extension PredicateResolver {
                 .invalidQuery,
                 "\(what) asks for “\(expression)”, which has any number of values; compute one of them, such "
                     + "as count(\(expression)).",
-                subject: .init(entity: entity.name, property: expression.description))
+                entity: entity.name, property: expression.description)
         }
         return side.expression
     }

@@ -71,7 +71,7 @@ struct DatabasePages {
         guard pageCount > 0 else {
             throw QuireError(
                 .invalidFormat, "“\(path)” is too short to hold anything: it has \(size) bytes.",
-                subject: .init(file: path))
+                file: path)
         }
         let place = log.offset(ofPage: 1).flatMap { offset in logFile.map { ($0, offset) } }
         let first: [UInt8]
@@ -106,7 +106,7 @@ struct DatabasePages {
         throw QuireError(
             .protectedDataUnavailable,
             "“\(file.path)” was locked while it was being read; unlock it, and try again.",
-            subject: .init(file: file.path))
+            file: file.path)
     }
 
     private func storedPage(_ number: Int) -> [UInt8]? {

@@ -315,8 +315,7 @@ extension SQLiteBulkLoad {
             .validation,
             "“\(back.name)” of \(member.shortDescription) would refer to two objects, \(owner.entityName)/p\(found) and "
                 + "\(owner.shortDescription), and takes one; remove one of them, or map the relationship by a policy.",
-            subject: .init(
-                entity: member.entityName, property: back.name, object: member.uriRepresentation))
+            entity: member.entityName, property: back.name, object: member.uriRepresentation)
     }
 
     /// Sets the members' foreign keys to their owner, in order.

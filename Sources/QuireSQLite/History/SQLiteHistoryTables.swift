@@ -141,7 +141,7 @@ extension SQLiteConnection {
             throw QuireError(
                 .invalidFormat,
                 "The history of “\(path)” is damaged: \(entity.table) is numbered up to \(number). Save a copy with another name, which begins a new one.",
-                subject: .init(file: path))
+                file: path)
         }
         return number
     }

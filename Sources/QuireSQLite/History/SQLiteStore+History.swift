@@ -30,7 +30,7 @@ extension SQLiteStore {
         throw QuireError(
             .historyTokenExpired,
             "The token is of another store, which “\(storePath)” has replaced; read the store again and continue from its current token.",
-            subject: .init(file: storePath))
+            file: storePath)
     }
 
     /// The number of the last transaction in the history, deleted ones included; 0 if the first save is to begin it.
@@ -211,12 +211,8 @@ package struct HistoryInsertionDates: Sendable {
     package func date(of objectID: ManagedObjectID) -> Date? {
         guard let ranges = ranges[objectID.entityNumber] else { return nil }
         let key = objectID.primaryKey
-        var (low, high) = (0, ranges.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if ranges[middle].keys.upperBound < key { low = middle + 1 } else { high = middle }
-        }
-        guard low < ranges.count, ranges[low].keys.contains(key) else { return nil }
-        return Date(timeIntervalSinceReferenceDate: ranges[low].time)
+        let index = ranges.partitioningIndex { $0.keys.upperBound >= key }
+        guard index < ranges.count, ranges[index].keys.contains(key) else { return nil }
+        return Date(timeIntervalSinceReferenceDate: ranges[index].time)
     }
 }

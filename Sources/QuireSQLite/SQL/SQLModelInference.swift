@@ -366,7 +366,7 @@ private struct SQLEntityTree {
             throw QuireError(
                 .invalidFormat,
                 "The entity “\(entity.name)” is its own superentity; the table Z_PRIMARYKEY is damaged.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
         var names: [Int: String] = [:]
         var seen: Set<String> = []
@@ -394,7 +394,7 @@ private struct SQLEntityTree {
             throw QuireError(
                 .invalidFormat,
                 "The superentity of “\(orphan.name)” has no usable name; the table Z_PRIMARYKEY is damaged.",
-                subject: .init(entity: orphan.name))
+                entity: orphan.name)
         }
         if entities.isEmpty {
             throw QuireError(

@@ -150,12 +150,12 @@ private struct SQLSchemaReader {
         var failures = absent.map {
             QuireError(
                 .incompatibleModel, "The store has no entity “\($0.name)”, which the model has.",
-                subject: .init(entity: $0.name))
+                entity: $0.name)
         }
         failures += unknown.map {
             QuireError(
                 .incompatibleModel, "The model has no entity “\($0.name)”, which the store has.",
-                subject: .init(entity: $0.name))
+                entity: $0.name)
         }
         throw QuireError.combining(failures)
     }
@@ -166,8 +166,7 @@ private struct SQLSchemaReader {
 
     private mutating func miss(_ sentence: String, entity: String, property: String? = nil) {
         missing.append(
-            QuireError(
-                .incompatibleModel, sentence, subject: .init(entity: entity, property: property)))
+            QuireError(.incompatibleModel, sentence, entity: entity, property: property))
     }
 
     // MARK: - Columns

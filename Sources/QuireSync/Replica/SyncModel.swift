@@ -116,7 +116,7 @@ final class SyncModel: Sendable {
                 throw QuireError(
                     .invalidModel,
                     "“\(name)” and “\(other)”\(entity.map { " of \($0)" } ?? "") have one name in shared documents, “\(lasting)”; give the new one a renaming identifier of its own.",
-                    subject: .init(entity: entity ?? name, property: entity == nil ? nil : name))
+                    entity: entity ?? name, property: entity == nil ? nil : name)
             }
         }
         try require(layout.entities.map { ($0.renamingIdentifier, $0.name) }, nil)
@@ -143,7 +143,7 @@ final class SyncModel: Sendable {
             throw QuireError(
                 .invalidModel,
                 "The \(noun) that was “\(name)” is “\(present)” now, and “\(key)” in the shared document; give it the renaming identifier “\(key.split(separator: ".").last ?? "")” in this version of the model, and in all later ones.",
-                subject: .init(entity: present.split(separator: ".").first.map(String.init)))
+                entity: present.split(separator: ".").first.map(String.init))
         }
     }
 

@@ -80,13 +80,13 @@ extension SyncReplica {
                 throw QuireError(
                     .invalidValue,
                     "Conflict \(number) is not one of a hidden object; choose its value, or dismiss it.",
-                    subject: .init(file: store.storePath, value: String(number)))
+                    file: store.storePath, value: String(number))
             }
             guard var object = try tables.object(conflict.id), object.record.canComeBack else {
                 throw QuireError(
                     .notFound,
                     "The object of conflict \(number) was deleted everywhere long ago and cannot come back; insert a new one with the value, and dismiss the conflict.",
-                    subject: .init(file: store.storePath, value: String(number)))
+                    file: store.storePath, value: String(number))
             }
             let version = tables.nextVersion(at: date)
             var change = SyncRecord(id: conflict.id, entity: object.record.entity)
@@ -140,6 +140,6 @@ extension SyncReplica {
     private func noConflict(_ number: Int64) -> QuireError {
         QuireError(
             .notFound, "“\(store.storePath)” has no conflict \(number) any more.",
-            subject: .init(file: store.storePath, value: String(number)))
+            file: store.storePath, value: String(number))
     }
 }

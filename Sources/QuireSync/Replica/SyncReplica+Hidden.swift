@@ -109,7 +109,7 @@ extension SyncReplica {
         QuireError(
             .invalidValue,
             "The object \(id) cannot be shown as it is, because \(reason); give it other values.",
-            subject: .init(file: store.storePath, value: id.description))
+            file: store.storePath, value: id.description)
     }
 
     /// A change that gives a hidden object values.
@@ -124,7 +124,7 @@ extension SyncReplica {
         else {
             throw QuireError(
                 .notFound, "“\(store.storePath)” has no object \(id) any more.",
-                subject: .init(file: store.storePath, value: id.description))
+                file: store.storePath, value: id.description)
         }
         var change = SyncRecord(id: id, entity: record.entity)
         let version = tables.nextVersion(at: date)
@@ -133,7 +133,7 @@ extension SyncReplica {
                 throw QuireError(
                     .unknownKey,
                     "\(entity.entity.name) has no attribute or to-one relationship “\(name)” that is synchronized.",
-                    subject: .init(entity: entity.entity.name, property: name))
+                    entity: entity.entity.name, property: name)
             }
             if slot.relationshipIndex != nil {
                 guard case .objectID(let target) = value,
@@ -142,7 +142,7 @@ extension SyncReplica {
                     throw QuireError(
                         .invalidValue,
                         "\(entity.entity.name).\(name) refers to an object of this store that has been synchronized.",
-                        subject: .init(entity: entity.entity.name, property: name))
+                        entity: entity.entity.name, property: name)
                 }
                 change.set(.property(entity.name(of: slot)), .reference(reference), version)
                 continue

@@ -102,8 +102,6 @@ extension SyncReplica {
     }
 
     private func invalidState(_ sentence: String) -> QuireError {
-        QuireError(
-            .invalidState, "“\(store.storePath)” \(sentence).",
-            subject: .init(file: store.storePath))
+        QuireError(.invalidState, "“\(store.storePath)” \(sentence).", file: store.storePath)
     }
 }

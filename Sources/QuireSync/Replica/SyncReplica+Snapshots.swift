@@ -113,7 +113,7 @@ extension SyncReplica {
         guard max(seen.rangeCount, forgotten.rangeCount) <= SyncVector.maximumRangeCount else {
             throw QuireError(
                 .invalidFormat, "“\(file)” is damaged: it has too many ranges of segments.",
-                subject: .init(file: file.path))
+                file: file.path)
         }
         return false
     }

@@ -31,7 +31,7 @@ final class SyncReplica: Sendable {
             throw QuireError(
                 .unsupported,
                 "“\(store.storePath)” was made by Core Data, which would not keep the data that synchronization adds; convert it first.",
-                subject: .init(file: store.storePath))
+                file: store.storePath)
         }
         self.store = store
         model = SyncModel(
@@ -81,7 +81,7 @@ final class SyncReplica: Sendable {
         QuireError(
             .invalidState,
             "“\(store.storePath)” is synchronized with another shared document; leave that first.",
-            subject: .init(file: store.storePath))
+            file: store.storePath)
     }
 
     /// Makes the store a local one again. Its objects stay.
@@ -136,7 +136,7 @@ final class SyncReplica: Sendable {
                 throw QuireError(
                     .invalidFormat,
                     "“\(store.storePath)” has a damaged key of its shared document; leave that, and join it again with its password.",
-                    subject: .init(file: store.storePath))
+                    file: store.storePath)
             }
             return SyncCipher(
                 container: tables.settings.container, secret: try SecretMemory(copying: bytes))
@@ -189,7 +189,7 @@ final class SyncReplica: Sendable {
                 else {
                     throw QuireError(
                         .invalidState, "“\(store.storePath)” is not synchronized.",
-                        subject: .init(file: store.storePath))
+                        file: store.storePath)
                 }
                 let tables = SyncTables(store, connection, model, settings)
                 let result = try body(tables)

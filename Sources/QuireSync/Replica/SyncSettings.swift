@@ -90,7 +90,7 @@ struct SyncSettings: Equatable, Sendable {
         guard format == 1 else {
             throw QuireError(
                 .unsupported, "“\(path)” is synchronized by a later version of this program.",
-                subject: .init(file: path))
+                file: path)
         }
         var settings = SyncSettings(
             container: try reader.identifier(), peer: try reader.identifier())

@@ -47,12 +47,12 @@ extension SyncReplica {
             guard peer != tables.settings.peer else {
                 throw QuireError(
                     .invalidValue, "A replica does not retire itself; it leaves.",
-                    subject: .init(file: store.storePath, value: peer.description))
+                    file: store.storePath, value: peer.description)
             }
             guard try tables.peer(peer) != nil else {
                 throw QuireError(
                     .notFound, "No replica \(peer) of the shared document is known.",
-                    subject: .init(file: store.storePath, value: peer.description))
+                    file: store.storePath, value: peer.description)
             }
             _ = tables.settings.clock.next(at: date)
             try tables.addToOutbox([], retired: [peer])

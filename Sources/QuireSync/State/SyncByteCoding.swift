@@ -76,8 +76,7 @@ struct SyncByteReader {
     var next: UInt8? { remaining > 0 ? bytes[position] : nil }
 
     func damage(_ what: String) -> QuireError {
-        QuireError(
-            .invalidFormat, "“\(file)” is damaged: \(what).", subject: .init(file: file))
+        QuireError(.invalidFormat, "“\(file)” is damaged: \(what).", file: file)
     }
 
     mutating func byte() throws -> UInt8 {

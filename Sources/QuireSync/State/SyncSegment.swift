@@ -100,7 +100,7 @@ extension SyncSegment {
             throw QuireError(
                 .unsupported,
                 "“\(file)” was written by a later version of this program (format \(version)); it is read after an update.",
-                subject: .init(file: file))
+                file: file)
         }
         container = try reader.identifier()
         peer = try reader.identifier()

@@ -104,7 +104,7 @@ struct SyncCipher: Sendable {
             throw QuireError(
                 .invalidValue,
                 "“\(file)” cannot be the name of an encrypted file; give one whose last part has 1 to \(Self.maximumNameLength) characters.",
-                subject: .init(file: file.path))
+                file: file.path)
         }
         let tag = try nameTag(of: file)
         let encrypted = try Base32.encode(tag + masked(name, by: tag))
@@ -180,7 +180,7 @@ struct SyncCipher: Sendable {
             throw QuireError(
                 .unsupported,
                 "“\(file)” cannot be decrypted: “\(place)” is damaged, or was written by a later version of this program; it is read after an update.",
-                subject: .init(file: place.path))
+                file: place.path)
         }
         let start = 1 + Self.nonceCount
         var contents = Data(count: max(sealed.count - Self.overhead, 0))
@@ -201,7 +201,7 @@ struct SyncCipher: Sendable {
         throw QuireError(
             .invalidFormat,
             "“\(file)” cannot be decrypted: “\(place)” is damaged, has not arrived whole, or is another file.",
-            subject: .init(file: place.path))
+            file: place.path)
     }
 
     private func authenticatedData(of file: SyncFileName) -> [UInt8] {

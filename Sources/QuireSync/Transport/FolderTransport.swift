@@ -66,7 +66,7 @@ public final class FolderTransport: SyncTransport {
             throw QuireError(
                 .invalidValue,
                 "“\(path)” is not the path of a folder from the root; give one that begins with “/”.",
-                subject: .init(file: path))
+                file: path)
         }
         let path = FileSystem.absolute(path)
         if creates, try FileSystem.information(at: path) == nil {

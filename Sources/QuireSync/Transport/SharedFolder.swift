@@ -62,7 +62,7 @@ final class SharedFolder: Sendable {
     }
 
     private func unavailable(_ message: String, _ cause: (any Error)? = nil) -> QuireError {
-        QuireError(.storeUnavailable, message, subject: .init(file: path), underlying: cause)
+        QuireError(.storeUnavailable, message, file: path, underlying: cause)
     }
 
     /// Runs a body. If it fails because the folder has gone meanwhile, that is the error.

@@ -130,10 +130,8 @@ struct CompositeSave {
             "“\(relationship.name)” of \(change.objectID.shortDescription) refers to \(target.shortDescription), which "
                 + "is in another store: objects that refer to each other are in one. Assign the new one to the other's "
                 + "store, or make the relationship a fetched property.",
-            subject: .init(
-                entity: change.entity.name, property: relationship.name,
-                object: change.objectID.uriRepresentation,
-                relatedObjects: [target.uriRepresentation]))
+            entity: change.entity.name, property: relationship.name,
+            object: change.objectID.uriRepresentation, relatedObjects: [target.uriRepresentation])
     }
 }
 

@@ -148,7 +148,8 @@ final class CompositeStore: PersistentStore, DictionarySource {
             throw QuireError(
                 .unsupported,
                 "\(members.count) stores are asked for \(request.entityName); name one in affectedStores to have it "
-                    + "explained.", subject: .init(entity: request.entityName))
+                    + "explained.",
+                entity: request.entityName)
         }
         return try members[0].store.explain(request)
     }
@@ -221,7 +222,7 @@ final class CompositeStore: PersistentStore, DictionarySource {
                 : "the store that keeps them was opened for reading only"
         return QuireError(
             members.isEmpty || keeping.isEmpty ? .storeUnavailable : .readOnly,
-            "A new \(entity.name) cannot be saved: \(reason).", subject: .init(entity: entity.name))
+            "A new \(entity.name) cannot be saved: \(reason).", entity: entity.name)
     }
 
     func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {

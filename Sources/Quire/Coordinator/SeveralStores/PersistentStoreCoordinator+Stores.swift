@@ -35,9 +35,7 @@ extension PersistentStoreCoordinator {
     ) throws -> any PersistentStore {
         _ = try layout.entityNumbers(ofConfiguration: description.configuration)
         if let path = description.path, persistentStore(at: path) != nil {
-            throw QuireError(
-                .alreadyExists, "The coordinator has “\(path)” already.",
-                subject: .init(file: path))
+            throw QuireError(.alreadyExists, "The coordinator has “\(path)” already.", file: path)
         }
         let store = try StoreTypes.open(description, layout: layout)
         do {
@@ -104,7 +102,7 @@ extension PersistentStoreCoordinator {
             throw QuireError(
                 .incompatibleModel,
                 "The store\(store.path.map { " “\($0)”" } ?? "") was opened with another model than the coordinator's.",
-                subject: .init(file: store.path))
+                file: store.path)
         }
         let numbers = try layout.entityNumbers(ofConfiguration: store.configurationName)
         post(Self.storesWillChangeNotification, [.added: [store]])
@@ -117,7 +115,7 @@ extension PersistentStoreCoordinator {
                     "The coordinator has a store with the UUID \(store.identity.uuid) already"
                         + "\(other.store.path.map { ": “\($0)”" } ?? ""). One of them is a copy; use a coordinator of its "
                         + "own for it.",
-                    subject: .init(file: store.path))
+                    file: store.path)
             }
             try store.identity.join(storeIdentity)
             stores.add(CompositeStore.Member(store: store, entityNumbers: numbers))
@@ -163,8 +161,7 @@ extension PersistentStoreCoordinator {
         guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         guard FileSystem.exists(path) else {
             throw QuireError(
-                .notFound, "“\(path)” does not exist; the store stays where it is.",
-                subject: .init(file: path))
+                .notFound, "“\(path)” does not exist; the store stays where it is.", file: path)
         }
         post(Self.storesWillChangeNotification, [.changed: [store]])
         var description = given ?? PersistentStoreDescription(type: store.type)
@@ -180,7 +177,7 @@ extension PersistentStoreCoordinator {
             throw QuireError(
                 .incompatibleModel,
                 "“\(path)” is another store: its UUID is \(other.identity.uuid), not \(store.identity.uuid).",
-                subject: .init(file: path))
+                file: path)
         }
         try other.identity.join(storeIdentity)
         replace(store, with: other)
@@ -222,9 +219,7 @@ extension PersistentStoreCoordinator {
     }
 
     private static func noMember(_ store: any PersistentStore) -> QuireError {
-        QuireError(
-            .notFound, "The store does not belong to the coordinator.",
-            subject: .init(file: store.path))
+        QuireError(.notFound, "The store does not belong to the coordinator.", file: store.path)
     }
 
     /// Checks that new objects of an entity can be saved to a store.
@@ -232,19 +227,19 @@ extension PersistentStoreCoordinator {
         guard let member = stores.withLock({ $0.members.first { $0.store === store } }) else {
             throw QuireError(
                 .storeUnavailable, "The store does not belong to the coordinator.",
-                subject: .init(entity: entity.name, file: store.path))
+                entity: entity.name, file: store.path)
         }
         guard member.entityNumbers.contains(entity.number) else {
             throw QuireError(
                 .storeUnavailable,
                 "The store keeps no \(entity.name): its configuration is “\(store.configurationName ?? "")”.",
-                subject: .init(entity: entity.name, file: store.path))
+                entity: entity.name, file: store.path)
         }
         if store.isReadOnly {
             throw QuireError(
                 .readOnly,
                 "The store was opened for reading only; a new \(entity.name) cannot go there.",
-                subject: .init(entity: entity.name, file: store.path))
+                entity: entity.name, file: store.path)
         }
     }
 }

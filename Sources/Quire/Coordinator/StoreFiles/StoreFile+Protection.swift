@@ -70,7 +70,7 @@ extension StoreFile {
             throw QuireError(
                 .protectionUnavailable,
                 "“\(path)” is not protected, so it has no keys; set its class of protection first.",
-                subject: .init(file: path))
+                file: path)
         }
         try replaceKeys(present) { try present.domain.makeRotatedKeybag(slots: slots) }
     }
@@ -83,7 +83,7 @@ extension StoreFile {
             throw QuireError(
                 .unsupported,
                 "“\(path)” is in a document package, which is protected as a whole; use DocumentPackage.setFileProtection.",
-                subject: .init(file: path))
+                file: path)
         }
         let sibling = try TemporarySibling.makeFolder(
             beside: ProtectionChange.folder(ofStoreAt: path))

@@ -61,7 +61,7 @@ public struct StoreFile: Sendable {
             message +=
                 "; or it is protected, and its keybag “\(StoreProtection.keybag(ofStoreAt: path).path)” is missing"
         }
-        throw QuireError(.invalidFormat, message + ".", subject: .init(file: path))
+        throw QuireError(.invalidFormat, message + ".", file: path)
     }
 
     // MARK: - Looking
@@ -151,7 +151,8 @@ public struct StoreFile: Sendable {
             throw QuireError(
                 .unsupported,
                 "“\(other.path)” is a store of type \(other.type.rawValue), “\(path)” one of type \(type.rawValue); "
-                    + "convert it to the same type first.", subject: .init(file: other.path))
+                    + "convert it to the same type first.",
+                file: other.path)
         }
         if type == .sqlite {
             return try SQLiteStore.replace(at: path, withStoreAt: other.path)
@@ -350,7 +351,7 @@ struct NewStoreFile {
             throw QuireError(
                 .unsupported,
                 "There are no files of type “\(type.rawValue)”; choose SQLite, XML or Binary.",
-                subject: .init(file: path))
+                file: path)
         }
     }
 }

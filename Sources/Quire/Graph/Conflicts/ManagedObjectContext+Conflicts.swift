@@ -101,7 +101,7 @@ extension ManagedObjectContext {
                 .unknownKey,
                 "The merge policy decides about “\(name)” of \(entity.name), which has no such property "
                     + "or none whose value can be set so.",
-                subject: .init(entity: entity.name, property: name))
+                entity: entity.name, property: name)
         }
         for name in resolution.properties where entity.slot(named: name) == nil {
             if case .composite(let elements)? = entity.properties[name] {
@@ -262,10 +262,9 @@ extension ManagedObjectContext {
                 "\(loser.objectID.shortDescription) has the same \(names) as "
                     + "\(winner.objectID.shortDescription), and a “\(winner.resolvedEntity.name)” cannot take the "
                     + "place of a “\(loser.resolvedEntity.name)”; change the value, or delete one of them.",
-                subject: .init(
-                    entity: loser.resolvedEntity.name, property: conflict.constraint.first,
-                    object: loser.objectID.uriRepresentation,
-                    relatedObjects: [winner.objectID.uriRepresentation]),
+                entity: loser.resolvedEntity.name, property: conflict.constraint.first,
+                object: loser.objectID.uriRepresentation,
+                relatedObjects: [winner.objectID.uriRepresentation],
                 underlying: found)
         }
     }

@@ -123,7 +123,7 @@ extension ManagedObjectContext {
                     .invalidQuery,
                     "“\(text)” of \(entity.name) cannot be prefetched: it must lead through relationships "
                         + "that the store keeps, and nothing else.",
-                    subject: .init(entity: entity.name, property: text))
+                    entity: entity.name, property: text)
             }
             return path
         }
@@ -225,7 +225,7 @@ extension ManagedObjectContext {
     package func notFound(_ objectID: ManagedObjectID) -> QuireError {
         QuireError(
             .notFound, "There is no object \(objectID.shortDescription).",
-            subject: .init(entity: objectID.entityName, object: objectID.uriRepresentation))
+            entity: objectID.entityName, object: objectID.uriRepresentation)
     }
 
     // MARK: Objects for rows

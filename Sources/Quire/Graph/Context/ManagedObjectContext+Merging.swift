@@ -397,8 +397,7 @@ extension ManagedObjectContext {
                 .invalidState,
                 "\(object.objectID.shortDescription) has its place in a store already; only new objects are assigned to "
                     + "one.",
-                subject: .init(
-                    entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation))
+                entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation)
         }
         try persistentStoreCoordinator.checkIsPlace(store, forNew: object.resolvedEntity)
         assignedStores[object.objectID.bits] = store.identity

@@ -284,8 +284,7 @@ public final class ManagedObjectContext {
         QuireError(
             .protectedDataUnavailable,
             "\(object.objectID.shortDescription) cannot be changed, because its values cannot be read while protected data are locked; unlock them first.",
-            subject: .init(
-                entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation),
+            entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation,
             underlying: lastFaultError)
     }
 
@@ -412,7 +411,7 @@ public final class ManagedObjectContext {
             throw QuireError(
                 .invalidValue,
                 "\(entity.name) is abstract; insert an object of one of its sub-entities.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
         return ObjectInitializer(
             objectID: newTemporaryID(of: entity), entity: entity, context: self,

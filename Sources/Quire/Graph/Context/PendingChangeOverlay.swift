@@ -276,18 +276,10 @@ extension PendingChangeOverlay {
         result.reserveCapacity(kept.count + added.count)
         var start = 0
         for object in added {
-            var (low, high) = (start, kept.count)
-            while low < high {
-                let middle = (low + high) / 2
-                if try precedes(object, kept[middle], resolved) {
-                    high = middle
-                } else {
-                    low = middle + 1
-                }
-            }
-            result += kept[start..<low]
+            let end = try kept[start...].partitioningIndex { try precedes(object, $0, resolved) }
+            result += kept[start..<end]
             result.append(object.objectID.bits)
-            start = low
+            start = end
         }
         return result + kept[start...]
     }

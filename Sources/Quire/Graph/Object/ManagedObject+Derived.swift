@@ -150,7 +150,7 @@ extension ManagedObject {
         guard case .fetched(let property) = try resolvedEntity.requireProperty(key) else {
             throw QuireError(
                 .unknownKey, "“\(key)” of \(resolvedEntity.name) is not a fetched property.",
-                subject: .init(entity: resolvedEntity.name, property: key))
+                entity: resolvedEntity.name, property: key)
         }
         guard let context = contextUnlessDiscarded else { return [] }
         try context.requireChangeable(self)
@@ -192,7 +192,7 @@ extension ManagedObject {
                 "The request of the fetched property “\(resolvedEntity.name).\(property.name)” uses "
                     + "$\(name); it can use $FETCH_SOURCE, $FETCH_SOURCE.KEY, $FETCHED_PROPERTY.name and "
                     + "$FETCHED_PROPERTY.userInfo.KEY.",
-                subject: .init(entity: resolvedEntity.name, property: property.name))
+                entity: resolvedEntity.name, property: property.name)
         }
     }
 
@@ -213,7 +213,7 @@ extension ManagedObject {
                     .unknownKey,
                     "“\(key)” of \(subject.resolvedEntity.name) is an attribute, so “\(rest.joined(separator: "."))” "
                         + "cannot follow it.",
-                    subject: .init(entity: subject.resolvedEntity.name, property: key))
+                    entity: subject.resolvedEntity.name, property: key)
             }
             return .constant(value)
         case .object(let object): return try value(of: object, at: rest)
@@ -377,7 +377,7 @@ extension ManagedObject {
         else {
             throw QuireError(
                 .invalidValue, "“\(key)” of \(resolvedEntity.name) is not a binary attribute.",
-                subject: .init(entity: resolvedEntity.name, property: key))
+                entity: resolvedEntity.name, property: key)
         }
         return slot
     }

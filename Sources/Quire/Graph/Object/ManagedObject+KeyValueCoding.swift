@@ -261,8 +261,7 @@ extension ManagedObject {
     private final func noMutableValue(_ key: String, _ reason: String) -> QuireError {
         QuireError(
             .invalidValue, "“\(key)” of \(resolvedEntity.name) \(reason).",
-            subject: .init(
-                entity: resolvedEntity.name, property: key, object: objectID.uriRepresentation))
+            entity: resolvedEntity.name, property: key, object: objectID.uriRepresentation)
     }
 
     // MARK: Conversions
@@ -310,8 +309,7 @@ extension ManagedObject {
         QuireError(
             .invalidValue,
             "“\(key)” of \(resolvedEntity.name) cannot be set to a value of type \(type(of: value)).",
-            subject: .init(
-                entity: resolvedEntity.name, property: key, object: objectID.uriRepresentation))
+            entity: resolvedEntity.name, property: key, object: objectID.uriRepresentation)
     }
 }
 

@@ -75,9 +75,7 @@ extension ManagedObjectContext {
                     .invalidState,
                     "willSave() of \(first.objectID.shortDescription) changes objects each of the "
                         + "\(Self.willSaveLimit) times it was called; it must set only what differs.",
-                    subject: .init(
-                        entity: first.resolvedEntity.name, object: first.objectID.uriRepresentation)
-                )
+                    entity: first.resolvedEntity.name, object: first.objectID.uriRepresentation)
             }
             forbiddingSaves { for object in pending where object.isUnsaved { object.willSave() } }
             pending = endSavingRound(&hasChanged)
@@ -222,7 +220,7 @@ extension ManagedObject {
             throw QuireError(
                 .unknownKey,
                 "“\(key)” of \(resolvedEntity.name) has no single value to validate; validate the object.",
-                subject: .init(entity: resolvedEntity.name, property: key))
+                entity: resolvedEntity.name, property: key)
         }
         do {
             try validate(value, in: slot)
@@ -262,9 +260,8 @@ extension ManagedObject {
     ) -> QuireError {
         QuireError(
             .validation, "“\(property)” of \(objectID.shortDescription) \(text).",
-            subject: .init(
-                entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation,
-                rule: rule, value: value))
+            entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation,
+            rule: rule, value: value)
     }
 
     /// The single failures combined in an error, each naming the object.
@@ -273,9 +270,9 @@ extension ManagedObject {
             return [
                 QuireError(
                     .validation, "\(objectID.shortDescription): \(error)",
-                    subject: .init(
-                        entity: resolvedEntity.name, property: property,
-                        object: objectID.uriRepresentation, rule: .custom), underlying: error)
+                    entity: resolvedEntity.name, property: property,
+                    object: objectID.uriRepresentation, rule: .custom,
+                    underlying: error)
             ]
         }
         if !error.failures.isEmpty {
@@ -326,10 +323,8 @@ struct ValidationPredicateTest: QuerySubject {
             throw QuireError(
                 .validation,
                 "“\(slot.name)” of \(objectID.shortDescription) is \(value.display): it \(text).",
-                subject: .init(
-                    entity: resolvedEntity.name, property: slot.name,
-                    object: objectID.uriRepresentation,
-                    rule: .predicate, value: value.display))
+                entity: resolvedEntity.name, property: slot.name,
+                object: objectID.uriRepresentation, rule: .predicate, value: value.display)
         }
     }
 
@@ -343,7 +338,7 @@ struct ValidationPredicateTest: QuerySubject {
                 .invalidModel,
                 "The validation predicate “\(predicate.format)” of “\(resolvedEntity.name).\(slot.name)” "
                     + "cannot be tested: \(error.message)",
-                subject: .init(entity: resolvedEntity.name, property: slot.name), underlying: error)
+                entity: resolvedEntity.name, property: slot.name, underlying: error)
         }
     }
 

@@ -109,7 +109,7 @@ extension ManagedObject {
         guard relationship.isOrdered else {
             throw QuireError(
                 .invalidValue, "“\(relationship.name)” of \(resolvedEntity.name) has no order.",
-                subject: .init(entity: resolvedEntity.name, property: relationship.name))
+                entity: resolvedEntity.name, property: relationship.name)
         }
         try checkMayChange(relationship)
         try requireContext().requireChangeable(self)
@@ -127,9 +127,8 @@ extension ManagedObject {
             .invalidValue,
             "Position \(index) of “\(relationship.name)” of \(objectID.shortDescription) is out of bounds: it "
                 + "has \(count) objects.",
-            subject: .init(
-                entity: resolvedEntity.name, property: relationship.name,
-                object: objectID.uriRepresentation))
+            entity: resolvedEntity.name, property: relationship.name,
+            object: objectID.uriRepresentation)
     }
 }
 

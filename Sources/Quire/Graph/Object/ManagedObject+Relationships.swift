@@ -315,7 +315,7 @@ extension ManagedObject {
             throw QuireError(
                 .invalidValue,
                 "“\(relationship.name)” is not a relationship of \(resolvedEntity.name).",
-                subject: .init(entity: resolvedEntity.name, property: relationship.name))
+                entity: resolvedEntity.name, property: relationship.name)
         }
         guard state.contains(.live) else { throw goneError(relationship.name) }
     }
@@ -329,7 +329,7 @@ extension ManagedObject {
             throw QuireError(
                 .invalidValue,
                 "\(object) belongs to another context than \(self); ask this one for object(with:).",
-                subject: .init(entity: resolvedEntity.name, property: relationship.name))
+                entity: resolvedEntity.name, property: relationship.name)
         }
         let destination = context.layout.destination(of: relationship)
         guard destination.subtree.contains(object.resolvedEntity.number) else {
@@ -337,7 +337,7 @@ extension ManagedObject {
                 .invalidValue,
                 "“\(relationship.name)” of \(resolvedEntity.name) must be of entity \(destination.name); "
                     + "\(object.objectID.shortDescription) is of entity \(object.resolvedEntity.name).",
-                subject: .init(entity: resolvedEntity.name, property: relationship.name))
+                entity: resolvedEntity.name, property: relationship.name)
         }
         if object.objectID.isTemporaryID
             && object.state.isDisjoint(with: [.tracked, .discarded])
@@ -381,9 +381,8 @@ extension ManagedObject {
             .notFound,
             "\(object.objectID.shortDescription) was deleted, or has left its context, and cannot be in "
                 + "“\(relationship.name)” of \(resolvedEntity.name).",
-            subject: .init(
-                entity: resolvedEntity.name, property: relationship.name,
-                object: object.objectID.uriRepresentation))
+            entity: resolvedEntity.name, property: relationship.name,
+            object: object.objectID.uriRepresentation)
     }
 
     private final func unknownObject(
@@ -393,7 +392,7 @@ extension ManagedObject {
             .invalidValue,
             "\(object.objectID.shortDescription) has the temporary identifier of another context's object and cannot "
                 + "be in “\(relationship.name)” of \(resolvedEntity.name); save that context first.",
-            subject: .init(entity: resolvedEntity.name, property: relationship.name))
+            entity: resolvedEntity.name, property: relationship.name)
     }
 
     private final func wrongKind(_ relationship: ResolvedEntity.Relationship) -> QuireError {
@@ -401,7 +400,7 @@ extension ManagedObject {
             .invalidValue,
             "“\(relationship.name)” of \(resolvedEntity.name) is a \(relationship.isToMany ? "to-many" : "to-one") "
                 + "relationship.",
-            subject: .init(entity: resolvedEntity.name, property: relationship.name))
+            entity: resolvedEntity.name, property: relationship.name)
     }
 
     /// Changes the to-many relationship of a key, and traps if there is none, or on errors as ``trapping(file:line:_:)``.

@@ -242,9 +242,7 @@ extension ManagedObject {
             .notFound,
             "\(objectID.shortDescription) was \(isDeleted ? "deleted" : "discarded by a rollback or reset"); "
                 + "“\(property)” cannot be changed.",
-            subject: .init(
-                entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation)
-        )
+            entity: resolvedEntity.name, property: property, object: objectID.uriRepresentation)
     }
 
     /// The context, for an operation that needs one.

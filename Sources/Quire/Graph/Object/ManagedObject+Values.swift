@@ -24,14 +24,14 @@ extension ManagedObject {
                 throw QuireError(
                     .unknownKey,
                     "“\(key)” of \(resolvedEntity.name) is a to-many relationship, not a value; ask for objects(“\(key)”).",
-                    subject: .init(entity: resolvedEntity.name, property: key))
+                    entity: resolvedEntity.name, property: key)
             }
             return objectID(at: slot).map { .objectID($0) } ?? .null
         case .fetched:
             throw QuireError(
                 .unsupported,
                 "“\(key)” of \(resolvedEntity.name) is a fetched property; ask for fetchedObjects(“\(key)”).",
-                subject: .init(entity: resolvedEntity.name, property: key))
+                entity: resolvedEntity.name, property: key)
         }
     }
 
@@ -57,13 +57,13 @@ extension ManagedObject {
                 throw QuireError(
                     .invalidValue,
                     "“\(key)” of \(resolvedEntity.name) is a relationship; \(value) is not an object for it.",
-                    subject: .init(entity: resolvedEntity.name, property: key))
+                    entity: resolvedEntity.name, property: key)
             }
         case .fetched:
             throw QuireError(
                 .invalidValue,
                 "“\(key)” of \(resolvedEntity.name) is a fetched property and cannot be set.",
-                subject: .init(entity: resolvedEntity.name, property: key))
+                entity: resolvedEntity.name, property: key)
         }
     }
 
@@ -197,7 +197,7 @@ extension ManagedObject {
                 throw QuireError(
                     .unknownKey,
                     "“\(key)” of \(resolvedEntity.name) is not stored, so it was never saved.",
-                    subject: .init(entity: resolvedEntity.name, property: key))
+                    entity: resolvedEntity.name, property: key)
             }
         }
         return values
@@ -305,7 +305,7 @@ extension ManagedObject {
             throw QuireError(
                 .unknownKey,
                 "“\(key)” of \(resolvedEntity.name) is not a single attribute and has no primitive value to set.",
-                subject: .init(entity: resolvedEntity.name, property: key))
+                entity: resolvedEntity.name, property: key)
         }
         let value = try resolvedEntity.slots[index].coerce(
             attributeValue(value, forKey: key), in: resolvedEntity)

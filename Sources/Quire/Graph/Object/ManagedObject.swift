@@ -128,7 +128,7 @@ open class ManagedObject: EntityClass {
             throw QuireError(
                 .invalidValue,
                 "Objects of \(entity.name) are of the class \(objectClass), not \(Self.self); make them with that class.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
         if let saveBlock = context.saveBlock { throw saveBlock }
         self.init(try context.initializerForNewObject(of: resolved))
@@ -357,7 +357,7 @@ extension ManagedObject {
                 QuireError(
                     .notFound,
                     "The object \(objectID.shortDescription) is not in the store any more.",
-                    subject: .init(entity: resolvedEntity.name, object: objectID.uriRepresentation))
+                    entity: resolvedEntity.name, object: objectID.uriRepresentation)
             )
             if context.shouldDeleteInaccessibleFaults || objectID.isTemporaryID {
                 announceStateChange()
@@ -465,7 +465,7 @@ extension ManagedObject: ContextBoundSubject {
         throw QuireError(
             .notFound,
             "\(objectID.shortDescription) belongs to no context any more; a query cannot look at it.",
-            subject: .init(entity: resolvedEntity.name, object: objectID.uriRepresentation))
+            entity: resolvedEntity.name, object: objectID.uriRepresentation)
     }
 }
 

@@ -77,7 +77,7 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
                     .unknownEntity,
                     "The model has no entity, or several, whose class is \(Object.self); bind it to one by "
                         + "ManagedObjectModel.bind(_:to:) before the store is opened.",
-                    subject: .init(entity: Object.entityDeclaration?.name))
+                    entity: Object.entityDeclaration?.name)
             }
             var named = specification
             named.entityName = entity.name
@@ -90,7 +90,7 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
                 .invalidQuery,
                 "The objects of \(entity.name) are no \(Object.self), which are requested; bind the class by "
                     + "ManagedObjectModel.bind(_:to:) before the store is opened.",
-                subject: .init(entity: entity.name))
+                entity: entity.name)
         }
         return specification
     }

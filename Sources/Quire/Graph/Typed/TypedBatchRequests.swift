@@ -147,8 +147,7 @@ extension BatchInsertRequest {
                                 .invalidValue,
                                 "Row \(position): “\(key)” of \(entityName) cannot be set to a value of type "
                                     + "\(type(of: value)).",
-                                subject: .init(
-                                    entity: entityName, property: key, position: position))
+                                entity: entityName, property: key, position: position)
                         }
                         row[key] = converted
                     }
@@ -254,7 +253,7 @@ extension EntityClass where Self: ManagedObject {
             .unknownKey,
             "A batch request cannot set “\(keyPath)”: it leads through something of \(Self.self) that is not "
                 + "a property of the model.",
-            subject: .init(entity: entityDeclaration?.name))
+            entity: entityDeclaration?.name)
     }
 }
 

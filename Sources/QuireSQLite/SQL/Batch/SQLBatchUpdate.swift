@@ -45,7 +45,7 @@ struct SQLBatchUpdate {
                 throw QuireError(
                     .incompatibleModel,
                     "The store has no column for “\(entity.name).\(slot.name)”.",
-                    subject: .init(entity: entity.name, property: slot.name))
+                    entity: entity.name, property: slot.name)
             }
             slots.append(slot)
             if case .constant(let value) = value {
@@ -70,13 +70,7 @@ struct SQLBatchUpdate {
         check = computed.isEmpty ? nil : found
         update =
             "UPDATE \(table) SET \(assignments.joined(by: ", ")) FROM (\(found)) AS v WHERE \(table).Z_PK = v.k"
-        guard update.bindings.count <= FetchStatement.maximumBindingCount else {
-            throw QuireError(
-                .unsupported,
-                "The request has \(update.bindings.count) values, more than the "
-                    + "\(FetchStatement.maximumBindingCount) that SQLite takes; split it.",
-                subject: .init(entity: entity.name))
-        }
+        try update.checkBindingCount(of: entity)
     }
 
     /// A constant, tagged if its column tells inline values from references to files.

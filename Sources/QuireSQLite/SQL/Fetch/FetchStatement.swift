@@ -98,7 +98,7 @@ extension SQLFragment {
             .unsupported,
             "The request has \(bindings.count) values, more than the "
                 + "\(FetchStatement.maximumBindingCount) that SQLite takes; split it.",
-            subject: .init(entity: entity.name))
+            entity: entity.name)
     }
 }
 

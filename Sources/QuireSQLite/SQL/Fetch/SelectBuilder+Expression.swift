@@ -400,7 +400,7 @@ extension SelectBuilder {
             throw QuireError(
                 .unsupported,
                 "“\(expression)” cannot be computed by a batch update, because SQL cannot express it.",
-                subject: .init(entity: start.entity.name))
+                entity: start.entity.name)
         }
     }
 }

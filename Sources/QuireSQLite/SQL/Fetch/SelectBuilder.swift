@@ -155,7 +155,7 @@ final class SelectBuilder {
             let name = slot.map { place.entity.slots[$0].name } ?? "?"
             throw QuireError(
                 .invalidQuery, "The store has no column for “\(name)” of \(place.entity.name).",
-                subject: .init(entity: place.entity.name, property: name))
+                entity: place.entity.name, property: name)
         }
         return (column, row(of: place))
     }
