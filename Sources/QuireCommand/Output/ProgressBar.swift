@@ -21,7 +21,7 @@ final class ProgressBar: Sendable {
     private struct State {
         var line: ProgressLine
         var progress: Progress
-        /// The text on the terminal; empty if there is none.
+        /// The text shown on the terminal; empty if none is.
         var drawn = ""
         /// The number of bodies that are writing to the terminal.
         var hidings = 0
@@ -32,7 +32,7 @@ final class ProgressBar: Sendable {
         var cleanup: Int?
     }
 
-    /// How long it takes until the bar appears.
+    /// The delay before the bar appears.
     static let delay = Duration.milliseconds(500)
     /// The time between two readings of the progress.
     static let interval = DispatchTimeInterval.milliseconds(100)

@@ -6,7 +6,7 @@ import Quire
 /// A pure value: it reads no clock and writes nowhere; see ``ProgressBar``, which does. Whatever the readings are, such as
 /// totals that grow, counts beyond the total and times that go backwards, the text is never wider than asked for.
 struct ProgressLine {
-    /// What a progress counts.
+    /// The unit that a progress counts.
     enum Unit { case bytes, objects, rows, fraction }
 
     /// The values of a `Progress` at one time.
@@ -119,7 +119,7 @@ struct ProgressLine {
     private static let minimumBarWidth = 8
     private static let minimumTitleWidth = 6
 
-    /// What stands after the bar, the most informative first.
+    /// The parts after the bar, the most informative first.
     private var details: [String] {
         let isComplete = total.map { done >= $0 } ?? false
         let rate = (isComplete ? nil : shown?.rate).flatMap { rate -> String? in

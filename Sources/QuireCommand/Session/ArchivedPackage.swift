@@ -1,3 +1,4 @@
+import Foundation
 import Quire
 import QuireDocuments
 import QuireSQLite
@@ -15,7 +16,7 @@ struct ArchivedPackage {
     ) throws -> ArchivedPackage {
         let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
         do {
-            let place = folder.path + "/Document.quire"
+            let place = FileSystem.path(folder.path, name(of: path))
             var domain: ProtectionDomain?
             let result = try DocumentPackage.extract(path, to: place) {
                 domain = $0
@@ -34,6 +35,13 @@ struct ArchivedPackage {
             folder.remove()
             throw error
         }
+    }
+
+    /// The name of the document in an archive, which a page has as its title.
+    private static func name(of path: String) -> String {
+        var name = URL(fileURLWithPath: FileSystem.name(of: path)).deletingPathExtension()
+        if name.pathExtension == "tar" { name.deletePathExtension() }
+        return FileName.fitting(name.lastPathComponent, ".quire")
     }
 
     /// Closes the document, and removes the folder.

@@ -132,7 +132,7 @@ struct ExportCommand: AsyncParsableCommand {
         }
         if let form { return try export(as: form, output) }
         try DocumentPath.requirePackage(
-            path, "only those are archived; --as exports other stores in other forms")
+            path, "only packages can be archived; use --as to export a store in another form")
         try unlock.unlock(path)
         let isInClear = try removeProtection && DocumentPackage.fileProtection(at: path) != .none
         let package = try DocumentPackage.open(at: path, readOnly: true)
@@ -252,7 +252,7 @@ struct ExportCommand: AsyncParsableCommand {
             throw QuireError(
                 .protectionUnavailable,
                 "“\(path)” is protected (\(protection.fileProtection.rawValue)), and its export would not be encrypted.",
-                subject: .init(file: path))
+                file: path)
         }
         let permissions = try SQLiteStore.permissions(forCopyOf: path)
         switch form {

@@ -74,7 +74,7 @@ struct ExtractCommand: AsyncParsableCommand {
         if omitted.isEmpty { return }
         let named = omitted.prefix(3).map { "“\($0)”" }.joined(separator: ", ")
         let more = omitted.count > 3 ? " and \(omitted.count - 3) more" : ""
-        Output.report("Left out, because not part of the document: \(named)\(more).")
+        Output.report("Left out, because they are not part of the document: \(named)\(more).")
     }
 
     @MainActor

@@ -68,7 +68,7 @@ struct ArchiveExport {
             throw QuireError(
                 .unsupported,
                 "The document was not exported, because its archive could not be extracted: \(error.message)",
-                subject: .init(file: destination), underlying: error)
+                file: destination, underlying: error)
         } catch let error as QuireError where error.code == .cancelled {
             try progress?.checkCancelled(
                 "The export to “\(destination)” was cancelled.", file: destination)
@@ -99,7 +99,7 @@ struct ArchiveExport {
             if let problem {
                 throw QuireError(
                     .unsupported, "“\(path)” cannot be archived: it \(problem).",
-                    subject: .init(file: FileSystem.path(folder, path)))
+                    file: FileSystem.path(folder, path))
             }
             let composed = path.precomposedStringWithCanonicalMapping
             return Item(
@@ -169,7 +169,7 @@ struct ArchiveExport {
         guard rest == 0 else {
             throw QuireError(
                 .inputOutput, "“\(file.path)” became shorter while it was being exported.",
-                subject: .init(file: file.path))
+                file: file.path)
         }
         let result = digest.finalize().hexadecimal
         try verify(item.name, result)

@@ -4,12 +4,11 @@ import Quire
 
 /// The result of extracting an archive.
 public struct ExtractedArchive: Sendable, Hashable {
-    /// Whether the archive's content was compared with its manifest. It was not if another program has made the archive, or if
-    /// it is a folder.
+    /// Whether the archive's content matches its manifest; `false` if it has none, because another program made it.
     public var isVerified = false
     /// Whether the store was checked. It was not if the document is protected and locked.
     public var isStoreChecked = false
-    /// The paths in the package of what was left out, because it is not part of a document.
+    /// Files that were left out, because they are not part of a document: their paths relative to it.
     public var omittedPaths: [String] = []
 }
 
@@ -19,12 +18,12 @@ public struct ExtractedArchive: Sendable, Hashable {
 /// beyond the limits, and exactly what the manifest lists. Everything is written to a temporary sibling of the destination, which
 /// is removed if anything is wrong.
 ///
-/// A source without a manifest is one that other programs have made. It must contain one document, anywhere; what `isPart`
-/// does not know is left out.
+/// A source without a manifest was made by another program. It must contain exactly one document, at any depth; files for which
+/// `isPart` is false are left out.
 struct ArchiveExtraction {
     /// The archive, or a folder.
     var archive: String
-    /// Where it is read, if that is not its name in errors.
+    /// The path to read from, if errors name another one.
     var location: String?
     /// The folder to create.
     var destination: String
@@ -94,7 +93,7 @@ struct ArchiveExtraction {
         try Source(location ?? archive, reportedAs: archive, counting: progress)
     }
 
-    /// What is extracted: the file of an archive, or a folder.
+    /// The file of an archive, or a folder.
     private struct Source {
         let path: String
         /// `nil` for a folder.
@@ -111,7 +110,7 @@ struct ArchiveExtraction {
             default:
                 throw QuireError(
                     .invalidFormat, "“\(name)” is neither an archive nor a folder.",
-                    subject: .init(file: name))
+                    file: name)
             }
             // A folder's size is found when it is read.
             progress?.totalUnitCount = file == nil ? -1 : permissions.size
@@ -127,7 +126,7 @@ struct ArchiveExtraction {
 
     // MARK: Survey
 
-    /// Where the document is in an archive, and what its manifest lists.
+    /// The location of the document in an archive, and its manifest.
     private struct Contents {
         /// The path of the document, with a slash at the end; empty if it is the whole archive.
         var root: String
@@ -146,7 +145,7 @@ struct ArchiveExtraction {
 
     /// Finds the document.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if there is none, or if there are several.
+    /// - Throws: ``QuireError`` with code `invalidFormat` unless it contains exactly one.
     private func survey(_ reader: any ArchiveEntryReader) throws -> Contents {
         var roots: Set<String> = []
         var manifests: [String: ArchiveManifest] = [:]
@@ -182,8 +181,8 @@ struct ArchiveExtraction {
             let names = outermost.map { "“\($0.dropLast())”" }.sorted().prefix(5)
             throw QuireError(
                 .invalidFormat,
-                "“\(archive)” contains \(outermost.count) documents: \(names.joined(separator: ", ")); unpack it and extract one of them.",
-                subject: .init(file: archive))
+                "“\(archive)” contains \(outermost.count) documents: \(names.joined(separator: ", ")); unpack it, and extract one of them.",
+                file: archive)
         }
         let manifest = manifests[root]
         return Contents(
@@ -197,7 +196,7 @@ struct ArchiveExtraction {
         throw QuireError(
             .locked,
             "“\(layout.path)” is open for writing\(owner.phrase); close it, or copy it by saving it as another document.",
-            subject: .init(file: layout.path))
+            file: layout.path)
     }
 
     // MARK: Extraction
@@ -258,8 +257,7 @@ struct ArchiveExtraction {
         return result
     }
 
-    /// Throws if a name leads out of the folder to extract to, even if the entry is not extracted: whoever has made such an archive
-    /// is not to be trusted with the rest of it.
+    /// Throws if a name leads out of the destination, even if the entry would not be extracted: such an archive is malicious.
     private func checkStaysInside(_ entry: ArchiveEntry) throws {
         guard entry.path.hasPrefix("/") || FileSystem.components(of: entry.path).contains("..")
         else { return }
@@ -356,11 +354,11 @@ struct ArchiveExtraction {
     private func invalid(_ what: String) -> QuireError {
         QuireError(
             .invalidFormat, "“\(archive)” is not a document archive: it \(what).",
-            subject: .init(file: archive))
+            file: archive)
     }
 
     private func damaged(_ what: String) -> QuireError {
         QuireError(
-            .invalidFormat, "“\(archive)” is damaged: \(what).", subject: .init(file: archive))
+            .invalidFormat, "“\(archive)” is damaged: \(what).", file: archive)
     }
 }

@@ -49,13 +49,13 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
         } catch {
             throw QuireError(
                 .invalidFormat, "The manifest of “\(archive)” cannot be read.",
-                subject: .init(file: archive), underlying: error)
+                file: archive, underlying: error)
         }
         guard manifest.format == currentFormat else {
             throw QuireError(
                 .unsupported,
                 "“\(archive)” has the format \(manifest.format); this version only reads \(currentFormat).",
-                subject: .init(file: archive))
+                file: archive)
         }
         return manifest
     }
@@ -75,7 +75,7 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
                 throw QuireError(
                     .invalidFormat,
                     "“\(archive)” is damaged: its manifest lists “\(entry.path)” twice.",
-                    subject: .init(file: archive))
+                    file: archive)
             }
         }
         return listed

@@ -3,11 +3,11 @@ import Quire
 
 /// The kinds of archive that a document can be exported to.
 public enum ArchiveFormat: String, Sendable, CaseIterable {
-    /// A zip file with the package as its only folder: any archive program unpacks a document that opens.
+    /// A zip file with the package as its only folder: any archive program unpacks it to a document that opens.
     case zip
     /// A zip file with the content of the package and, first, its media type: a document in one file.
     case quirez
-    /// A tar file that is not compressed.
+    /// An uncompressed tar file.
     case tar
     /// A tar file compressed by gzip.
     case tarGzip = "tar.gz"
@@ -30,7 +30,7 @@ public enum ArchiveFormat: String, Sendable, CaseIterable {
             throw QuireError(
                 .unsupported,
                 "“\(path)” has no known archive extension; use .zip, .quirez, .tar, .tar.gz, .tar.xz or .tar.zst.",
-                subject: .init(file: path))
+                file: path)
         }
         self = format
     }
@@ -44,7 +44,7 @@ public enum ArchiveFormat: String, Sendable, CaseIterable {
         }
     }
 
-    /// The levels of compression, and the one that is used unless another is chosen.
+    /// The valid compression levels, and the default.
     var levels: (range: ClosedRange<Int>, standard: Int) {
         switch self {
         case .zip, .quirez, .tarGzip, .tarXZ: (0...9, 6)
@@ -60,8 +60,8 @@ public struct ArchiveOptions: Sendable {
     public var format: ArchiveFormat?
     /// The level of compression: 0 to 9, for Zstandard 1 to 19; `nil` for 6, for Zstandard 3. In a zip file 0 stores everything.
     public var level: Int?
-    /// The number of threads that compress; `nil` for one a processor. The archive does not depend on it. A tar file that is
-    /// compressed by gzip is written by one.
+    /// The number of threads that compress; `nil` for one a processor. The archive does not depend on it. `.tar.gz` always
+    /// uses one.
     public var threads: Int?
     /// Whether the archive contains the versions of the document.
     public var includesVersions = false

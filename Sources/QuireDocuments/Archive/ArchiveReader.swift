@@ -89,7 +89,7 @@ final class ArchiveReader: ArchiveEntryReader {
         guard let path = name(of: entry) else {
             throw QuireError(
                 .invalidFormat, "“\(file.path)” contains an entry whose name cannot be read.",
-                subject: .init(file: file.path))
+                file: file.path)
         }
         return ArchiveEntry(
             path: ArchiveName.normalized(path), kind: kind(of: entry),
@@ -140,7 +140,7 @@ final class ArchiveReader: ArchiveEntryReader {
         let text = archive_error_string(archive).map { String(cString: $0) } ?? "unknown reason"
         return QuireError(
             .invalidFormat, "“\(file.path)” is not an archive, or is damaged: \(text).",
-            subject: .init(file: file.path))
+            file: file.path)
     }
 }
 

@@ -84,7 +84,7 @@ extension DocumentPackage {
             throw QuireError(
                 .unsupported,
                 "“\(layout.path)” is protected, so its versions cannot be exported unencrypted; export it without them, or keep its protection.",
-                subject: .init(file: layout.path))
+                file: layout.path)
         }
         try checkOutside(path)
         if !replacing, FileSystem.exists(path) {
@@ -165,7 +165,7 @@ extension DocumentPackage {
             throw QuireError(
                 .invalidFormat,
                 "“\(layout.path)” was not exported, because it is incomplete: \(missing) \(advice)",
-                subject: .init(file: layout.path))
+                file: layout.path)
         }
         return digests
     }
@@ -183,12 +183,12 @@ extension DocumentPackage {
             throw QuireError(
                 .unsupported,
                 "“\(layout.path)” is protected (\(name)), so its damage cannot be exported unencrypted; keep its protection, or recover it first.",
-                subject: .init(file: layout.path))
+                file: layout.path)
         case nil:
             throw QuireError(
                 .protectionUnavailable,
                 "“\(layout.path)” is protected (\(name)); choose whether the archive is sealed with the same keys or not encrypted.",
-                subject: .init(file: layout.path))
+                file: layout.path)
         }
     }
 
@@ -270,7 +270,7 @@ extension DocumentPackage {
                     throw QuireError(
                         .invalidFormat,
                         "“\(name)” exceeds the limit of \(limits.bytes) bytes.",
-                        subject: .init(file: name))
+                        file: name)
                 }
                 try spool.file.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             }
@@ -285,7 +285,7 @@ extension DocumentPackage {
     /// As ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``, with a closure that unlocks a protected document
     /// before it is checked. Retain the domain until the document is open, or its state is lost.
     ///
-    /// - Parameter location: Where the archive is read, if that is not its name in errors.
+    /// - Parameter location: The path to read from, if errors name another one.
     package static func extract(
         _ archive: String, at location: String? = nil, to path: String,
         limits: ArchiveLimits = ArchiveLimits(), keepingDamage: Bool = false,
@@ -327,7 +327,7 @@ extension DocumentPackage {
         guard layout.isPackage else {
             throw QuireError(
                 .invalidFormat, "“\(archive)” is not a document archive: it has no store.",
-                subject: .init(file: archive))
+                file: archive)
         }
         do {
             let domain = try protectionDomain(at: folder)
@@ -345,7 +345,7 @@ extension DocumentPackage {
             throw QuireError(
                 codes.contains(error.code) ? error.code : .invalidFormat,
                 "The document in “\(archive)” cannot be used: \(message)",
-                subject: .init(file: archive), underlying: error)
+                file: archive, underlying: error)
         }
     }
 
@@ -391,7 +391,7 @@ extension DocumentPackage {
                     throw QuireError(
                         .invalidFormat,
                         "“\(path)” has the protection class “\(header.wrappedKey.fileProtection.rawValue)”, but the document has “\(protection.rawValue)”.",
-                        subject: .init(file: path))
+                        file: path)
                 }
             }
         }

@@ -133,7 +133,7 @@ final class TarWriter: ArchiveWriter {
         let text = archive_error_string(archive).map { String(cString: $0) } ?? "unknown reason"
         return QuireError(
             .inputOutput, "Could not write “\(file.path)”: \(text).",
-            subject: .init(file: file.path))
+            file: file.path)
     }
 }
 

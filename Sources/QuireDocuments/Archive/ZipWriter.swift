@@ -4,7 +4,7 @@ import Synchronization
 
 /// Writes a zip file as every program reads it: sizes before the data, names in UTF-8, and no extra fields but those of zip64.
 ///
-/// Equal entries give equal bytes, whatever the number of threads: what is compressed together depends on sizes only. Large files
+/// Equal entries give equal bytes, whatever the number of threads: how files are grouped depends on their sizes only. Large files
 /// are compressed in independent chunks of 32 KiB, and followed by an index of them that is not an entry, as the SOZip
 /// profile specifies (sozip/sozip-spec, 0.5.0), so that readers can begin anywhere in the file. A file that does not become smaller is
 /// stored. At most ``batchSize`` bytes are in memory, and their compressed form.
@@ -53,7 +53,7 @@ final class ZipWriter: ArchiveWriter {
     private struct OpenEntry {
         var entry: Entry
         var checksum = CRC32()
-        /// Where the chunks begin in the compressed data.
+        /// The offsets of the chunks in the compressed data.
         var chunks: [Int64] = []
     }
 
@@ -97,7 +97,7 @@ final class ZipWriter: ArchiveWriter {
     ) throws {
         let isChunked =
             size > Self.chunkSize && (isSeekable || size > Self.wholeFileSize) && level > 0
-        // What is decided by a file's first batch must not depend on the files before.
+        // Whether a file is compressed is decided by its first batch, which must not depend on earlier files.
         if isChunked || batch.count + Int(clamping: size) > Self.batchSize { try flushBatch() }
         let entry = Entry(name: Array(path.utf8), size: size)
         var part = Part(entry: entry, range: batch.count..<batch.count, isChunked: isChunked)

@@ -81,13 +81,13 @@ package struct DatabaseExport {
             throw QuireError(
                 .invalidValue,
                 "“\(destination)” is the store itself, which its export cannot replace; choose another name.",
-                subject: .init(file: destination))
+                file: destination)
         }
         for suffix in ["-journal", "-wal"] where FileSystem.exists(place + suffix) {
             throw QuireError(
                 .alreadyExists,
                 "“\(place)\(suffix)” exists, and SQLite would apply it to the exported database. Close the program that uses it, or choose another name.",
-                subject: .init(file: place + suffix))
+                file: place + suffix)
         }
     }
 

@@ -92,7 +92,7 @@ extension DocumentPackage {
             throw QuireError(
                 .protectionUnavailable,
                 "“\(layout.path)” is protected (\(protection.fileProtection.rawValue)), and its export would not be encrypted; confirm that, or export a sealed archive.",
-                subject: .init(file: layout.path))
+                file: layout.path)
         }
         try checkOutside(path)
     }

@@ -50,9 +50,7 @@ struct JSONLinesTables {
         guard let progress = export.progress else { return }
         var count = 0
         for entity in entities {
-            var request = FetchSpecification(entity.name)
-            request.includesSubentities = false
-            count += try export.store.count(matching: request)
+            count += try export.store.count(matching: FetchSpecification(only: entity.name))
         }
         progress.totalUnitCount = Int64(count)
         progress.completedUnitCount = 0

@@ -48,7 +48,7 @@ package struct JSONReader {
         try reader.finish()
         throw QuireError(
             .invalidFormat, "\(file), line \(start.line): expected an array of objects.",
-            subject: .init(file: file, position: start.line))
+            file: file, position: start.line)
     }
 
     private init(_ bytes: ByteReader, file: String) throws {
@@ -96,7 +96,7 @@ package struct JSONReader {
         return QuireError(
             .invalidFormat,
             "\(file), line \(place.line), column \(place.column): this is not valid JSON: \(sentence).",
-            subject: .init(file: file, position: place.line))
+            file: file, position: place.line)
     }
 
     // MARK: - Values

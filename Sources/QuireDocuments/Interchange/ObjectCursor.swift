@@ -29,9 +29,7 @@ package final class ObjectCursor {
         self.entity = entity
         self.toMany = toMany
         if !(store is SQLiteStore) && !entity.isAbstract {
-            var request = FetchSpecification(entity.name)
-            request.includesSubentities = false
-            identifiers = try store.objectIDs(matching: request)
+            identifiers = try store.objectIDs(matching: FetchSpecification(only: entity.name))
         }
     }
 

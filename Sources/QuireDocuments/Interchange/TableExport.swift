@@ -118,7 +118,7 @@ package struct TableExport {
             throw QuireError(
                 .alreadyExists,
                 "“\(place)” was not replaced, because it is not an export of tables: \(reason). Choose another name.",
-                subject: .init(file: place))
+                file: place)
         }
     }
 

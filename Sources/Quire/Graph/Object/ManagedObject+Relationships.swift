@@ -403,7 +403,7 @@ extension ManagedObject {
             entity: resolvedEntity.name, property: relationship.name)
     }
 
-    /// Changes the to-many relationship of a key, and traps if there is none, or on errors as ``trapping(file:line:_:)``.
+    /// Changes the to-many relationship named by a key. Traps if it does not exist, and on the errors of ``trapping(file:line:_:)``.
     final func changeToMany(
         _ key: String, _ file: StaticString, _ line: UInt,
         _ change: (ResolvedEntity.Relationship) throws -> Void

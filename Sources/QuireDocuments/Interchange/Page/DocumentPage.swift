@@ -84,7 +84,7 @@ package struct DocumentPage {
             throw QuireError(
                 .invalidValue,
                 "“\(path)” is the store that the page would show; choose another path.",
-                subject: .init(file: path))
+                file: path)
         }
         let part = try TemporarySibling.makeFile(beside: path)
         defer { part.remove() }
@@ -115,9 +115,7 @@ package struct DocumentPage {
         progress?.completedUnitCount = 0
         progress?.totalUnitCount = try store.layout.entities.reduce(0) { sum, entity in
             if entity.isAbstract { return sum }
-            var request = FetchSpecification(entity.name)
-            request.includesSubentities = false
-            return sum + Int64(try store.count(matching: request))
+            return sum + Int64(try store.count(matching: FetchSpecification(only: entity.name)))
         }
         let title = Self.escaped(title)
         try file.write(Self.beginning(title: title))
