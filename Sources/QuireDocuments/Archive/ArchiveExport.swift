@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import Quire
 
@@ -129,8 +128,9 @@ struct ArchiveExport {
                 try archive.addFolder(prefix + item.path.dropLast())
                 entries.append(.init(path: item.path, size: 0, sha256: ""))
             } else {
-                let digest = try addFile(item, to: archive)
-                entries.append(.init(path: item.path, size: item.size, sha256: digest))
+                let (sha256, perMiB) = try addFile(item, to: archive)
+                entries.append(
+                    .init(path: item.path, size: item.size, sha256: sha256, sha256PerMiB: perMiB))
             }
         }
         let manifest = ArchiveManifest(entries: entries)
@@ -143,10 +143,12 @@ struct ArchiveExport {
 
     /// Adds a file.
     ///
-    /// - Returns: Its digest.
-    private func addFile(_ item: Item, to archive: any ArchiveWriter) throws -> String {
+    /// - Returns: Its digests.
+    private func addFile(
+        _ item: Item, to archive: any ArchiveWriter
+    ) throws -> (sha256: String, perMiB: [String]?) {
         let file = try OpenFile.open(item.source, for: .reading)
-        var digest = SHA256()
+        var digests = ArchiveFileDigests(hasParts: item.size > ArchiveFileDigests.partSize)
         var rest = item.size
         let isStore = item.name == "StoreContent/persistentStore"
         try archive.addFile(prefix + item.path, size: item.size, isSeekable: isStore) { write in
@@ -159,7 +161,7 @@ struct ArchiveExport {
                         into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]))
                     if count == 0 { break }
                     let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-                    digest.update(bufferPointer: piece)
+                    digests.update(piece)
                     try write(piece)
                     rest -= Int64(count)
                     progress?.completedUnitCount += Int64(count)
@@ -171,22 +173,8 @@ struct ArchiveExport {
                 .inputOutput, "“\(file.path)” became shorter while it was being exported.",
                 file: file.path)
         }
-        let result = digest.finalize().hexadecimal
-        try verify(item.name, result)
+        let result = digests.finalize()
+        try verify(item.name, result.sha256)
         return result
-    }
-}
-
-extension SHA256.Digest {
-    /// The digest as 64 lower-case digits.
-    var hexadecimal: String {
-        let digits = Array("0123456789abcdef".utf8)
-        var text: [UInt8] = []
-        text.reserveCapacity(2 * SHA256.byteCount)
-        for byte in self {
-            text.append(digits[Int(byte >> 4)])
-            text.append(digits[Int(byte & 15)])
-        }
-        return String(decoding: text, as: UTF8.self)
     }
 }

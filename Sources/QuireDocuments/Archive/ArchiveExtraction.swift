@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import Quire
 
@@ -208,7 +207,7 @@ struct ArchiveExtraction {
         var result = ExtractedArchive(isVerified: contents.manifest != nil)
         var names = PortableNames()
         var missing = contents.listed
-        var content = Content(listedSizes: contents.listed.mapValues(\.size))
+        var content = Content(listed: contents.listed)
         var count = 0
         for folder in contents.manifest?.folders ?? [] {
             try checkName(folder, isFolder: true, &names, in: contents)
@@ -241,12 +240,12 @@ struct ArchiveExtraction {
                 continue
             }
             try checkName(path, isFolder: false, &names, in: contents)
-            let (size, digest) = try extractFile(path, from: reader, into: root, &content)
+            let found = try extractFile(path, from: reader, into: root, &content)
             guard contents.manifest != nil else { continue }
             guard let expected = missing.removeValue(forKey: path) else {
                 throw damaged("its manifest does not list “\(path)”")
             }
-            guard expected == .init(path: path, size: size, sha256: digest) else {
+            guard expected == found else {
                 throw damaged("“\(path)” differs from what its manifest lists")
             }
         }
@@ -278,16 +277,18 @@ struct ArchiveExtraction {
             FileSystem.path(root, path), beneath: root, withIntermediates: true)
     }
 
+    /// - Returns: The entry that a manifest must have for the file. It has a digest per MiB only if the manifest's has.
     private func extractFile(
         _ path: String, from reader: any ArchiveEntryReader, into root: String?,
         _ content: inout Content
-    ) throws -> (size: Int64, digest: String) {
+    ) throws -> ArchiveManifest.Entry {
         if let root, path.contains("/") { try makeFolder(FileSystem.folder(of: path), in: root) }
         let file = try root.map {
             try OpenFile.open(FileSystem.path($0, path), beneath: $0, for: .creating)
         }
         var size: Int64 = 0
-        var digest = SHA256()
+        let listed = content.listed[path]
+        var digests = ArchiveFileDigests(hasParts: listed?.sha256PerMiB != nil)
         try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in
             while true {
                 try checkCancelled()
@@ -297,7 +298,7 @@ struct ArchiveExtraction {
                 content.size += Int64(count)
                 try checkLimits(path, size: size, content, read: reader.bytesRead)
                 let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-                digest.update(bufferPointer: piece)
+                digests.update(piece)
                 try file?.write(piece)
                 if let progress, countsProgress {
                     let read = max(progress.completedUnitCount, reader.bytesRead)
@@ -306,15 +307,16 @@ struct ArchiveExtraction {
                 }
             }
         }
-        return (size, digest.finalize().hexadecimal)
+        let (sha256, perMiB) = digests.finalize()
+        return .init(path: path, size: size, sha256: sha256, sha256PerMiB: perMiB)
     }
 
     /// The content read from the archive so far.
     private struct Content {
         /// The number of bytes.
         var size: Int64 = 0
-        /// The sizes that the manifest lists, by path.
-        var listedSizes: [String: Int64]
+        /// The files that the manifest lists, by path.
+        let listed: [String: ArchiveManifest.Entry]
     }
 
     private func checkLimits(
@@ -328,7 +330,7 @@ struct ArchiveExtraction {
             throw invalid("exceeds the limit of \(limits.bytes) bytes of content")
         }
         if content.size > limits.bytesBeforeRatio, content.size / limits.ratio > read,
-            size > content.listedSizes[path] ?? 0
+            size > content.listed[path]?.size ?? 0
         {
             throw invalid(
                 "expands to more than \(limits.ratio) times its size, and “\(path)” is larger than its manifest states"

@@ -14,13 +14,30 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
         public var size: Int64
         /// The SHA-256 digest of the bytes in hexadecimal, empty for a folder.
         public var sha256: String
+        /// The SHA-256 digest of each MiB of the bytes in hexadecimal, so that a part can be checked without reading the whole; the
+        /// last part may be shorter. `nil` for folders, for files of at most one MiB, and in archives of earlier versions.
+        public var sha256PerMiB: [String]?
+
+        /// Whether the digests per MiB are as many as the size needs, and are digests.
+        fileprivate var hasValidParts: Bool {
+            guard let sha256PerMiB else { return true }
+            let partSize = Int64(ArchiveFileDigests.partSize)
+            return !path.hasSuffix("/") && size > partSize
+                && sha256PerMiB.count == (size - 1) / partSize + 1
+                && sha256PerMiB.allSatisfy { digest in
+                    digest.utf8.count == 64
+                        && digest.utf8.allSatisfy {
+                            (0x30...0x39).contains($0) || (0x61...0x66).contains($0)
+                        }
+                }
+        }
     }
 
     static let path = "META-INF/manifest.json"
     /// The media type of a document in one file; not in the list.
     static let mediaTypePath = "mimetype"
     static let currentFormat = "quire-archive/1"
-    /// More than 100,000 entries take.
+    /// More than 100,000 entries take, or a digest for each MiB of 256 GiB.
     static let largestSize = 64 << 20
 
     /// The format of the archive, with its version.
@@ -55,6 +72,12 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
             throw QuireError(
                 .unsupported,
                 "“\(archive)” has the format \(manifest.format); this version only reads \(currentFormat).",
+                file: archive)
+        }
+        if let entry = manifest.entries.first(where: { !$0.hasValidParts }) {
+            throw QuireError(
+                .invalidFormat,
+                "The manifest of “\(archive)” is damaged: the digests per MiB of “\(entry.path)” are invalid.",
                 file: archive)
         }
         return manifest
