@@ -25,8 +25,8 @@ package final class ContentFile: Sendable {
         }
     }
 
-    /// Whether it is sealed on disk.
-    package var isSealed: Bool { sealed != nil }
+    /// Whether its plaintext is what a descriptor of it reads: it is neither sealed nor in an archive.
+    package var hasPlainDescriptor: Bool { sealed == nil && !file.isArchived }
 
     /// The number of bytes of plaintext.
     package var count: Int64 {
@@ -62,10 +62,10 @@ package final class ContentFile: Sendable {
         }
     }
 
-    /// A separate open file at offset 0, for programs that take a descriptor: the same file, or the plaintext of a sealed
-    /// file in memory, so that no file on disk has it in clear.
+    /// A separate open file at offset 0, for programs that take a descriptor: the same file, or the plaintext in memory, so that no
+    /// file on disk has that of a sealed one in clear.
     package func openedInClear() throws -> OpenFile {
-        guard isSealed else { return try file.reopened() }
+        if hasPlainDescriptor { return try file.reopened() }
         let copy = try OpenFile.inMemory(named: FileSystem.name(of: file.path))
         try forEachBlock { try copy.write($0) }
         return try copy.reopened()

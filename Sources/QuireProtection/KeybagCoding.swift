@@ -294,6 +294,8 @@ struct KeybagFile: Sendable {
     var path: String
     /// The document package that contains it, if any.
     var root: String?
+    /// The archive that contains it, if any, which stays mounted.
+    var mount: ArchiveMount?
 
     private static let patience = FileLockWait(timeout: .seconds(10)) { _ in }
 

@@ -206,10 +206,11 @@ extension ProtectionDomain {
         let copy = ProtectionDomain(try Keybag(bytes, path: file.path), file: file)
         let state = self.state.withLock { state in
             state.children.append(copy)
-            return (state.unlocked, state.untilFirstAuthentication, state.parent)
+            return (state.unlocked, state.untilFirstAuthentication)
         }
         copy.state.withLock { copy in
-            (copy.unlocked, copy.untilFirstAuthentication, copy.parent) = state
+            (copy.unlocked, copy.untilFirstAuthentication) = state
+            copy.parent = self
         }
         ProtectionDomainRegistry.add(copy)
         return copy

@@ -166,7 +166,8 @@ extension ProtectionDomain {
     package static func domain(
         of keybagPath: String, beneath root: String?
     ) throws -> ProtectionDomain {
-        let file = KeybagFile(path: FileSystem.absolute(keybagPath), root: root)
+        var file = KeybagFile(path: FileSystem.absolute(keybagPath), root: root)
+        file.mount = ArchiveMount.mount(containing: file.path)
         return ProtectionDomainRegistry.domain(of: try file.read(), in: file)
     }
 

@@ -67,7 +67,8 @@ package final class SQLiteConnection: @unchecked Sendable {
         // The target of VACUUM INTO is a URI, which names its VFS and cipher.
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
         var file = path
-        if mode != .memory, let root = StorePath.packageRoot(of: path) {
+        let isArchived = ArchiveMount.contains(path)
+        if mode != .memory, !isArchived, let root = StorePath.packageRoot(of: path) {
             file = try SQLiteFiles.canonicalPath(path, beneath: root)
             flags |= SQLITE_OPEN_NOFOLLOW
         }
@@ -83,7 +84,12 @@ package final class SQLiteConnection: @unchecked Sendable {
             flags |= SQLITE_OPEN_READONLY
         }
         sealing = try cipher.map(SealingFileSystem.Registration.init)
-        let query = (mode == .immutable ? ["immutable=1"] : []) + (sealing.map { [$0.query] } ?? [])
+        var query = mode == .immutable ? ["immutable=1"] : []
+        if let sealing {
+            query.append(sealing.query)
+        } else if isArchived, ArchiveFileSystem.registered != nil {
+            query.append("vfs=\(ArchiveFileSystem.name)")
+        }
         if !query.isEmpty { name = Self.uri(file, query.joined(separator: "&")) }
         if mode.locksFile { try SQLiteFiles.checkJournal(of: file) }
         var opened: OpaquePointer?

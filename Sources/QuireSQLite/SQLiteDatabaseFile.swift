@@ -75,6 +75,7 @@ package final class SQLiteDatabaseFile: Sendable {
         try SQLiteFiles.checkJournal(of: storePath)
         isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false
         guard isReadOnly else {
+            if ArchiveMount.contains(storePath) { throw QuireError.readOnly(storePath) }
             databasePath = storePath
             access = .writing
             if isOnNetwork {

@@ -171,6 +171,10 @@ extension SQLiteFailure {
                 .protectedDataUnavailable,
                 "“\(path)” cannot be read or written because its protection domain is locked; unlock it and try again."
             )
+        case SQLITE_IOERR where code == SQLiteFile.damagedPage && ArchiveMount.contains(path):
+            return make(
+                .invalidFormat,
+                "“\(path)” is damaged: it differs from what the manifest of its archive lists. Get the archive again.")
         case SQLITE_IOERR where code == SQLiteFile.damagedPage:
             return make(
                 .invalidFormat,

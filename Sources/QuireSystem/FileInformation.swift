@@ -82,6 +82,21 @@ package struct FileInformation: Sendable {
         statusChangeTime = Int64(status.st_ctim.tv_sec)
     }
 
+    /// Information on a file or folder in an archive, with the owner, permissions and dates of the archive.
+    ///
+    /// - Parameter number: Its number in the archive.
+    package init(
+        _ kind: Kind, inArchive archive: FileInformation, number: Int, size: Int64
+    ) {
+        self = archive
+        self.kind = kind
+        self.size = size
+        linkCount = 1
+        // No device has such a number.
+        device = 1 << 63 | (archive.device << 40 ^ archive.inode)
+        inode = UInt64(number)
+    }
+
     /// Whether it is a socket.
     package var isSocket: Bool { otherName == Self.socketName && kind == .other }
 

@@ -26,9 +26,11 @@ package struct FileLocation {
     package let name: String
     /// The whole path, for errors.
     package let path: String
+    /// The place in an archive, if it is in one; see ``ArchiveMount``.
+    let archived: ArchiveMount.Place?
 
-    /// The folder's descriptor as system calls take it.
-    var descriptor: Int32 { folder?.descriptor ?? AT_FDCWD }
+    /// The folder's descriptor as system calls take it. In an archive it is invalid, so that no call changes anything.
+    var descriptor: Int32 { archived != nil ? -1 : folder?.descriptor ?? AT_FDCWD }
 
     /// Calls a closure with the folder's descriptor and the name, as a system call takes them.
     func withName<Result>(
@@ -49,13 +51,18 @@ package struct FileLocation {
 
     /// - Throws: ``QuireError`` with code `notFound`, `readOnly`, or `invalidFormat` if the path leads out of the root.
     package init(_ path: String, beneath root: String?) throws {
+        let archived = ArchiveMount.place(of: path)
         guard let root, path != root else {
-            self.init(folder: nil, name: path, path: path)
+            self.init(folder: nil, name: path, path: path, archived: archived)
             return
         }
         let prefix = root.hasSuffix("/") ? root : root + "/"
         // By bytes: the slash may be one character with an accent that the next name begins with.
         guard path.utf8.starts(with: prefix.utf8) else { throw Self.outsideError(path, root) }
+        if let archived {
+            self.init(folder: nil, name: archived.path, path: path, archived: archived)
+            return
+        }
         let opened = FileName.withCString(root) { quire_open_folder_path(AT_FDCWD, $0) }
         guard opened >= 0 else { throw FileSystem.failure("open the folder", root) }
         try self.init(
@@ -71,6 +78,10 @@ package struct FileLocation {
         let names = FileSystem.components(of: relative)
         guard let name = names.last, names.allSatisfy({ !$0.isEmpty && $0 != "." && $0 != ".." })
         else { throw Self.outsideError(path, root.path) }
+        if let archived = root.archivedFolder?.place(relative) {
+            self.init(folder: root, name: relative, path: path, archived: archived)
+            return
+        }
         let parent = names.dropLast().joined(separator: "/")
         if parent.isEmpty {
             self.init(folder: root, name: name, path: path)
@@ -85,10 +96,13 @@ package struct FileLocation {
         }
     }
 
-    private init(folder: OpenFile?, name: String, path: String) {
+    private init(
+        folder: OpenFile?, name: String, path: String, archived: ArchiveMount.Place? = nil
+    ) {
         self.folder = folder
         self.name = name
         self.path = path
+        self.archived = archived
     }
 
     private static func outsideError(_ path: String, _ root: String) -> QuireError {
@@ -115,6 +129,7 @@ package struct FileLocation {
 
     /// Information on the entry itself (`lstat`), or `nil` if there is none.
     package func information(following: Bool = false) throws -> FileInformation? {
+        if let archived { return archived.information }
         var status = stat()
         let flags = following ? 0 : AT_SYMLINK_NOFOLLOW
         if withName({ fstatat($0, $1, &status, flags) }) == 0 { return FileInformation(status) }
@@ -125,6 +140,7 @@ package struct FileLocation {
 
     /// Opens it: beneath a root, only if it is of the kind that the purpose needs.
     func open(for purpose: OpenFile.Purpose, reportedAs reported: String?) throws -> OpenFile {
+        if let archived { return try OpenFile(archived, for: purpose, path: reported ?? path) }
         guard folder != nil else {
             return try OpenFile.open(path, for: purpose, reportedAs: reported)
         }
@@ -160,7 +176,7 @@ package struct FileLocation {
 
 extension OpenFile.Purpose {
     /// The kind that can be opened; `nil` accepts files and folders.
-    fileprivate var kind: FileInformation.Kind? {
+    var kind: FileInformation.Kind? {
         switch self {
         case .folder: .folder
         case .examining: nil

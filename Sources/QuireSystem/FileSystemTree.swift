@@ -10,6 +10,7 @@ extension FileSystem {
     }
 
     package static func names(in folder: OpenFile) throws -> [String] {
+        if let place = folder.archivedFolder { return place.archive.names(in: place.path) }
         // The stream takes ownership of its descriptor and moves its position: a new one, so that ours is unaffected.
         let descriptor = quire_openat(folder.descriptor, ".", O_RDONLY | O_DIRECTORY, 0)
         guard descriptor >= 0 else { throw failure("list", folder.path) }
@@ -54,6 +55,7 @@ extension FileSystem {
 
     /// The entry of a name in an open folder, symbolic links not followed.
     private static func entry(_ name: String, of folder: OpenFile) throws -> FileInformation? {
+        if let place = folder.archivedFolder { return place.place(name).information }
         var status = stat()
         let result = FileName.withCString(name) {
             fstatat(folder.descriptor, $0, &status, AT_SYMLINK_NOFOLLOW)
@@ -94,6 +96,9 @@ extension FileSystem {
         _ path: String, in folder: OpenFile?
     ) throws -> OpenFile {
         let full = folder.map { FileSystem.path($0.path, path) } ?? path
+        if let place = folder?.archivedFolder {
+            return try OpenFile(place.place(path), for: .folder, path: full)
+        }
         let descriptor = FileName.withCString(path) {
             quire_openat(
                 folder?.descriptor ?? AT_FDCWD, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
@@ -162,6 +167,9 @@ extension FileSystem {
     private static func copyBytes(
         from source: OpenFile, to target: OpenFile, _ progress: Progress?
     ) throws {
+        if source.isArchived {
+            return try copyBytesByReading(from: source, to: target, count: .max, progress)
+        }
         if quire_clone(source.descriptor, target.descriptor) == 0 { return }
         let size = try source.information().size
         var hole = lseek(source.descriptor, 0, SEEK_HOLE)
@@ -190,11 +198,6 @@ extension FileSystem {
     ) throws {
         var rest = greatest
         var isFirst = true
-        func advance(by count: Int) throws {
-            rest -= Int64(count)
-            progress?.completedUnitCount += Int64(count)
-            try progress?.checkCancelled(copying: source.path)
-        }
         while rest > 0 {
             let count = quire_copy_file_range(
                 source.descriptor, target.descriptor, Int(min(rest, 1 << 24)))
@@ -202,7 +205,9 @@ extension FileSystem {
             if count < 0 && errno == EINTR { continue }
             if count > 0 {
                 isFirst = false
-                try advance(by: count)
+                rest -= Int64(count)
+                progress?.completedUnitCount += Int64(count)
+                try progress?.checkCancelled(copying: source.path)
                 continue
             }
             // Zero on the first call: an empty file, or a file system without support (or, like procfs, with a false report
@@ -210,7 +215,13 @@ extension FileSystem {
             guard isFirst else { throw failure("write", target.path) }
             break
         }
-        if rest == 0 { return }
+        try copyBytesByReading(from: source, to: target, count: rest, progress)
+    }
+
+    private static func copyBytesByReading(
+        from source: OpenFile, to target: OpenFile, count greatest: Int64, _ progress: Progress?
+    ) throws {
+        var rest = greatest
         try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
             while rest > 0 {
                 let most = Int(min(rest, Int64(buffer.count)))
@@ -218,7 +229,9 @@ extension FileSystem {
                     into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<most]))
                 if count == 0 { return }
                 try target.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-                try advance(by: count)
+                rest -= Int64(count)
+                progress?.completedUnitCount += Int64(count)
+                try progress?.checkCancelled(copying: source.path)
             }
         }
     }
@@ -316,7 +329,7 @@ extension FileSystem {
             throw found.foreignError(at: path, expected: .regular)
         }
         if old.withNames(new, { linkat($0, $1, $2, $3, 0) }) == 0 { return false }
-        guard [EPERM, EXDEV, EMLINK, EOPNOTSUPP, ENOSYS].contains(errno) else {
+        guard old.archived != nil || [EPERM, EXDEV, EMLINK, EOPNOTSUPP, ENOSYS].contains(errno) else {
             throw failure("link", newPath)
         }
         try copyFile(path, beneath: root, to: newPath, within: newRoot)

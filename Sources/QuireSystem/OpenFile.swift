@@ -48,6 +48,10 @@ package final class OpenFile: Sendable {
     /// The path it was opened by, or its replacement in errors.
     package let path: String
     private let state: Atomic<Int32>
+    /// What it is in an archive, if it is in one; then it has no descriptor.
+    private let archived: Archived?
+    /// The position in a file that is in an archive.
+    private let position = Atomic<Int64>(0)
     /// Whether it has been locked, or claimed.
     private let isLocked = Atomic(false)
 
@@ -55,6 +59,13 @@ package final class OpenFile: Sendable {
     package init(owning descriptor: Int32, path: String) {
         self.path = path
         state = Atomic(descriptor)
+        archived = nil
+    }
+
+    private init(_ archived: Archived, path: String) {
+        self.path = path
+        state = Atomic(-1)
+        self.archived = archived
     }
 
     deinit { close() }
@@ -67,6 +78,17 @@ package final class OpenFile: Sendable {
     /// - Parameter reported: The file's name in errors, if not its path: for a temporary file, its final path.
     package static func open(
         _ path: String, for purpose: Purpose, reportedAs reported: String? = nil
+    ) throws -> OpenFile {
+        let name = reported ?? path
+        if let place = ArchiveMount.place(of: path) {
+            return try OpenFile(place, for: purpose, path: name)
+        }
+        return try openUnmounted(path, for: purpose, reportedAs: name)
+    }
+
+    /// As ``open(_:for:reportedAs:)``, if the path may be that of a mounted archive: then it is the archive's file.
+    static func openUnmounted(
+        _ path: String, for purpose: Purpose = .reading, reportedAs reported: String? = nil
     ) throws -> OpenFile {
         let name = reported ?? path
         if let waiting = waiting(purpose, reportedAs: name, { FileLockRegistry.identity(of: path) })
@@ -173,6 +195,7 @@ package final class OpenFile: Sendable {
 
     /// The result of `fstat`.
     package func information() throws -> FileInformation {
+        if let archived { return archived.information }
         var status = stat()
         if fstat(descriptor, &status) != 0 { throw FileSystem.failure("examine", path) }
         return FileInformation(status)
@@ -181,6 +204,7 @@ package final class OpenFile: Sendable {
     /// The current path of the file, after any moves; for a deleted file, a path that does not refer to it. `nil` if the
     /// system does not provide it.
     package var presentPath: String? {
+        if archived != nil { return path }
         var buffer = [CChar](repeating: 0, count: 4097)
         let count = readlink("/proc/self/fd/\(descriptor)", &buffer, buffer.count - 1)
         if count <= 0 { return nil }
@@ -261,6 +285,53 @@ package final class OpenFile: Sendable {
     }
 }
 
+// MARK: - Archives
+
+extension OpenFile {
+    /// What is open in an archive.
+    private enum Archived: Sendable {
+        case file(any ArchivedFile)
+        case folder(ArchiveMount.Place, FileInformation)
+
+        var information: FileInformation {
+            switch self {
+            case .file(let file): file.information
+            case .folder(_, let information): information
+            }
+        }
+    }
+
+    private convenience init(_ file: any ArchivedFile, path: String) {
+        self.init(.file(file), path: path)
+    }
+
+    /// Opens a file or folder in an archive.
+    convenience init(_ place: ArchiveMount.Place, for purpose: Purpose, path: String) throws {
+        switch purpose {
+        case .reading, .folder, .examining: break
+        case .updating, .updatingOrCreating, .creating:
+            throw FileSystem.failure(purpose.action, path, errno: EROFS)
+        }
+        guard let information = place.information else {
+            throw FileSystem.failure(purpose.action, path, errno: ENOENT)
+        }
+        try information.require(purpose.kind, at: path)
+        guard information.kind == .regular else {
+            self.init(.folder(place, information), path: path)
+            return
+        }
+        self.init(try place.archive.open(place.path), path: path)
+    }
+
+    /// The place of a folder that is in an archive.
+    var archivedFolder: ArchiveMount.Place? {
+        if case .folder(let place, _)? = archived { place } else { nil }
+    }
+
+    /// Whether it is in an archive, and has no descriptor.
+    package var isArchived: Bool { archived != nil }
+}
+
 // MARK: - Reading and writing
 
 extension OpenFile {
@@ -268,6 +339,11 @@ extension OpenFile {
     ///
     /// - Returns: The number of bytes; 0 at the end of the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+        if case .file(let file)? = archived {
+            let count = try file.read(into: buffer, at: position.load(ordering: .relaxed))
+            position.add(Int64(count), ordering: .relaxed)
+            return count
+        }
         while true {
             let count = CLinux.read(descriptor, buffer.baseAddress, buffer.count)
             if count >= 0 { return count }
@@ -329,18 +405,8 @@ extension OpenFile {
     /// Reads exactly as many bytes at an offset, leaving the position alone.
     package func read(_ count: Int, at offset: Int64) throws -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
-        var filled = 0
-        while filled < count {
-            let added = bytes.withUnsafeMutableBytes {
-                pread(
-                    descriptor, $0.baseAddress.map { $0 + filled }, count - filled,
-                    off_t(offset) + off_t(filled))
-            }
-            if added < 0 && errno == EINTR { continue }
-            if added < 0 { throw FileSystem.failure("read", path) }
-            if added == 0 { throw FileSystem.failure("read", path, errno: EIO) }
-            filled += added
-        }
+        let found = try bytes.withUnsafeMutableBytes { try read(into: $0, at: offset) }
+        if found < count { throw FileSystem.failure("read", path, errno: EIO) }
         return bytes
     }
 
@@ -426,6 +492,7 @@ extension OpenFile {
     ///
     /// - Returns: The number of bytes; fewer than the buffer's size only at the end of the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws -> Int {
+        if case .file(let file)? = archived { return try file.read(into: buffer, at: offset) }
         var filled = 0
         while filled < buffer.count {
             let count = pread(
@@ -444,7 +511,8 @@ extension OpenFile {
 
     /// Opens the same file again with an independent position, even if it is unlinked.
     package func reopened() throws -> OpenFile {
-        try OpenFile.open(descriptorPath, for: .reading, reportedAs: path)
+        if case .file(let file)? = archived { return OpenFile(file, path: path) }
+        return try OpenFile.open(descriptorPath, for: .reading, reportedAs: path)
     }
 
     /// Duplicates a descriptor that is owned elsewhere; the position is shared.

@@ -112,6 +112,42 @@ package final class ChunkCompressor {
     }
 }
 
+/// Decompresses chunks of a DEFLATE stream that do not depend on others, as ``ChunkCompressor`` makes them, or whole streams. A
+/// decompressor is used by one thread at a time.
+package final class ChunkDecompressor {
+    private let stream: UnsafeMutablePointer<z_stream>
+
+    package init() {
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: z_stream())
+        let status = inflateInit2_(
+            stream, RawDeflate.windowBits, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
+        // As in ChunkCompressor.
+        precondition(status == Z_OK, "zlib could not be initialized.")
+    }
+
+    deinit {
+        inflateEnd(stream)
+        stream.deallocate()
+    }
+
+    /// Decompresses a chunk to a buffer of exactly the size of its content.
+    ///
+    /// - Returns: Whether the chunk is valid and fills the buffer.
+    package func decompress(
+        _ chunk: UnsafeRawBufferPointer, into buffer: UnsafeMutableRawBufferPointer
+    ) -> Bool {
+        inflateReset(stream)
+        stream.pointee.next_in = UnsafeMutablePointer(
+            mutating: chunk.bindMemory(to: UInt8.self).baseAddress)
+        stream.pointee.avail_in = uInt(chunk.count)
+        stream.pointee.next_out = buffer.bindMemory(to: UInt8.self).baseAddress
+        stream.pointee.avail_out = uInt(buffer.count)
+        let status = inflate(stream, Z_SYNC_FLUSH)
+        return stream.pointee.avail_out == 0 && (status == Z_OK || status == Z_STREAM_END)
+    }
+}
+
 /// The checksum of zip files.
 package struct CRC32: Sendable {
     /// The checksum of the bytes so far.

@@ -141,6 +141,18 @@ struct UnlockOptions: ParsableArguments {
         }
     }
 
+    /// Opens the document in an archive for reading.
+    ///
+    /// - Throws: `QuireError` with code `invalidFormat`, or `protectedDataUnavailable` if it is protected and no key is given.
+    func open(archive path: String, model: ManagedObjectModel? = nil) throws -> DocumentPackage {
+        var options = SQLiteStoreOptions()
+        options.infersModel = true
+        options.verifiesExternalData = true
+        return try DocumentPackage.open(archive: path, model: model, options: options) {
+            try unlock($0, of: path)
+        }
+    }
+
     /// Unlocks the domain of a document or store, and holds it.
     ///
     /// - Parameter asks: Whether a passphrase may be asked for.

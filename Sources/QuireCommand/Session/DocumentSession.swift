@@ -46,8 +46,6 @@ final class DocumentSession {
         case document(SessionDocument)
         /// A package that is only read.
         case package(DocumentPackage, ManagedObjectContext)
-        /// The document in an archive.
-        case archive(ArchivedPackage, ManagedObjectContext)
         /// A bare store.
         case store(any PersistentStore, ManagedObjectContext)
     }
@@ -83,6 +81,15 @@ final class DocumentSession {
         self.coordinator = coordinator
     }
 
+    /// A package that is only read.
+    private convenience init(path: String, kind: Kind, package: DocumentPackage) {
+        let coordinator = PersistentStoreCoordinator(store: package.store)
+        self.init(
+            path: path, kind: kind,
+            backing: .package(package, .mainQueue(coordinator: coordinator)),
+            coordinator: coordinator)
+    }
+
     /// The model.
     var layout: ResolvedModel { coordinator.layout }
 
@@ -91,7 +98,6 @@ final class DocumentSession {
         switch backing {
         case .document(let document): document.package.store
         case .package(let package, _): package.store
-        case .archive(let archived, _): archived.package.store
         case .store(let store, _): store
         }
     }
@@ -100,7 +106,7 @@ final class DocumentSession {
     var context: ManagedObjectContext {
         switch backing {
         case .document(let document): document.managedObjectContext
-        case .package(_, let context), .archive(_, let context), .store(_, let context): context
+        case .package(_, let context), .store(_, let context): context
         }
     }
 
@@ -147,13 +153,10 @@ final class DocumentSession {
             options.infersModel = true
             options.verifiesExternalData = true
             options.postsRemoteChanges = access == .follow
-            let package = try DocumentPackage.open(
-                at: path, model: model, readOnly: true, options: options)
-            let coordinator = PersistentStoreCoordinator(store: package.store)
             return DocumentSession(
                 path: path, kind: .package,
-                backing: .package(package, .mainQueue(coordinator: coordinator)),
-                coordinator: coordinator)
+                package: try DocumentPackage.open(
+                    at: path, model: model, readOnly: true, options: options))
         case .store:
             let store = try StoreFile(at: path).open(
                 model: model, isReadOnly: access != .write,
@@ -168,12 +171,8 @@ final class DocumentSession {
                 isInteractive: isInteractive)
         case .archive:
             guard access == .read, let unlock else { throw DocumentPath.archiveError(path) }
-            let archived = try ArchivedPackage.open(path, model: model, unlock: unlock)
-            let coordinator = PersistentStoreCoordinator(store: archived.package.store)
             return DocumentSession(
-                path: path, kind: .archive,
-                backing: .archive(archived, .mainQueue(coordinator: coordinator)),
-                coordinator: coordinator)
+                path: path, kind: .archive, package: try unlock.open(archive: path, model: model))
         }
     }
 
@@ -197,7 +196,6 @@ final class DocumentSession {
         switch backing {
         case .document(let document): try await document.close()
         case .package(let package, _): package.closeSaved()
-        case .archive(let archived, _): archived.close()
         case .store(let store, _): store.closeSaved()
         }
     }
@@ -207,7 +205,6 @@ final class DocumentSession {
         switch backing {
         case .document(let document): try? document.package.close()
         case .package(let package, _): try? package.close()
-        case .archive(let archived, _): archived.close()
         case .store(let store, _): try? store.close()
         }
     }
@@ -281,7 +278,7 @@ final class DocumentSession {
         context.transactionAuthor = Self.author
         switch backing {
         case .document(let document): try await document.save()
-        case .package, .archive, .store: try context.save()
+        case .package, .store: try context.save()
         }
     }
 
@@ -325,7 +322,7 @@ final class DocumentSession {
         try checkIsOpen()
         switch backing {
         case .document(let document): try await document.revert()
-        case .package, .archive, .store:
+        case .package, .store:
             context.rollback()
             context.undoManager?.removeAllActions()
         }
@@ -347,7 +344,7 @@ final class DocumentSession {
     var hasUnsavedChanges: Bool {
         switch backing {
         case .document(let document): document.hasUnsavedChanges
-        case .package, .archive, .store: context.hasChanges
+        case .package, .store: context.hasChanges
         }
     }
 
@@ -373,7 +370,6 @@ final class DocumentSession {
         switch backing {
         case .document(let document): files = try document.package.additionalContent()
         case .package(let package, _): files = try package.additionalContent()
-        case .archive(let archived, _): files = try archived.package.additionalContent()
         case .store: files = []
         }
         return files.map { ContentFile(path: $0.path, bytes: $0.size) }
@@ -390,7 +386,6 @@ final class DocumentSession {
         switch backing {
         case .document(let document): try document.package.packageProblems(progress: progress)
         case .package(let package, _): try package.packageProblems(progress: progress)
-        case .archive(let archived, _): try archived.package.packageProblems(progress: progress)
         case .store: []
         }
     }

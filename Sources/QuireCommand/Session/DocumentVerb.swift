@@ -158,7 +158,7 @@ enum DocumentPath {
             throw QuireError.notFound("document", at: path)
         }
         if isFolder.boolValue { return .package }
-        return isArchive(path) ? .archive : .store
+        return DocumentPackage.isArchive(path) ? .archive : .store
     }
 
     /// Throws unless there is a document package at a path.
@@ -178,33 +178,17 @@ enum DocumentPath {
             file: path)
     }
 
-    /// Whether a file begins like one of those that `extract` reads: a zip, 7z or tar archive, or compressed data.
-    private static func isArchive(_ path: String) -> Bool {
-        // Not by FileHandle, which would drop SQLite's locks if this process has the file open.
-        guard let file = try? OpenFile.open(path, for: .reading) else { return false }
-        let beginnings: [(bytes: [UInt8], offset: Int64)] = [
-            ([0x50, 0x4B, 0x03, 0x04], 0), ([0x28, 0xB5, 0x2F, 0xFD], 0), ([0x1F, 0x8B], 0),
-            ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], 0), ([0x37, 0x7A, 0xBC, 0xAF], 0),
-            (Array("BZh".utf8), 0), ([0x04, 0x22, 0x4D, 0x18], 0), (Array("ustar".utf8), 257),
-        ]
-        return beginnings.contains { (try? file.read($0.bytes.count, at: $0.offset)) == $0.bytes }
-    }
-
     /// The number and size of the files of external data that lie beside a store.
     static func externalData(ofStoreAt path: String) throws -> (files: Int, bytes: Int64) {
-        let store = URL(fileURLWithPath: path)
-        let name = store.deletingPathExtension().lastPathComponent
-        let folder = store.deletingLastPathComponent()
-            .appendingPathComponent(".\(name)_SUPPORT/_EXTERNAL_DATA").path
-        guard let names = try? FileManager.default.contentsOfDirectory(atPath: folder) else {
-            return (0, 0)
-        }
+        let folder = FileSystem.path(StorePath.supportFolder(of: path), StorePath.externalData)
         var result = (files: 0, bytes: Int64(0))
-        for name in names {
-            let attributes = try FileManager.default.attributesOfItem(atPath: folder + "/" + name)
-            guard attributes[.type] as? FileAttributeType == .typeRegular else { continue }
+        guard FileSystem.exists(folder) else { return result }
+        for name in try FileSystem.names(in: folder) {
+            let file = try FileSystem.informationWithoutFollowing(
+                at: FileSystem.path(folder, name))
+            guard let file, file.kind == .regular else { continue }
             result.files += 1
-            result.bytes += (attributes[.size] as? NSNumber)?.int64Value ?? 0
+            result.bytes += file.size
         }
         return result
     }

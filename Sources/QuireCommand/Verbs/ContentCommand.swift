@@ -37,15 +37,15 @@ struct ContentDocument: ParsableArguments {
     func with<Result>(
         writing: Bool, _ body: (DocumentPackage) throws -> Result
     ) throws -> Result {
+        let package: DocumentPackage
         if !writing, try DocumentPath.kind(of: path) == .archive {
-            let archived = try ArchivedPackage.open(path, unlock: unlock)
-            defer { archived.close() }
-            return try body(archived.package)
+            package = try unlock.open(archive: path)
+        } else {
+            try DocumentPath.requirePackage(path, "only those have additional content")
+            try unlock.unlock(path)
+            package = try DocumentPackage.open(
+                at: path, readOnly: !writing, waiting: wait.lockWait(for: path))
         }
-        try DocumentPath.requirePackage(path, "only those have additional content")
-        try unlock.unlock(path)
-        let package = try DocumentPackage.open(
-            at: path, readOnly: !writing, waiting: wait.lockWait(for: path))
         do {
             let result = try body(package)
             package.closeSaved()

@@ -79,12 +79,10 @@ struct DiffCommand: AsyncParsableCommand {
     private struct State {
         let store: any PersistentStore
         let package: DocumentPackage?
-        var archived: ArchivedPackage?
         /// The name in the output.
         let title: String
 
         func close() {
-            if let archived { return archived.close() }
             if let package { package.closeSaved() } else { store.closeSaved() }
         }
     }
@@ -172,10 +170,8 @@ struct DiffCommand: AsyncParsableCommand {
             let store = try StoreFile(at: path).open(model: model, isReadOnly: true)
             state = State(store: store, package: nil, title: path)
         case .archive:
-            let archived = try ArchivedPackage.open(path, model: model, unlock: unlock)
-            state = State(
-                store: archived.package.store, package: archived.package, archived: archived,
-                title: path)
+            let package = try unlock.open(archive: path, model: model)
+            state = State(store: package.store, package: package, title: path)
         }
         if let note = DocumentSession.modelNote(of: state.store, at: path) { Output.report(note) }
         return state

@@ -199,9 +199,9 @@ struct ExportCommand: AsyncParsableCommand {
                     defer { package.closeSaved() }
                     try export(package, as: form, progress)
                 case .archive:
-                    let archived = try ArchivedPackage.open(path, model: model, unlock: unlock)
-                    defer { archived.close() }
-                    try export(archived.package, as: form, progress)
+                    let package = try unlock.open(archive: path, model: model)
+                    defer { package.closeSaved() }
+                    try export(package, as: form, progress)
                 case .store:
                     let store = try StoreFile(at: path).open(model: model, isReadOnly: true)
                     defer { store.closeSaved() }

@@ -251,8 +251,11 @@ extension ManagedDocument {
         lastSaveError = nil
         fileModificationDate = opened.modificationDate
         open.restoreDraft(opened.draft)
-        presence = DocumentPresence(of: self)
-        watchPackage()
+        // Nobody writes in an archive.
+        if !open.package.isArchived {
+            presence = DocumentPresence(of: self)
+            watchPackage()
+        }
         protectionDomain?.addResponder(self)
         return open
     }

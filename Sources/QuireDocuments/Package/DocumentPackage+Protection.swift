@@ -35,9 +35,16 @@ extension DocumentPackage {
     /// try await document.open()
     /// ```
     ///
+    /// The path may be that of a zip file that Quire has made; a document in any other archive must be extracted first.
+    ///
     /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if its keybag cannot be read.
     public static func protectionDomain(at path: String) throws -> ProtectionDomain? {
-        try StoreProtection.domain(ofStoreAt: DocumentPackageLayout(path: path).store)
+        let layout = DocumentPackageLayout(path: path)
+        let mount =
+            ArchivedDocument.isArchive(layout.path) ? try ArchivedDocument.mount(layout.path) : nil
+        return try withExtendedLifetime(mount) {
+            try StoreProtection.domain(ofStoreAt: layout.store)
+        }
     }
 
     /// Changes the protection class of a document that is not open. All of it is encrypted with new keys.

@@ -33,6 +33,8 @@ public final class DocumentPackage: Sendable {
     /// The store's file as it was when it was opened.
     let storeFile: FileInformation?
     let lock: DocumentLock?
+    /// The archive that the document is in, if it is in one.
+    private let archived: ArchivedDocument?
     /// Whether the package had not been closed when it was opened: an owner was killed or, for a reader, may still have it open.
     let wasInterrupted: Bool
     /// Whether the lock was handed over to another object.
@@ -41,11 +43,13 @@ public final class DocumentPackage: Sendable {
 
     init(
         layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?,
-        versionStore: VersionStore? = nil, folder: OpenFile? = nil, wasInterrupted: Bool = false
+        versionStore: VersionStore? = nil, folder: OpenFile? = nil, wasInterrupted: Bool = false,
+        archived: ArchivedDocument? = nil
     ) {
         self.layout = layout
         self.store = store
         self.lock = lock
+        self.archived = archived
         self.wasInterrupted = wasInterrupted
         self.versionStore =
             versionStore ?? VersionStore(layout: layout, protection: store.protection)
@@ -119,10 +123,13 @@ public final class DocumentPackage: Sendable {
             migrating: migration, waiting: waiting)
     }
 
-    /// Opens a package.
+    /// Opens a package, or for reading the document in an archive.
+    ///
+    /// Of a zip file that Quire has made nothing is unpacked, whatever its size, and what is read is verified against its manifest. Other
+    /// archives, of all formats that can be extracted, are unpacked to a private folder until the document is closed.
     ///
     /// - Parameters:
-    ///   - path: The package folder.
+    ///   - path: The package folder, or with `readOnly` also an archive.
     ///   - model: The model; `nil` for the one stored in the store.
     ///   - readOnly: Whether to open it for reading only, which leaves no trace and is possible while another process writes it.
     ///   - options: The options of the store.
@@ -131,13 +138,24 @@ public final class DocumentPackage: Sendable {
     ///     ``StoreMigrationOptions/keepsVersion`` is false.
     ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a package, `unsupported` if it was created by
-    ///   a newer version, `locked` if another owner has it open for writing, or errors of the store.
+    ///   a newer version, `locked` if another owner has it open for writing, `readOnly` if it is an archive that is to be written, or
+    ///   errors of the store.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil, readOnly: Bool = false,
         options: SQLiteStoreOptions = .init(), migrating migration: StoreMigrationOptions? = nil,
         waiting: LockWait? = nil
     ) throws -> DocumentPackage {
         let layout = DocumentPackageLayout(path: path)
+        if ArchivedDocument.isArchive(layout.path) {
+            guard readOnly else {
+                throw QuireError(
+                    .readOnly,
+                    "“\(layout.path)” is an archive, in which nothing can be changed; open it for reading, or extract it first.",
+                    file: layout.path)
+            }
+            return try open(
+                archive: layout.path, model: model, options: options, migrating: migration)
+        }
         if !readOnly { try finishInterruptedExchange(at: layout.path) }
         try checkIsPackage(layout)
         try DocumentMetadata.checkFormat(of: layout)
@@ -219,7 +237,11 @@ public final class DocumentPackage: Sendable {
         // If another package has replaced this one, its files must not be removed.
         if !isInPlace { store.supersede() }
         try store.close()
+        archived?.close()
     }
+
+    /// Whether it is in an archive.
+    var isArchived: Bool { archived != nil }
 
     /// Hands the lock over to a package with the same content and a store that was opened since.
     func succeeding(by store: SQLiteStore, generation: Int?) -> DocumentPackage {

@@ -98,7 +98,7 @@ extension ExternalData {
     private func fileAtItsBeginning() throws -> OpenFile {
         guard case .bytes(let data) = content else {
             let file = try openFile()
-            if file.isSealed { return try file.openedInClear() }
+            if !file.hasPlainDescriptor { return try file.openedInClear() }
             if let reopened = try? file.file.reopened() { return reopened }
             return try self.file?.open().file ?? file.file
         }

@@ -77,10 +77,12 @@ public final class ExternalData: Sendable {
         if case .file(let file) = content { file.record?.sha256 } else { nil }
     }
 
-    /// The URL of a file with the bytes, which must not be changed; `nil` if they are in the object's row, or the store is
-    /// protected and the file sealed.
+    /// The URL of a file with the bytes, which must not be changed; `nil` if they are in the object's row, the store is protected
+    /// and the file sealed, or the document is in an archive.
     public var url: URL? {
-        guard let location = file?.location, location.classKey == nil else { return nil }
+        guard let location = file?.location, location.classKey == nil,
+            !ArchiveMount.contains(location.path)
+        else { return nil }
         return URL(fileURLWithPath: location.path)
     }
 

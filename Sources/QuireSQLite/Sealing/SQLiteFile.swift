@@ -35,8 +35,8 @@ struct SQLiteFile {
 }
 
 extension SQLiteFile {
-    /// The layout of our `sqlite3_file`: the method table, and the object behind it; then, for a sealed file, the default VFS's
-    /// own `sqlite3_file`.
+    /// The layout of our `sqlite3_file`: the method table, and the object behind it; then, for a sealed file, the `sqlite3_file` of
+    /// the VFS below.
     struct Record {
         static let size = 32
 
@@ -44,7 +44,7 @@ extension SQLiteFile {
 
         init(_ file: UnsafeMutablePointer<sqlite3_file>) { address = UnsafeMutableRawPointer(file) }
 
-        /// The default VFS's `sqlite3_file`.
+        /// The `sqlite3_file` of the VFS below.
         var real: UnsafeMutablePointer<sqlite3_file> {
             (address + Self.size).assumingMemoryBound(to: sqlite3_file.self)
         }
@@ -61,29 +61,23 @@ extension SQLiteFile {
         func clear() {
             methods.pointee = nil
             object.pointee = nil
-            memset(real, 0, MemoryLayout<sqlite3_file>.size)
         }
 
-        func set(_ file: SealingFile) {
-            object.pointee = UnsafeRawPointer(Unmanaged.passRetained(file).toOpaque())
-            methods.pointee = SealingFile.methods
-        }
+        func set(_ file: SealingFile) { set(file, SealingFile.methods) }
 
-        func set(_ file: TemporaryMemoryFile) {
+        func set(_ file: UnsharedFile) { set(file, UnsharedFile.methods) }
+
+        private func set(_ file: AnyObject, _ table: UnsafePointer<sqlite3_io_methods>) {
             object.pointee = UnsafeRawPointer(Unmanaged.passRetained(file).toOpaque())
-            methods.pointee = TemporaryMemoryFile.methods
+            methods.pointee = table
         }
 
         var sealingFile: SealingFile { unmanaged().takeUnretainedValue() }
-        var memoryFile: TemporaryMemoryFile { unmanaged().takeUnretainedValue() }
+        var unsharedFile: UnsharedFile { unmanaged().takeUnretainedValue() }
 
-        func releaseSealingFile() {
-            (unmanaged() as Unmanaged<SealingFile>).release()
-            object.pointee = nil
-        }
-
-        func releaseMemoryFile() {
-            (unmanaged() as Unmanaged<TemporaryMemoryFile>).release()
+        /// Releases the object of a file that is closed.
+        func release() {
+            (unmanaged() as Unmanaged<AnyObject>).release()
             object.pointee = nil
         }
 
@@ -115,7 +109,7 @@ extension SealingFile {
         table.pointee.xClose = { file in
             let record = SQLiteFile.Record(file!)
             let code = record.real.pointee.pMethods.pointee.xClose(record.real)
-            record.releaseSealingFile()
+            record.release()
             return code
         }
         table.pointee.xRead = { file, buffer, count, offset in
@@ -164,13 +158,32 @@ extension SealingFile {
     }()
 }
 
-// MARK: - Temporary files
+// MARK: - Files of one connection
+
+/// A file that only the connection has which opened it: there is nothing to lock or to synchronize. It cannot be written unless a
+/// subclass can.
+class UnsharedFile {
+    func read(_ buffer: UnsafeMutableRawPointer, _ count: Int, at offset: Int64) -> Int32 {
+        SQLiteFile.readFailed
+    }
+
+    func write(_ buffer: UnsafeRawPointer, _ count: Int, at offset: Int64) -> Int32 {
+        SQLITE_READONLY
+    }
+
+    func truncate(to size: Int64) -> Int32 { SQLITE_READONLY }
+
+    /// `nil` if it cannot be determined.
+    var size: Int64? { nil }
+}
 
 /// A temporary file of SQLite kept in memory: plaintext statement and savepoint journals.
-final class TemporaryMemoryFile {
+final class TemporaryMemoryFile: UnsharedFile {
     private var bytes: [UInt8] = []
 
-    func read(_ buffer: UnsafeMutableRawPointer, _ count: Int, at offset: Int64) -> Int32 {
+    override func read(
+        _ buffer: UnsafeMutableRawPointer, _ count: Int, at offset: Int64
+    ) -> Int32 {
         let start = Int(clamping: max(offset, 0))
         let present = max(min(bytes.count - start, count), 0)
         if present > 0 {
@@ -181,7 +194,7 @@ final class TemporaryMemoryFile {
         return SQLiteFile.shortRead
     }
 
-    func write(_ buffer: UnsafeRawPointer, _ count: Int, at offset: Int64) -> Int32 {
+    override func write(_ buffer: UnsafeRawPointer, _ count: Int, at offset: Int64) -> Int32 {
         guard let start = Int(exactly: offset), start >= 0, start <= Int.max / 2 - count else {
             return SQLITE_FULL
         }
@@ -192,17 +205,17 @@ final class TemporaryMemoryFile {
         return SQLITE_OK
     }
 
-    func truncate(to size: Int64) -> Int32 {
+    override func truncate(to size: Int64) -> Int32 {
         let size = Int(clamping: max(size, 0))
         if size < bytes.count { bytes.removeLast(bytes.count - size) }
         return SQLITE_OK
     }
 
-    var size: Int64 { Int64(bytes.count) }
+    override var size: Int64? { Int64(bytes.count) }
 }
 
-extension TemporaryMemoryFile {
-    /// SQLite's method table. The file is private, so locking is a no-op.
+extension UnsharedFile {
+    /// SQLite's method table.
     ///
     /// Immutable after initialization.
     nonisolated(unsafe) static let methods: UnsafePointer<sqlite3_io_methods> = {
@@ -210,21 +223,24 @@ extension TemporaryMemoryFile {
         table.initialize(to: sqlite3_io_methods())
         table.pointee.iVersion = 1
         table.pointee.xClose = { file in
-            SQLiteFile.Record(file!).releaseMemoryFile()
+            SQLiteFile.Record(file!).release()
             return SQLITE_OK
         }
         table.pointee.xRead = { file, buffer, count, offset in
-            SQLiteFile.Record(file!).memoryFile.read(buffer!, Int(count), at: offset)
+            SQLiteFile.Record(file!).unsharedFile.read(buffer!, Int(count), at: offset)
         }
         table.pointee.xWrite = { file, buffer, count, offset in
-            SQLiteFile.Record(file!).memoryFile.write(buffer!, Int(count), at: offset)
+            SQLiteFile.Record(file!).unsharedFile.write(buffer!, Int(count), at: offset)
         }
         table.pointee.xTruncate = { file, size in
-            SQLiteFile.Record(file!).memoryFile.truncate(to: size)
+            SQLiteFile.Record(file!).unsharedFile.truncate(to: size)
         }
         table.pointee.xSync = { _, _ in SQLITE_OK }
         table.pointee.xFileSize = { file, size in
-            size?.pointee = SQLiteFile.Record(file!).memoryFile.size
+            guard let found = SQLiteFile.Record(file!).unsharedFile.size else {
+                return SQLiteFile.readFailed
+            }
+            size?.pointee = found
             return SQLITE_OK
         }
         table.pointee.xLock = { _, _ in SQLITE_OK }

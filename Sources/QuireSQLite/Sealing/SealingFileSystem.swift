@@ -3,7 +3,7 @@ import Glibc
 internal import QuireProtection
 internal import QuireSystem
 
-/// SQLite's VFS for protected stores: the default VFS, with ``SealingFile`` in between.
+/// SQLite's VFS for protected stores: ``ArchiveFileSystem``, with ``SealingFile`` in between.
 ///
 /// A connection names its cipher in its database URI, by a number valid as long as the connection. Opening a database with this
 /// VFS but without cipher, as `VACUUM INTO` can, is refused. Temporary files are kept in memory.
@@ -51,9 +51,9 @@ package enum SealingFileSystem {
 
     /// Whether the VFS is registered; registers it on first access.
     static let isRegistered: Bool = {
-        guard let system = sqlite3_vfs_find(nil) else { return false }
+        guard let system = ArchiveFileSystem.registered else { return false }
         let table = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
-        // The default VFS implements everything except opening. It uses the table, too.
+        // The VFS below implements everything except opening. It uses the table, too.
         table.initialize(to: system.pointee)
         table.pointee.pNext = nil
         table.pointee.zName = UnsafePointer(strdup(name))
@@ -94,9 +94,10 @@ package enum SealingFileSystem {
         guard let database, let text = sqlite3_uri_parameter(database, parameter),
             let number = Int(String(cString: text)),
             let cipher = ciphers.withLock({ $0.ciphers[number] }),
-            let system = sqlite3_vfs_find(nil)
+            let system = ArchiveFileSystem.registered
         else { return SQLITE_CANTOPEN }
         let real = record.real
+        real.pointee.pMethods = nil
         let code = system.pointee.xOpen(system, name, real, flags, outFlags)
         guard code == SQLITE_OK else {
             if real.pointee.pMethods != nil { _ = real.pointee.pMethods.pointee.xClose(real) }

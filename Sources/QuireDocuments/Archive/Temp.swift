@@ -1,0 +1,1 @@
+extension ArchiveManifest { static let signaturePath = "META-INF/manifest.json.sig" }
