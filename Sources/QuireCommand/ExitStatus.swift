@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Quire
+import QuireDocuments
 
 /// The command's exit codes, which scripts rely on.
 enum ExitStatus: Int32 {
@@ -22,7 +23,8 @@ enum ExitStatus: Int32 {
         switch code {
         case .notFound, .unknownEntity, .unknownKey: self = .notFound
         case .invalidFormat, .invalidModel, .incompatibleModel, .invalidValue, .validation,
-            .invalidQuery, .deleteDenied, .removalDenied, .constraintConflict:
+            .invalidQuery, .deleteDenied, .removalDenied, .constraintConflict,
+            .untrustedSignature:
             self = .invalidData
         case .protectedDataUnavailable, .wrongKey: self = .locked
         default: self = .failed

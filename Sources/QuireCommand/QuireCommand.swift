@@ -53,7 +53,9 @@ struct QuireCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Rescue", subcommands: [RepairCommand.self, RecoverCommand.self]),
             CommandGroup(name: "Conversion", subcommands: [ConvertCommand.self]),
-            CommandGroup(name: "Archives", subcommands: [ExportCommand.self, ExtractCommand.self]),
+            CommandGroup(
+                name: "Archives",
+                subcommands: [ExportCommand.self, ExtractCommand.self, VerifyCommand.self]),
         ])
 
     static func main() async {

@@ -16,6 +16,9 @@ struct ExportCommand: AsyncParsableCommand {
             protected. A damaged document is not exported; use recover first. A synchronized \
             document is exported only if all of its large values have arrived.
 
+            --sign adds a signature that verify checks, made by ssh-keygen, which may ask for the \
+            key's passphrase.
+
             --as writes the objects in another form instead, also those of a bare store or of an \
             archive: plain is a SQLite database with a table per entity; csv and jsonl are folders \
             with a file per entity and a datapackage.json; html is one page to look at in a browser, \
@@ -30,6 +33,7 @@ struct ExportCommand: AsyncParsableCommand {
               quire export Library.quire Library.tar.zst --level 19
               quire export Library.quire - | ssh host 'cat > Library.zip'
               quire export Diary.quire Diary.zip --keep-protection
+              quire export Library.quire Library.zip --sign ~/.ssh/id_ed25519
               quire export Library.quire Library.html --as html
               quire export Library.quire library.sqlite --as plain
             """)
@@ -77,6 +81,12 @@ struct ExportCommand: AsyncParsableCommand {
         help: ArgumentHelp("The number of threads; one per processor by default.", valueName: "N"))
     var threads: Int?
 
+    @Option(
+        help: ArgumentHelp(
+            "Sign the archive with an OpenSSH private key, or a public key of the agent's.",
+            valueName: "KEY"))
+    var sign: String?
+
     @Flag(help: "Replace an existing archive.")
     var replace = false
 
@@ -110,7 +120,7 @@ struct ExportCommand: AsyncParsableCommand {
         }
         let isArchiveOption =
             format != nil || level != nil || threads != nil || withVersions || withoutHistory
-            || keepDamage || keepProtection
+            || keepDamage || keepProtection || sign != nil
         if form != nil && isArchiveOption {
             throw ValidationError(
                 "With --as, the only other options are --model, --replace and --remove-protection.")
@@ -165,7 +175,9 @@ struct ExportCommand: AsyncParsableCommand {
                     "files": .integer(Int64(files)),
                 ]), levels: 0)
         } else {
-            try output.print("Exported \(path) to \(archive): \(Count.of(files, "file")).")
+            let signature = sign == nil ? "" : ", signed"
+            try output.print(
+                "Exported \(path) to \(archive): \(Count.of(files, "file"))\(signature).")
         }
         try output.flush()
     }
@@ -175,7 +187,7 @@ struct ExportCommand: AsyncParsableCommand {
     ) throws -> ArchiveManifest {
         let options = ArchiveOptions(
             format: format, level: level, threads: threads, includesVersions: withVersions,
-            includesHistory: !withoutHistory)
+            includesHistory: !withoutHistory, signingKey: sign)
         if archive == "-" {
             return try package.export(
                 to: STDOUT_FILENO, keepingDamage: keepDamage, protection: protection,

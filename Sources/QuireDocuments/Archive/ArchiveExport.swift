@@ -36,6 +36,7 @@ struct ArchiveExport {
     @discardableResult
     func run() throws -> ArchiveManifest {
         _ = try options.format(at: destination)
+        try signing?.checkKey()
         if !replacesExisting, FileSystem.exists(destination) {
             throw FileSystem.failure("create", destination, errno: EEXIST)
         }
@@ -134,9 +135,15 @@ struct ArchiveExport {
             }
         }
         let manifest = ArchiveManifest(entries: entries)
-        try add(prefix + ArchiveManifest.path, manifest.encoded())
+        let encoded = try manifest.encoded()
+        try add(prefix + ArchiveManifest.path, encoded)
+        if let signing { try add(prefix + ArchiveSignature.path, signing.sign(encoded)) }
         try archive.finish()
         return manifest
+    }
+
+    private var signing: ArchiveSigning? {
+        options.signingKey.map { ArchiveSigning(key: $0, archive: destination) }
     }
 
     private var prefix: String { root.isEmpty ? "" : root + "/" }
@@ -148,7 +155,7 @@ struct ArchiveExport {
         _ item: Item, to archive: any ArchiveWriter
     ) throws -> (sha256: String, perMiB: [String]?) {
         let file = try OpenFile.open(item.source, for: .reading)
-        var digests = ArchiveFileDigests(hasParts: item.size > ArchiveFileDigests.partSize)
+        let digests = ArchiveFileDigests(hasParts: item.size > ArchiveFileDigests.partSize)
         var rest = item.size
         let isStore = item.name == "StoreContent/persistentStore"
         try archive.addFile(prefix + item.path, size: item.size, isSeekable: isStore) { write in

@@ -54,7 +54,7 @@ struct ArchiveExtraction {
             let result = try withUTF8Locale {
                 let contents = try survey(source.reader())
                 if source.file == nil { try checkIsClosed(contents.root) }
-                return try extract(contents, from: source.reader(), into: temporary.path)
+                return try extract(contents, from: source.reader(), into: temporary.path).result
             }
             try verify(temporary.path)
             try temporary.setFinalPermissions(limitedBy: source.permissions)
@@ -64,13 +64,30 @@ struct ArchiveExtraction {
         }
     }
 
+    /// An archive whose files are those that its manifest lists.
+    struct Checked {
+        /// The manifest; `nil` if another program has made the archive.
+        var manifest: ArchiveManifest?
+        /// What a signature of the manifest signs.
+        var message: ArchiveSignature.Message?
+        /// The armored signature, which is not checked.
+        var signature: Data?
+        /// A file or folder that is neither in the manifest nor needed beside it.
+        var unlistedPath: String?
+    }
+
     /// Reads the archive as ``run()`` does, but writes nothing and does not call ``verify``.
     ///
     /// - Throws: What ``run()`` would throw.
-    func check() throws {
-        let source = try source()
-        try withUTF8Locale {
-            _ = try extract(survey(source.reader()), from: source.reader(), into: nil)
+    @discardableResult
+    func check() throws -> Checked {
+        let source = try source(counting: countsProgress ? progress : nil)
+        return try withUTF8Locale {
+            let contents = try survey(source.reader())
+            let extracted = try extract(contents, from: source.reader(), into: nil)
+            return Checked(
+                manifest: contents.manifest, message: contents.message,
+                signature: extracted.signature, unlistedPath: extracted.unlistedPath)
         }
     }
 
@@ -130,6 +147,8 @@ struct ArchiveExtraction {
         /// The path of the document, with a slash at the end; empty if it is the whole archive.
         var root: String
         var manifest: ArchiveManifest?
+        /// The digests of the manifest's bytes.
+        var message: ArchiveSignature.Message?
         /// The files of the manifest by their paths.
         var listed: [String: ArchiveManifest.Entry] = [:]
 
@@ -140,6 +159,12 @@ struct ArchiveExtraction {
             let path = String(Substring(bytes.dropFirst(root.utf8.count)))
             return listed[path] == nil && ArchiveName.isIncidental(path) ? nil : path
         }
+
+        /// Whether an entry is the document's folder, or one above it.
+        func isAbove(_ entry: ArchiveEntry) -> Bool {
+            entry.kind == .folder
+                && (entry.path.isEmpty || root.utf8.starts(with: (entry.path + "/").utf8))
+        }
     }
 
     /// Finds the document.
@@ -147,7 +172,7 @@ struct ArchiveExtraction {
     /// - Throws: ``QuireError`` with code `invalidFormat` unless it contains exactly one.
     private func survey(_ reader: any ArchiveEntryReader) throws -> Contents {
         var roots: Set<String> = []
-        var manifests: [String: ArchiveManifest] = [:]
+        var manifests: [String: (ArchiveManifest, ArchiveSignature.Message)] = [:]
         var count = 0
         while let entry = try reader.next() {
             try checkCancelled()
@@ -164,7 +189,7 @@ struct ArchiveExtraction {
                     throw invalid("has a manifest larger than \(ArchiveManifest.largestSize) bytes")
                 }
                 let manifest = try ArchiveManifest.decoded(data, archive: archive)
-                guard manifests.updateValue(manifest, forKey: root) == nil else {
+                guard manifests.updateValue((manifest, .init(data)), forKey: root) == nil else {
                     throw invalid("has two manifests")
                 }
             }
@@ -183,9 +208,10 @@ struct ArchiveExtraction {
                 "“\(archive)” contains \(outermost.count) documents: \(names.joined(separator: ", ")); unpack it, and extract one of them.",
                 file: archive)
         }
-        let manifest = manifests[root]
+        let (manifest, message) = manifests[root].map { ($0, $1) } ?? (nil, nil)
         return Contents(
-            root: root, manifest: manifest, listed: try manifest?.files(archive: archive) ?? [:])
+            root: root, manifest: manifest, message: message,
+            listed: try manifest?.files(archive: archive) ?? [:])
     }
 
     /// Throws if the document in a folder is open for writing: its files would be of different saves.
@@ -200,11 +226,20 @@ struct ArchiveExtraction {
 
     // MARK: Extraction
 
+    /// What extracting an archive has found in it.
+    private struct Extracted {
+        var result: ExtractedArchive
+        /// See ``Checked``.
+        var signature: Data?
+        var unlistedPath: String?
+    }
+
     /// - Parameter root: The folder to write to; `nil` to write nothing.
     private func extract(
         _ contents: Contents, from reader: any ArchiveEntryReader, into root: String?
-    ) throws -> ExtractedArchive {
-        var result = ExtractedArchive(isVerified: contents.manifest != nil)
+    ) throws -> Extracted {
+        var extracted = Extracted(result: ExtractedArchive(isVerified: contents.manifest != nil))
+        let folders = Set(contents.manifest?.folders ?? [])
         var names = PortableNames()
         var missing = contents.listed
         var content = Content(listed: contents.listed)
@@ -216,11 +251,21 @@ struct ArchiveExtraction {
         while let entry = try reader.next() {
             try checkCancelled()
             try checkStaysInside(entry)
-            guard let path = contents.path(of: entry) else { continue }
-            if contents.manifest != nil,
-                [ArchiveManifest.path, ArchiveManifest.mediaTypePath].contains(path)
-            {
+            guard let path = contents.path(of: entry) else {
+                if !contents.isAbove(entry) { extracted.unlistedPath = entry.path }
                 continue
+            }
+            if path == ArchiveSignature.path, entry.kind == .file {
+                guard extracted.signature == nil else { throw damaged("it has two signatures") }
+                extracted.signature = try readSignature(contents, from: reader)
+                continue
+            }
+            if contents.manifest != nil {
+                if path == ArchiveManifest.path { continue }
+                if path == ArchiveManifest.mediaTypePath {
+                    if try !isMediaType(reader) { extracted.unlistedPath = path }
+                    continue
+                }
             }
             if case .other(let what) = entry.kind {
                 throw invalid("contains “\(entry.path)”, which is \(what)")
@@ -229,12 +274,17 @@ struct ArchiveExtraction {
             count += 1
             if count > limits.entries { throw tooManyEntries }
             if contents.manifest == nil, try !isPart(path, isFolder) {
-                if !isFolder { result.omittedPaths.append(path) }
+                if !isFolder { extracted.result.omittedPaths.append(path) }
                 continue
             }
             if isFolder {
                 // With a manifest, those that it lists are there already.
-                if contents.manifest != nil { continue }
+                if contents.manifest != nil {
+                    if !folders.contains(path), path != ArchiveManifest.folder {
+                        extracted.unlistedPath = path
+                    }
+                    continue
+                }
                 try checkName(path, isFolder: true, &names, in: contents)
                 if let root { try makeFolder(path, in: root) }
                 continue
@@ -253,7 +303,24 @@ struct ArchiveExtraction {
         if countsProgress, let progress, progress.totalUnitCount >= 0 {
             progress.completedUnitCount = progress.totalUnitCount
         }
-        return result
+        return extracted
+    }
+
+    private func readSignature(
+        _ contents: Contents, from reader: any ArchiveEntryReader
+    ) throws -> Data {
+        guard contents.manifest != nil else {
+            throw damaged("it has the signature of a manifest, but no manifest")
+        }
+        guard let signature = try reader.readData(limit: ArchiveSignature.maximumSize) else {
+            throw invalid("has a signature larger than \(ArchiveSignature.maximumSize) bytes")
+        }
+        return signature
+    }
+
+    private func isMediaType(_ reader: any ArchiveEntryReader) throws -> Bool {
+        let expected = Data(ArchiveFormat.mediaType.utf8)
+        return try reader.readData(limit: expected.count) == expected
     }
 
     /// Throws if a name leads out of the destination, even if the entry would not be extracted: such an archive is malicious.
@@ -288,7 +355,7 @@ struct ArchiveExtraction {
         }
         var size: Int64 = 0
         let listed = content.listed[path]
-        var digests = ArchiveFileDigests(hasParts: listed?.sha256PerMiB != nil)
+        let digests = ArchiveFileDigests(hasParts: listed?.sha256PerMiB != nil)
         try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in
             while true {
                 try checkCancelled()

@@ -1,49 +1,74 @@
 import Crypto
+import Dispatch
 
 /// The SHA-256 digests of a file's bytes, which are read once: one of all bytes, and one of each MiB.
-struct ArchiveFileDigests {
+///
+/// Both are computed at the same time, on two threads, so that the second costs no time where a processor is free. Only one thread
+/// uses an instance.
+final class ArchiveFileDigests {
     /// The number of bytes of a digest of a part; the last part may be shorter.
     static let partSize = 1 << 20
 
     private var whole = SHA256()
-    /// The digest of the current part; `nil` if parts have none.
-    private var part: SHA256?
-    /// The number of bytes in ``part``.
-    private var partCount = 0
-    private var parts: [String] = []
+    /// `nil` if parts have no digests.
+    private var parts: Parts?
 
     /// - Parameter hasParts: Whether each MiB gets a digest.
     init(hasParts: Bool) {
-        part = hasParts ? SHA256() : nil
+        parts = hasParts ? Parts() : nil
     }
 
     /// Adds the next bytes of the file.
-    mutating func update(_ bytes: UnsafeRawBufferPointer) {
-        whole.update(bufferPointer: bytes)
-        guard part != nil else { return }
-        var rest = bytes
-        while !rest.isEmpty {
-            // A full part ends with the next byte, so that no empty part follows the last one.
-            if partCount == Self.partSize { endPart() }
-            let count = min(rest.count, Self.partSize - partCount)
-            part?.update(bufferPointer: UnsafeRawBufferPointer(rebasing: rest[..<count]))
-            partCount += count
-            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+    func update(_ bytes: UnsafeRawBufferPointer) {
+        guard parts != nil else { return whole.update(bufferPointer: bytes) }
+        // Each iteration uses a property of its own.
+        nonisolated(unsafe) let digests = self
+        nonisolated(unsafe) let bytes = bytes
+        DispatchQueue.concurrentPerform(iterations: 2) { iteration in
+            if iteration == 0 {
+                digests.whole.update(bufferPointer: bytes)
+            } else {
+                digests.parts?.update(bytes)
+            }
         }
     }
 
     /// The hexadecimal digests, when all bytes have been added.
     ///
     /// - Returns: `perMiB` is `nil` if the file is at most one MiB long, or if parts have none.
-    consuming func finalize() -> (sha256: String, perMiB: [String]?) {
-        if partCount > 0 { endPart() }
-        return (whole.finalize().hexadecimal, parts.count > 1 ? parts : nil)
+    func finalize() -> (sha256: String, perMiB: [String]?) {
+        let perMiB = parts?.finalize() ?? []
+        return (whole.finalize().hexadecimal, perMiB.count > 1 ? perMiB : nil)
     }
 
-    private mutating func endPart() {
-        if let part { parts.append(part.finalize().hexadecimal) }
-        part = SHA256()
-        partCount = 0
+    private struct Parts {
+        private var digests: [String] = []
+        private var current = SHA256()
+        /// The number of bytes in ``current``.
+        private var count = 0
+
+        mutating func update(_ bytes: UnsafeRawBufferPointer) {
+            var rest = bytes
+            while !rest.isEmpty {
+                // A full part ends with the next byte, so that no empty part follows the last one.
+                if count == ArchiveFileDigests.partSize { endCurrent() }
+                let added = min(rest.count, ArchiveFileDigests.partSize - count)
+                current.update(bufferPointer: UnsafeRawBufferPointer(rebasing: rest[..<added]))
+                count += added
+                rest = UnsafeRawBufferPointer(rebasing: rest[added...])
+            }
+        }
+
+        mutating func finalize() -> [String] {
+            if count > 0 { endCurrent() }
+            return digests
+        }
+
+        private mutating func endCurrent() {
+            digests.append(current.finalize().hexadecimal)
+            current = SHA256()
+            count = 0
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 import Foundation
 import Quire
 
-/// The list of an archive's files: its last entry, `META-INF/manifest.json`.
+/// The list of an archive's files: its last entry, `META-INF/manifest.json`, which only its signature may follow.
 ///
-/// It lists everything but itself, sorted by the bytes of the path. An archive that has one is extracted only if its files and the
+/// It lists everything else, sorted by the bytes of the path. An archive that has one is extracted only if its files and the
 /// list are the same. The paths are those in the package, wherever in the archive this is.
 public struct ArchiveManifest: Codable, Sendable, Hashable {
     /// A file or folder.
@@ -33,7 +33,8 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
         }
     }
 
-    static let path = "META-INF/manifest.json"
+    static let folder = "META-INF"
+    static let path = folder + "/manifest.json"
     /// The media type of a document in one file; not in the list.
     static let mediaTypePath = "mimetype"
     static let currentFormat = "quire-archive/1"

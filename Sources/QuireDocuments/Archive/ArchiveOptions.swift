@@ -67,17 +67,25 @@ public struct ArchiveOptions: Sendable {
     public var includesVersions = false
     /// Whether the store in the archive has its history: who changed what, and tombstones of what was deleted.
     public var includesHistory = true
+    /// The path of the OpenSSH key that signs the archive: a private key, or a public key whose private key an agent has. `nil` for
+    /// none.
+    ///
+    /// The program `ssh-keygen` makes the signature, `META-INF/manifest.json.sig`, in the namespace `quire-archive`. It asks for a passphrase
+    /// only if standard input is a terminal. Anyone can check it by ``DocumentPackage/verify(archive:allowedSigners:identity:at:limits:progress:)`` if
+    /// the key is Ed25519, otherwise by `ssh-keygen -Y verify`.
+    public var signingKey: String?
 
     /// The default options.
     public init(
         format: ArchiveFormat? = nil, level: Int? = nil, threads: Int? = nil,
-        includesVersions: Bool = false, includesHistory: Bool = true
+        includesVersions: Bool = false, includesHistory: Bool = true, signingKey: String? = nil
     ) {
         self.format = format
         self.level = level
         self.threads = threads
         self.includesVersions = includesVersions
         self.includesHistory = includesHistory
+        self.signingKey = signingKey
     }
 
     /// The format of an archive at a path.

@@ -26,8 +26,8 @@ extension DocumentPackage {
     /// - Returns: The list of the archive's files.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidValue` if the format does not have the level,
     ///   `invalidFormat` if the package is damaged or lacks values that have not arrived from other machines,
-    ///   `protectionUnavailable` if it is protected and `protection` is `nil`, `protectedDataUnavailable` if it is locked, `cancelled`, or
-    ///   errors of reading and writing. No archive is left then.
+    ///   `protectionUnavailable` if it is protected and `protection` is `nil`, `protectedDataUnavailable` if it is locked, `inputOutput` if
+    ///   signing fails, `cancelled`, or errors of reading and writing. No archive is left then.
     @discardableResult
     public func export(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
@@ -255,31 +255,48 @@ extension DocumentPackage {
         limits: ArchiveLimits = ArchiveLimits(), keepingDamage: Bool = false,
         progress: Progress? = nil, unlocking: (ProtectionDomain) throws -> Void
     ) throws -> ExtractedArchive {
-        let input = try OpenFile.duplicate(of: descriptor)
-        let spool = try TemporarySibling.makeFile(beside: path)
+        let spool = try spooled(
+            descriptor, named: name, beside: path, limits: limits, progress: progress)
         defer { spool.remove() }
-        var size: Int64 = 0
-        try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
-            while true {
-                try progress?.checkCancelled(
-                    "The extraction of “\(name)” was cancelled.", file: name)
-                let count = try input.read(into: buffer)
-                if count == 0 { return }
-                size += Int64(count)
-                if size > limits.bytes {
-                    throw QuireError(
-                        .invalidFormat,
-                        "“\(name)” exceeds the limit of \(limits.bytes) bytes.",
-                        file: name)
-                }
-                try spool.file.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            }
-        }
-        // As private as any new file.
-        try spool.file.setPermissionsIfPossible(spool.defaultPermissions)
         return try extract(
             name, at: spool.path, to: path, limits: limits, keepingDamage: keepingDamage,
             progress: progress, unlocking: unlocking)
+    }
+
+    /// Copies an archive from an open file, pipe or socket to a temporary file, which the caller removes.
+    ///
+    /// - Parameter name: The name of the archive in errors.
+    static func spooled(
+        _ descriptor: Int32, named name: String, beside path: String, limits: ArchiveLimits,
+        progress: Progress?
+    ) throws -> TemporarySibling {
+        let input = try OpenFile.duplicate(of: descriptor)
+        let spool = try TemporarySibling.makeFile(beside: path)
+        var size: Int64 = 0
+        do {
+            try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
+                while true {
+                    try progress?.checkCancelled(
+                        "Reading “\(name)” was cancelled.", file: name)
+                    let count = try input.read(into: buffer)
+                    if count == 0 { return }
+                    size += Int64(count)
+                    if size > limits.bytes {
+                        throw QuireError(
+                            .invalidFormat,
+                            "“\(name)” exceeds the limit of \(limits.bytes) bytes.",
+                            file: name)
+                    }
+                    try spool.file.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                }
+            }
+            // As private as any new file.
+            try spool.file.setPermissionsIfPossible(spool.defaultPermissions)
+            return spool
+        } catch {
+            spool.remove()
+            throw error
+        }
     }
 
     /// As ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``, with a closure that unlocks a protected document

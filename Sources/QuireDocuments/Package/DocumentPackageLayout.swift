@@ -98,6 +98,8 @@ public struct DocumentPackageLayout: Sendable, Hashable {
     func removeArchiveParts() throws {
         try FileSystem.removeFileIfPresent(
             FileSystem.path(path, ArchiveManifest.mediaTypePath), beneath: path)
+        try FileSystem.removeFileIfPresent(
+            FileSystem.path(path, ArchiveSignature.path), beneath: path)
         let manifest = FileSystem.path(path, ArchiveManifest.path)
         let folder = FileSystem.folder(of: manifest)
         if try FileSystem.removeFileIfPresent(manifest, beneath: path),

@@ -27,8 +27,8 @@ import Testing
     func digestsDoNotDependOnThePieces(count: Int) {
         let data = ArchiveTests.data(count)
         for pieceSize in [99_991, 262_144, Self.mebibyte, 4 * Self.mebibyte] {
-            var digests = ArchiveFileDigests(hasParts: true)
-            var whole = ArchiveFileDigests(hasParts: false)
+            let digests = ArchiveFileDigests(hasParts: true)
+            let whole = ArchiveFileDigests(hasParts: false)
             data.withUnsafeBytes { bytes in
                 for start in stride(from: 0, to: count, by: pieceSize) {
                     let piece = UnsafeRawBufferPointer(

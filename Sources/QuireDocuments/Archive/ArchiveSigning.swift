@@ -1,0 +1,122 @@
+import Foundation
+import Quire
+
+/// Signs manifests by running OpenSSH's `ssh-keygen`, so that private keys stay with it, with an agent or in hardware.
+struct ArchiveSigning {
+    /// The path of the private key, or of the public key if an agent has the private one.
+    let key: String
+    /// The archive, for errors.
+    let archive: String
+
+    /// The program, which is looked for in the folders of `PATH`.
+    private static let program = "ssh-keygen"
+    /// `POSIX_SPAWN_SETSID`, which is hidden without the GNU extensions.
+    private static let newSession: Int16 = 0x80
+
+    /// Checks that the file of the key exists, before anything is exported.
+    func checkKey() throws {
+        if !FileSystem.exists(key) { throw FileSystem.failure("open", key, errno: ENOENT) }
+    }
+
+    /// The armored signature of a manifest.
+    ///
+    /// A passphrase is asked for on the terminal if standard input is one. Otherwise the program has no terminal, so that it fails, or
+    /// asks in a window.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if the program is missing, `inputOutput` if it fails, or what writing
+    ///   a temporary file throws.
+    func sign(_ manifest: Data) throws -> Data {
+        let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
+        defer { folder.remove() }
+        let message = FileSystem.path(folder.path, "manifest.json")
+        try FileSystem.writeNewFile(manifest, at: message)
+        let output = try OpenFile.inMemory(named: Self.program)
+        let status = try run(
+            [
+                "-Y", "sign", "-n", ArchiveSignature.namespace, "-f", FileSystem.absolute(key),
+                message,
+            ],
+            output: output)
+        let signature = message + ".sig"
+        // The status is unknown where the program's parent does not wait for its children.
+        guard status == 0 || status == nil, FileSystem.exists(signature) else {
+            let size = try output.information().size
+            throw failure(try output.read(Int(min(size, 65_536)), at: 0))
+        }
+        let armored = try OpenFile.open(signature, for: .reading)
+            .readToEnd(limit: ArchiveSignature.maximumSize)
+        do {
+            try ArchiveSignature(armored: armored, archive: archive).verify(.init(manifest))
+        } catch let error as QuireError where error.code == .unsupported {
+            // Keys of other types can sign.
+        }
+        return armored
+    }
+
+    private func failure(_ output: [UInt8]) -> QuireError {
+        // What it does is no news, and the frames around warnings are not needed.
+        let lines = String(decoding: output, as: UTF8.self).split(whereSeparator: \.isNewline)
+            .map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }
+            .filter { !$0.hasPrefix("@") && !$0.hasPrefix("Signing file ") && !$0.isEmpty }
+        let reason = lines.isEmpty ? "It gave no reason." : lines.joined(separator: " ")
+        return QuireError(
+            .inputOutput,
+            "“\(archive)” was not written, because \(Self.program) could not sign it with “\(key)”: \(reason.prefix(1000))",
+            file: key)
+    }
+
+    /// Runs the program to its end.
+    ///
+    /// - Returns: Its exit status, 1 if a signal has ended it, or `nil` if the status is unknown.
+    private func run(_ arguments: [String], output: OpenFile) throws -> Int32? {
+        let isInteractive = isatty(STDIN_FILENO) == 1
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if !isInteractive {
+            posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+        }
+        for descriptor in [STDOUT_FILENO, STDERR_FILENO] {
+            posix_spawn_file_actions_adddup2(&actions, output.descriptor, descriptor)
+        }
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // Signals that this process ignores or blocks must reach the program.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        for number in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGCHLD] {
+            sigaddset(&signals, number)
+        }
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        var flags = Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK)
+        if !isInteractive { flags |= Self.newSession }
+        posix_spawnattr_setflags(&attributes, flags)
+        var pointers = ([Self.program] + arguments).map { strdup($0) } + [nil]
+        defer { for pointer in pointers { free(pointer) } }
+        var process: pid_t = 0
+        // A signal that ends this process ends the program as well.
+        let (failure, cleanup) = TerminationCleanup.uninterrupted {
+            let failure = posix_spawnp(
+                &process, Self.program, &actions, &attributes, &pointers, environ)
+            let started = process
+            return (failure, failure == 0 ? TerminationCleanup.add { kill(started, SIGTERM) } : 0)
+        }
+        guard failure == 0 else {
+            if failure == ENOENT {
+                throw QuireError(
+                    .unsupported,
+                    "“\(archive)” was not written, because the program \(Self.program), which signs it, is not installed; install OpenSSH.",
+                    file: archive)
+            }
+            throw FileSystem.failure("run", Self.program, errno: failure)
+        }
+        defer { TerminationCleanup.remove(cleanup) }
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0 {
+            if errno != EINTR { return nil }
+        }
+        return status & 0x7F == 0 ? status >> 8 & 0xFF : 1
+    }
+}
