@@ -46,8 +46,8 @@ struct DiskRecording {
         for call in trace.calls { try add(call) }
     }
 
-    /// Forgets an operation and all that follow: what a process that is killed at that call leaves, since the kernel keeps what the
-    /// calls before it have done.
+    /// Forgets an operation and all that follow: what a process that is killed at that call leaves, since the kernel keeps what
+    /// the calls before it have done.
     mutating func end(before index: Int) {
         operations.removeSubrange(index...)
         disk = start
@@ -275,8 +275,15 @@ enum SynchronizedThing {
         guard let package = parts.first else { return "folder of documents" }
         let isNew = FileSystem.isTemporaryName(package)
         parts.removeFirst()
-        let name = part(parts, isFolder: isFolder)
-        return isNew ? "new \(name)" : name
+        // Beside an archive is the copy of the package that it is made of.
+        let isOfArchive = package.contains(".zip")
+        let name =
+            switch (isOfArchive, isFolder || !parts.isEmpty) {
+            case (false, _): part(parts, isFolder: isFolder)
+            case (true, false): "archive"
+            case (true, true): "copy to archive"
+            }
+        return isNew && !isOfArchive ? "new \(name)" : name
     }
 
     private static func part(_ parts: [String], isFolder: Bool) -> String {

@@ -80,6 +80,9 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
             name: "saving elsewhere", before: ["create", "save=6", "close"],
             processes: [["open", "export=b.quire", "saveAs=c.quire", "save=9", "close"]]),
         .init(
+            name: "archiving", before: ["create", "save=3", "archive=a.zip", "save=6", "close"],
+            processes: [["open", "archive=a.zip", "extract=a.zip,b.quire", "save=7", "close"]]),
+        .init(
             name: "reverting to another",
             before: ["create", "save=3", "copy=b.quire", "save=14", "close"],
             processes: [["open", "save=15", "revertTo=b.quire", "save=4", "close"]]),
