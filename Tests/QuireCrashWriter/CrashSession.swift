@@ -59,6 +59,8 @@ final class CrashSession {
         case .saveAs(let name): return await saveAs(name)
         case .move(let name): return await move(to: name)
         case .revertTo(let name): return await revert(to: name)
+        case .archive(let name): return await exportArchive(name)
+        case .extract(let archive, let name): return await extract(archive, to: name)
         case .keep: return await keepVersion()
         case .restore: return await restoreVersion()
         case .close: return await attempt("close", { try await self.document.close() })
@@ -188,11 +190,8 @@ final class CrashSession {
 
     private func revert(to name: String) async -> Bool {
         let path = folder + "/" + name
-        let other = ManagedDocument(path: path)
         do {
-            try await other.open(readOnly: true)
-            let saves = try CrashContent(of: other).saves
-            try await other.close()
+            let saves = try await saves(at: path)
             begin(self.name, saves)
             guard
                 await attempt(
@@ -205,6 +204,46 @@ final class CrashSession {
             return true
         } catch {
             CrashWriter.report("wrong: \(error)")
+            return false
+        }
+    }
+
+    /// The save that a document stands at that may not be open.
+    private func saves(at path: String) async throws -> Int {
+        let document = ManagedDocument(path: path)
+        try await document.open(readOnly: true)
+        let saves = try CrashContent(of: document).saves
+        try await document.close()
+        return saves
+    }
+
+    private func exportArchive(_ name: String) async -> Bool {
+        await perform("archive", name) {
+            let package = try DocumentPackage.open(at: self.document.path, readOnly: true)
+            defer { try? package.close() }
+            try package.export(to: self.folder + "/" + name, replacing: true, protection: .keep)
+        }
+    }
+
+    private func extract(_ archive: String, to name: String) async -> Bool {
+        await perform("extract", name) {
+            try DocumentPackage.extract(
+                self.folder + "/" + archive, to: self.folder + "/" + name)
+        }
+    }
+
+    /// Makes something of the save that the document stands at.
+    private func perform(_ step: String, _ name: String, _ body: () throws -> Void) async -> Bool {
+        do {
+            let saves =
+                document.documentState.contains(.closed)
+                ? try await saves(at: document.path) : content.saves
+            begin(name, saves)
+            guard await attempt(step, body) else { return false }
+            end(name, saves)
+            return true
+        } catch {
+            report(error, of: step)
             return false
         }
     }

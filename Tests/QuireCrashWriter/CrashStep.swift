@@ -24,6 +24,12 @@ enum CrashStep: Equatable {
     case move(String)
     /// `revertTo=NAME`: makes its content that of another package.
     case revertTo(String)
+    /// `archive=NAME`: exports it as it was saved last to an archive, in the place of an older one if there is one. It need not
+    /// be open.
+    case archive(String)
+    /// `extract=ARCHIVE,NAME`: extracts an archive of the save that the document stands at to another package, which does not
+    /// exist yet. The document need not be open.
+    case extract(String, to: String)
     /// `keep`: keeps a version of it.
     case keep
     /// `restore`: makes its content that of the first version that was kept by a step.
@@ -52,6 +58,11 @@ enum CrashStep: Equatable {
         case "saveAs": self = .saveAs(value)
         case "move": self = .move(value)
         case "revertTo": self = .revertTo(value)
+        case "archive": self = .archive(value)
+        case "extract":
+            let names = value.split(separator: ",").map(String.init)
+            guard names.count == 2 else { return nil }
+            self = .extract(names[0], to: names[1])
         case "descriptors": self = .descriptors(Int(value) ?? 0)
         case "keep": self = .keep
         case "restore": self = .restore

@@ -49,8 +49,10 @@ struct CrashCheck {
         stand.map { "stands at \($0)" } ?? "is missing"
     }
 
-    /// Opens a package as a user would and looks at everything in it; and once more, which must show the same.
+    /// Opens a package as a user would and looks at everything in it; and once more, which must show the same. If it is an
+    /// archive, looks at what it contains.
     func look(at name: String) async -> Finding {
+        if name.hasSuffix(".zip") { return await lookIntoArchive(name) }
         var finding = Finding()
         let path = folder + "/" + name
         let layout = DocumentPackageLayout(path: path)
@@ -90,6 +92,29 @@ struct CrashCheck {
                 finding.problems.append("opened again, it has another content")
             }
             try await document.close()
+        } catch {
+            finding.problems.append("\((error as? QuireError)?.message ?? "\(error)")")
+        }
+        return finding
+    }
+
+    /// Extracts an archive, which must be whole, and looks at the package; this removes what interrupted exports and extractions
+    /// have left beside it.
+    private func lookIntoArchive(_ name: String) async -> Finding {
+        var finding = Finding()
+        let extracted = "extracted.quire"
+        do {
+            if FileSystem.exists(folder + "/" + name) {
+                let result = try DocumentPackage.extract(
+                    folder + "/" + name, to: folder + "/" + extracted)
+                finding = await look(at: extracted)
+                if !result.isVerified { finding.problems.append("it has no manifest") }
+                try FileSystem.removeTree(folder + "/" + extracted)
+            } else {
+                try TemporarySibling.makeFile(beside: folder + "/" + name).remove()
+            }
+            finding.problems += try FileSystem.names(in: folder)
+                .filter(FileSystem.isTemporaryName).map { "“\($0)” is left over" }
         } catch {
             finding.problems.append("\((error as? QuireError)?.message ?? "\(error)")")
         }

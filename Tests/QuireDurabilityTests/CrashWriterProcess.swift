@@ -41,6 +41,24 @@ struct CrashWriterProcess {
         ("ftruncate", 3), ("copy_file_range", 2),
     ]
 
+    /// The calls that change files in a trace, numbered as strace does, by thread and name.
+    static func changingCalls(inTrace trace: String) throws -> [Call] {
+        var counts: [String: [Substring: Int]] = [:]
+        let names = Set(changingCalls.map(\.name))
+        let text = String(
+            decoding: try Data(contentsOf: URL(fileURLWithPath: trace)), as: UTF8.self)
+        for line in text.split(separator: "\n") {
+            let words = line.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: true)
+            guard words.count == 2, let end = words[1].firstIndex(of: "(") else { continue }
+            let name = words[1][..<end].trimmingCharacters(in: .whitespaces)
+            guard names.contains(name) else { continue }
+            counts[name, default: [:]][words[0], default: 0] += 1
+        }
+        return counts.sorted { $0.key < $1.key }.flatMap { name, threads in
+            (1...(threads.values.max() ?? 1)).map { .init(name: name, number: $0) }
+        }
+    }
+
     /// Where strace is, if it is there and may be used.
     static let strace: String? = {
         let candidates = ["/usr/bin/strace", "/usr/local/bin/strace", "/bin/strace"]

@@ -125,27 +125,10 @@ struct SyncCrashTests {
         #expect(problems == [])
         let content = try await settle(in: trial)
         let known = Prepared(
-            folder: folder, content: content, calls: try Self.calls(in: folder.path("trace")))
+            folder: folder, content: content,
+            calls: try CrashWriterProcess.changingCalls(inTrace: folder.path("trace")))
         Self.prepared[scenario] = known
         return known
-    }
-
-    /// The calls that change files in a trace, numbered as strace does, by thread and name.
-    private static func calls(in trace: String) throws -> [CrashWriterProcess.Call] {
-        var counts: [String: [Substring: Int]] = [:]
-        let names = Set(CrashWriterProcess.changingCalls.map(\.name))
-        let text = String(
-            decoding: try Data(contentsOf: URL(fileURLWithPath: trace)), as: UTF8.self)
-        for line in text.split(separator: "\n") {
-            let words = line.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: true)
-            guard words.count == 2, let end = words[1].firstIndex(of: "(") else { continue }
-            let name = words[1][..<end].trimmingCharacters(in: .whitespaces)
-            guard names.contains(name) else { continue }
-            counts[name, default: [:]][words[0], default: 0] += 1
-        }
-        return counts.sorted { $0.key < $1.key }.flatMap { name, threads in
-            (1...(threads.values.max() ?? 1)).map { .init(name: name, number: $0) }
-        }
     }
 
     // MARK: - Checking

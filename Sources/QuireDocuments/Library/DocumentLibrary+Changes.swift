@@ -46,6 +46,9 @@ extension DocumentLibrary {
 ///
 /// Events only tell where to look: at single documents, or at the folders if names were added or removed. A document is read
 /// again only if an event concerns it, or if its folder has been replaced.
+///
+/// Documents are moved while the folders are being listed, and may then be found in neither place. So a document is reported as
+/// removed only if it is missing from a second list too, which begins when the first has shown that it is gone.
 final class LibraryWatch: Sendable {
     private struct Known {
         var entry: DocumentLibrary.Entry
@@ -60,6 +63,8 @@ final class LibraryWatch: Sendable {
         var looksAtFolders = false
         var looksAtAll = false
         var packages: Set<FileName> = []
+        /// Folders that were moved or removed: another one may have their name by now.
+        var movedFolders: [String] = []
     }
 
     /// Only accessed on `work`.
@@ -120,6 +125,12 @@ final class LibraryWatch: Sendable {
         let changes = state.withLock { state in
             let begins = !state.hasBegun
             state.hasBegun = true
+            for folder in now.movedFolders {
+                // With those below it.
+                state.folders = state.folders.filter { path, _ in
+                    path.text != folder && !path.text.hasPrefix(folder + "/")
+                }
+            }
             if !begins && !now.looksAtFolders && !now.looksAtAll {
                 return now.packages.sorted().compactMap { reread($0, &state) }
             }
@@ -132,11 +143,21 @@ final class LibraryWatch: Sendable {
 
     /// Examines a known document again.
     private func reread(_ path: FileName, _ state: inout State) -> DocumentLibrary.Change? {
-        guard let known = state.known[path], FileSystem.exists(path.text) else { return nil }
-        let entry = DocumentLibrary.Entry(lookingAt: path.text)
-        if entry == known.entry { return nil }
+        guard let known = state.known[path],
+            let entry = entry(at: path.text, inode: known.inode), entry != known.entry
+        else { return nil }
         state.known[path]?.entry = entry
         return .changed(entry)
+    }
+
+    /// Examines a document; `nil` if it is moved, removed or replaced meanwhile, which its folder reports.
+    private func entry(at path: String, inode: UInt64) -> DocumentLibrary.Entry? {
+        let entry = DocumentLibrary.Entry(lookingAt: path)
+        return Self.inode(at: path) == inode ? entry : nil
+    }
+
+    private static func inode(at path: String) -> UInt64? {
+        ((try? FileSystem.information(at: path)) ?? nil)?.inode
     }
 
     /// Lists the folders, and examines documents that are new, replaced, or listed in `again` (`nil` for all).
@@ -144,7 +165,9 @@ final class LibraryWatch: Sendable {
         var isComplete = (try? !FileSystem.isOnNetwork(library.folder)) ?? false
         // Folders are watched before they are listed, so that no change is missed.
         isComplete = subscribe(toFolder: library.folder, &state) && isComplete
-        let found = listedPackages()
+        var found = listed()
+        let inodes = Set(found.packages.map(\.inode))
+        if state.known.values.contains(where: { !inodes.contains($0.inode) }) { found = listed() }
         for folder in found.folders where state.folders[FileName(folder)] == nil {
             isComplete = subscribe(toFolder: folder, &state) && isComplete
             // Documents may have been added before it was watched.
@@ -156,24 +179,21 @@ final class LibraryWatch: Sendable {
         var changes: [DocumentLibrary.Change] = []
         var known: [FileName: Known] = [:]
         var added: [Known] = []
-        for path in found.paths {
-            guard let information = (try? FileSystem.information(at: path)) ?? nil else { continue }
+        for (path, inode) in found.packages {
             let name = FileName(path)
-            if var old = state.known[name], old.inode == information.inode {
-                if again?.contains(name) ?? true {
-                    let entry = DocumentLibrary.Entry(lookingAt: path)
-                    if entry != old.entry {
-                        old.entry = entry
-                        changes.append(.changed(entry))
-                    }
+            if var old = state.known[name], old.inode == inode {
+                if again?.contains(name) ?? true, let entry = entry(at: path, inode: inode),
+                    entry != old.entry
+                {
+                    old.entry = entry
+                    changes.append(.changed(entry))
                 }
                 known[name] = old
             } else {
                 let (subscriptions, isWatched) = subscribe(toPackage: path)
                 isComplete = isComplete && isWatched
-                let new = Known(
-                    entry: .init(lookingAt: path), inode: information.inode,
-                    subscriptions: subscriptions)
+                guard let entry = entry(at: path, inode: inode) else { continue }
+                let new = Known(entry: entry, inode: inode, subscriptions: subscriptions)
                 known[name] = new
                 added.append(new)
             }
@@ -204,9 +224,13 @@ final class LibraryWatch: Sendable {
     // MARK: Subscribing
 
     /// The documents and folders of the library; empty if its folder is missing or cannot be read.
-    private func listedPackages() -> (paths: [String], folders: [String]) {
+    private func listed() -> (packages: [(path: String, inode: UInt64)], folders: [String]) {
         do {
-            return try library.packages()
+            let (paths, folders) = try library.packages()
+            let packages = paths.compactMap { path in
+                Self.inode(at: path).map { (path: path, inode: $0) }
+            }
+            return (packages, folders)
         } catch {
             if (error as? QuireError)?.code != .notFound {
                 logger.warning("“\(library.folder)” cannot be listed: \(error)")
@@ -225,6 +249,7 @@ final class LibraryWatch: Sendable {
             self?.record { pending in
                 pending.looksAtFolders = true
                 if event.kinds.contains(.overflow) { pending.looksAtAll = true }
+                if !event.kinds.isDisjoint(with: .itself) { pending.movedFolders.append(folder) }
             }
         }
         return state.folders[name] != nil

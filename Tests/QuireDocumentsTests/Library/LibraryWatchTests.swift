@@ -66,6 +66,52 @@ import Testing
                 == "moved \(path) \(folder.path("c/b/Deep.quire"))")
     }
 
+    /// A folder is moved while the folders are being listed, which any name that comes or goes leads to: what is in it is then
+    /// found in neither place.
+    @Test func moveDuringAListingIsNoRemoval() async throws {
+        for number in 0..<30 {
+            try FileSystem.makeFolder(folder.path("f\(number)/a"), withIntermediates: true)
+        }
+        let names = ["e", "g"].map { folder.path($0) }
+        try FileSystem.makeFolder(names[0])
+        _ = try makePackage("e/Deep.quire")
+        let recorder = follow()
+        #expect(await recorder.next()?.summary == "all 1")
+        let file = folder.path("z")
+        let noise = Task.detached {
+            while !Task.isCancelled {
+                try FileSystem.writeNewFile(Data(), at: file)
+                try FileSystem.removeFile(file)
+                try await Task.sleep(for: .microseconds(200))
+            }
+        }
+        for round in 0..<200 {
+            let (from, to) = (names[round % 2], names[1 - round % 2])
+            try FileSystem.rename(from, to: to)
+            let change = await recorder.next()?.summary
+            #expect(change == "moved \(from)/Deep.quire \(to)/Deep.quire", "round \(round)")
+            if change?.hasPrefix("moved") != true { break }
+        }
+        noise.cancel()
+        try? await noise.value
+    }
+
+    @Test func folderThatTakesTheNameOfAMovedOneIsFollowed() async throws {
+        try FileSystem.makeFolder(folder.path("a/b"), withIntermediates: true)
+        let path = try makePackage("a/b/Deep.quire")
+        let recorder = follow()
+        #expect(await recorder.next()?.summary == "all 1")
+        try FileSystem.rename(folder.path("a"), to: folder.path("c"))
+        try FileSystem.makeFolder(folder.path("a/b"), withIntermediates: true)
+        let moved = folder.path("c/b/Deep.quire")
+        #expect(await recorder.next()?.summary == "moved \(path) \(moved)")
+        // Everything that is pending has been looked at once this is reported.
+        let other = try makePackage("c/b/Other.quire")
+        #expect(await recorder.next()?.summary == "added \(other)")
+        let new = try makePackage("a/b/New.quire")
+        #expect(await recorder.next()?.summary == "added \(new)")
+    }
+
     @Test func openingAndSavingIsTold() async throws {
         let path = folder.path("Notes.quire")
         try await ManagedDocument.make(at: path)

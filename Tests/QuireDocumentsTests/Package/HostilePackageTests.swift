@@ -154,8 +154,9 @@ enum HostileEntry: String, CaseIterable, Sendable {
         #expect(try FileSystem.contents(of: victim) == Self.secret)
     }
 
-    /// The metadata file is made anew from the store if it cannot be read.
-    @Test(.timeLimit(.minutes(1)), arguments: BinaryPropertyLists.hostile)
+    /// The metadata file is made anew from the store if it cannot be read. The limit allows for the time in which the test waits
+    /// for a thread, as in `PropertyListReadingTests`.
+    @Test(.timeLimit(.minutes(10)), arguments: BinaryPropertyLists.hostile)
     func hostileMetadataIsNoObstacle(_ list: BinaryPropertyLists.Hostile) async throws {
         let path = try await makePackage()
         try list.inDictionary.write(to: URL(fileURLWithPath: path + "/DocumentMetadata.plist"))

@@ -16,7 +16,7 @@ struct DiskRecording {
     let start: Disk
     private(set) var operations: [Operation] = []
     /// The folder as the programs see it.
-    private var disk: Disk
+    private(set) var disk: Disk
     private let root: String
 
     private struct OpenFile {
@@ -44,6 +44,16 @@ struct DiskRecording {
         closed = []
         output = ""
         for call in trace.calls { try add(call) }
+    }
+
+    /// Forgets an operation and all that follow: what a process that is killed at that call leaves, since the kernel keeps what
+    /// the calls before it have done.
+    mutating func end(before index: Int) {
+        operations.removeSubrange(index...)
+        disk = start
+        for (number, operation) in operations.enumerated() {
+            if case .change(let change, _) = operation { disk.apply(change, number: number) }
+        }
     }
 
     private enum Failure: Error, CustomStringConvertible {
@@ -265,8 +275,15 @@ enum SynchronizedThing {
         guard let package = parts.first else { return "folder of documents" }
         let isNew = FileSystem.isTemporaryName(package)
         parts.removeFirst()
-        let name = part(parts, isFolder: isFolder)
-        return isNew ? "new \(name)" : name
+        // Beside an archive is the copy of the package that it is made of.
+        let isOfArchive = package.contains(".zip")
+        let name =
+            switch (isOfArchive, isFolder || !parts.isEmpty) {
+            case (false, _): part(parts, isFolder: isFolder)
+            case (true, false): "archive"
+            case (true, true): "copy to archive"
+            }
+        return isNew && !isOfArchive ? "new \(name)" : name
     }
 
     private static func part(_ parts: [String], isFolder: Bool) -> String {

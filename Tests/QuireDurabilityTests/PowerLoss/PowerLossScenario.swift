@@ -13,11 +13,48 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
     /// The steps of the processes that are recorded, one after the other.
     var processes: [[String]]
     /// Where the processes are killed that do not come to their end, by their number.
-    var kills: [Int: (name: String, number: Int)] = [:]
+    var kills: [Int: Kill] = [:]
     /// Whether the folder is taken for one on a network file system.
     var isOnNetwork = false
 
     var testDescription: String { name }
+
+    /// Where a process is killed.
+    ///
+    /// It is not named by the number of a call: which threads make how many depends on the seed and on how busy the machine is.
+    /// The process is recorded to its end instead, and what follows the call is left out.
+    enum Kill: CustomStringConvertible {
+        /// At the middle one of the synchronizations of its saves.
+        case middleSynchronization
+        /// At the creation of a folder.
+        case creationOfFolder(String)
+
+        var description: String {
+            switch self {
+            case .middleSynchronization: "a synchronization"
+            case .creationOfFolder(let name): "the creation of a folder “\(name)”"
+            }
+        }
+
+        /// The index of the operation, among those from `start` on; `nil` if the process does nothing of the kind.
+        func index(in operations: [DiskRecording.Operation], from start: Int) -> Int? {
+            switch self {
+            case .middleSynchronization:
+                let saves = operations[start...].drop {
+                    if case .line(let line) = $0 { !line.hasPrefix("begin") } else { true }
+                }
+                let found = saves.indices.filter {
+                    if case .synchronize = operations[$0] { true } else { false }
+                }
+                return found.isEmpty ? nil : found[found.count / 2]
+            case .creationOfFolder(let name):
+                return operations[start...].firstIndex {
+                    guard case .change(.names(let changes), _) = $0 else { return false }
+                    return changes.contains { $0.isFolder && $0.node != nil && $0.name == name }
+                }
+            }
+        }
+    }
 
     /// Adding one is adding a line; ``CrashStep`` lists what can be done.
     static let all = table.filter { Torture.scenario == nil || $0.name == Torture.scenario }
@@ -43,6 +80,9 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
             name: "saving elsewhere", before: ["create", "save=6", "close"],
             processes: [["open", "export=b.quire", "saveAs=c.quire", "save=9", "close"]]),
         .init(
+            name: "archiving", before: ["create", "save=3", "archive=a.zip", "save=6", "close"],
+            processes: [["open", "archive=a.zip", "extract=a.zip,b.quire", "save=7", "close"]]),
+        .init(
             name: "reverting to another",
             before: ["create", "save=3", "copy=b.quire", "save=14", "close"],
             processes: [["open", "save=15", "revertTo=b.quire", "save=4", "close"]]),
@@ -55,11 +95,11 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
         .init(
             name: "saving after a kill", before: ["create", "close"],
             processes: [["open", "save=9"], ["open", "save=12", "close"]],
-            kills: [0: ("fsync", 8)]),
+            kills: [0: .middleSynchronization]),
         .init(
             name: "saving first external data after a kill", before: ["create", "close"],
-            processes: [["open", "save=9"], ["open", "save=9", "close"]],
-            kills: [0: ("mkdirat", 2)]),
+            processes: [["open", "save=20"], ["open", "save=20", "close"]],
+            kills: [0: .creationOfFolder("_EXTERNAL_DATA")]),
         .init(
             name: "saving on a network", before: ["create", "save=2", "close"],
             processes: [["open", "save=6", "close"]], isOnNetwork: true),
@@ -100,7 +140,8 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
     /// Runs it, unless it has been recorded already.
     @MainActor
     func record(seed: UInt64) async throws -> Recorded {
-        if let recorded = Self.recordings[name] { return recorded }
+        let key = "\(name) \(seed)"
+        if let recorded = Self.recordings[key] { return recorded }
         let folder = try ScratchFolder()
         let documents = folder.path("documents")
         try FileSystem.makeFolder(documents)
@@ -109,18 +150,23 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
         var recorded = Recorded(recording: try DiskRecording(of: documents), progress: progress)
         for (number, steps) in processes.enumerated() {
             let trace = folder.path("trace-\(number)")
-            let kill = kills[number].map {
-                CrashWriterProcess.Injection(
-                    what: "signal=SIGKILL", call: .init(name: $0.name, number: $0.number))
-            }
-            let ended = try await writer.run(
-                steps, injecting: kill, tracingTo: trace, onNetwork: isOnNetwork)
-            guard ended.isClosed == (kill == nil), ended.wrongs.isEmpty else {
+            let ended = try await writer.run(steps, tracingTo: trace, onNetwork: isOnNetwork)
+            guard ended.isClosed, ended.wrongs.isEmpty else {
                 throw Failure(description: "\(steps): \(ended)")
             }
+            let start = recorded.recording.operations.count
             try recorded.recording.add(SystemCallTrace(contentsOf: trace))
+            guard let kill = kills[number] else { continue }
+            guard let index = kill.index(in: recorded.recording.operations, from: start) else {
+                throw Failure(
+                    description: "\(steps), seed \(seed): the process is to be killed at \(kill), "
+                        + "which it never reaches; give it more to save.")
+            }
+            recorded.recording.end(before: index)
+            try FileSystem.removeTree(documents)
+            try recorded.recording.disk.write(to: documents)
         }
-        Self.recordings[name] = recorded
+        Self.recordings[key] = recorded
         return recorded
     }
 }

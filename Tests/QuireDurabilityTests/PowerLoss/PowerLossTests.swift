@@ -112,6 +112,7 @@ extension SynchronizedThing {
             ("version file", "keeping versions"),
             ("version folder", "keeping versions"),
             ("versions folder", "keeping versions"),
+            ("archive", "archiving"),
             ("staged content file", "reverting to another"),
             ("staged generation folder", "reverting to another"),
             ("staged external file", "reverting to another"),
@@ -132,6 +133,7 @@ extension SynchronizedThing {
         "staged metadata": staged,
         "staged package": staged,
         "staged keybag": staged,
+        "copy to archive": "It is made as every copy of a package is; only the archive stays.",
         "new lock": "It goes with the rest of the new package.",
     ]
 }

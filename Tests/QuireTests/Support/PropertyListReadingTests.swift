@@ -5,7 +5,10 @@ import Testing
 @testable import Quire
 
 /// Property lists that nobody writes by accident: each is an error, soon, and in little memory.
-@Suite(.timeLimit(.minutes(1))) struct PropertyListReadingTests {
+///
+/// Each takes milliseconds, and hours if it is expanded. The limit is far above the former because the time in which a test waits
+/// for a thread counts too, while the other tests of the process occupy them.
+@Suite(.timeLimit(.minutes(10))) struct PropertyListReadingTests {
     private func read(_ data: Data) throws -> PropertyListValue {
         try PropertyListValue(propertyList: data, name: "list")
     }
