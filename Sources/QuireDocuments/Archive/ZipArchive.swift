@@ -45,7 +45,7 @@ final class ZipArchive: ReadableArchive {
         else { return nil }
         let root = manifestEntry.path.dropLast(ArchiveManifest.path.count)
         let unlisted = [
-            String(root.dropLast()), root + ArchiveManifest.path, root + ArchiveManifest.signaturePath,
+            String(root.dropLast()), root + ArchiveManifest.path, root + ArchiveSignature.path,
             ArchiveManifest.mediaTypePath,
         ]
         var members: [String: Member] = [:]

@@ -1,1 +1,0 @@
-extension ArchiveManifest { static let signaturePath = "META-INF/manifest.json.sig" }
