@@ -187,7 +187,7 @@ extension ProtectionDomain {
 
     /// Writes the keybag for a copy of its document or store, which has the same keys.
     ///
-    /// - Returns: The domain of the copy, in the same state, and locked with this one. Retain it until the copy is open, or
+    /// - Returns: The domain of the copy, in the same state, and locked by what locks this one. Retain it until the copy is open, or
     ///   the state is lost.
     /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken, or errors of reading and writing.
     @discardableResult
@@ -204,13 +204,13 @@ extension ProtectionDomain {
         try file.create(bytes, isPrivate: false)
         try FileSystem.copyPermissions(of: original.path, beneath: original.root, to: file.path)
         let copy = ProtectionDomain(try Keybag(bytes, path: file.path), file: file)
-        let state = self.state.withLock { state in
-            state.children.append(copy)
-            return (state.unlocked, state.untilFirstAuthentication)
-        }
+        // Unlocked by the person of this one, or by this one itself: and locked with it.
+        let parent = state.withLock { $0.parent } ?? self
+        parent.state.withLock { $0.children.append(copy) }
+        let state = self.state.withLock { ($0.unlocked, $0.untilFirstAuthentication) }
         copy.state.withLock { copy in
             (copy.unlocked, copy.untilFirstAuthentication) = state
-            copy.parent = self
+            copy.parent = parent
         }
         ProtectionDomainRegistry.add(copy)
         return copy

@@ -73,6 +73,25 @@ import Testing
         #expect(try storeKey(domain).data == key)
     }
 
+    @Test(arguments: [true, false]) func copiesAreLockedWithIt(hasPerson: Bool) throws {
+        try make(
+            .complete, slots: hasPerson ? [] : [NewSlot(.keyFile(.keyFile))], hasParent: hasPerson)
+        let domain = try open()
+        if !hasPerson { try domain.unlock(.keyFile(.keyFile)) }
+        _ = try storeKey(domain)
+        let copy = try domain.writeCopy(to: document + "/Copy.keybag")
+        let copyOfCopy = try copy.writeCopy(to: document + "/Second.keybag")
+        let keys = try [copy, copyOfCopy].map(storeKey)
+        (hasPerson ? person : domain).lockNow()
+        #expect(!copy.isUnlocked && !copyOfCopy.isUnlocked)
+        #expect(!keys.contains(where: \.isAvailable))
+        #expect(code { _ = try storeKey(copy) } == .protectedDataUnavailable)
+        if hasPerson {
+            try person.unlock(.keyFile(.keyFile))
+            #expect(copy.isUnlocked && copyOfCopy.isUnlocked)
+        }
+    }
+
     @Test func untilFirstOpensWhenThePersonIsLockedAgain() throws {
         let key = try make(.completeUntilFirstUserAuthentication)
         person.lockNow()

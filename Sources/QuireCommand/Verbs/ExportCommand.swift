@@ -83,7 +83,7 @@ struct ExportCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Sign the archive with an OpenSSH private key, or a public key of the agent's.",
+            "Sign the archive with an OpenSSH private key, or a public key whose private key an agent has.",
             valueName: "KEY"))
     var sign: String?
 

@@ -54,14 +54,15 @@ struct ArchiveSigning {
     }
 
     private func failure(_ output: [UInt8]) -> QuireError {
-        // What it does is no news, and the frames around warnings are not needed.
+        // Without what it says of its work, the frames around warnings, and a prompt that it could not show.
         let lines = String(decoding: output, as: UTF8.self).split(whereSeparator: \.isNewline)
             .map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }
+            .map { $0.replacing(#/^Enter passphrase[^:]*: /#, with: "") }
             .filter { !$0.hasPrefix("@") && !$0.hasPrefix("Signing file ") && !$0.isEmpty }
         let reason = lines.isEmpty ? "It gave no reason." : lines.joined(separator: " ")
         return QuireError(
             .inputOutput,
-            "“\(archive)” was not written, because \(Self.program) could not sign it with “\(key)”: \(reason.prefix(1000))",
+            "The archive was not written, because \(Self.program) could not sign it with “\(key)”: \(reason.prefix(1000))",
             file: key)
     }
 
@@ -107,7 +108,7 @@ struct ArchiveSigning {
             if failure == ENOENT {
                 throw QuireError(
                     .unsupported,
-                    "“\(archive)” was not written, because the program \(Self.program), which signs it, is not installed; install OpenSSH.",
+                    "The archive was not written, because the program \(Self.program), which signs it, is not installed; install OpenSSH.",
                     file: archive)
             }
             throw FileSystem.failure("run", Self.program, errno: failure)

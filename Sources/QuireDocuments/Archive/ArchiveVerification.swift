@@ -73,7 +73,7 @@ extension DocumentPackage {
         guard let manifest = checked.manifest, let message = checked.message else {
             throw QuireError(
                 .invalidFormat,
-                "“\(archive)” cannot be verified, because it has no manifest: another program has made it.",
+                "Nothing in “\(archive)” can be verified, because it has no manifest: another program has made it.",
                 file: archive)
         }
         let files = manifest.entries.filter { !$0.path.hasSuffix("/") }

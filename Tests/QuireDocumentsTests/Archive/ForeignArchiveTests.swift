@@ -170,6 +170,7 @@ import Testing
     func openingForWritingRemovesTheManifestOfTheUnpackedArchive() throws {
         try FileSystem.makeFolder(document + "/META-INF")
         try FileSystem.writeNewFile(Data(), at: document + "/META-INF/manifest.json")
+        try FileSystem.writeNewFile(Data(), at: document + "/META-INF/manifest.json.sig")
         try FileSystem.writeNewFile(Data(), at: document + "/mimetype")
         let reading = try DocumentPackage.open(at: document, readOnly: true)
         #expect(try reading.packageProblems().map(\.message) == [])
