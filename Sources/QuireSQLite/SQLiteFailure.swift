@@ -174,7 +174,8 @@ extension SQLiteFailure {
         case SQLITE_IOERR where code == SQLiteFile.damagedPage && ArchiveMount.contains(path):
             return make(
                 .invalidFormat,
-                "“\(path)” is damaged: it differs from what the manifest of its archive lists. Get the archive again.")
+                "“\(path)” is damaged: it differs from what the manifest of its archive lists. Get the archive again."
+            )
         case SQLITE_IOERR where code == SQLiteFile.damagedPage:
             return make(
                 .invalidFormat,

@@ -34,6 +34,9 @@ package final class ArchiveMount: Sendable {
         /// The path in the archive.
         let path: String
 
+        /// Whether it is the archive: a folder to look at, and the file to everything else.
+        var isTop: Bool { path.isEmpty }
+
         var information: FileInformation? { archive.information(at: path) }
 
         /// A place below.

@@ -29,8 +29,11 @@ package struct FileLocation {
     /// The place in an archive, if it is in one; see ``ArchiveMount``.
     let archived: ArchiveMount.Place?
 
-    /// The folder's descriptor as system calls take it. In an archive it is invalid, so that no call changes anything.
-    var descriptor: Int32 { archived != nil ? -1 : folder?.descriptor ?? AT_FDCWD }
+    /// The folder's descriptor as system calls take it. In an archive it is invalid, so that no call changes anything; the
+    /// archive itself is a file.
+    var descriptor: Int32 {
+        archived?.isTop == false ? -1 : folder?.descriptor ?? AT_FDCWD
+    }
 
     /// Calls a closure with the folder's descriptor and the name, as a system call takes them.
     func withName<Result>(
@@ -59,7 +62,7 @@ package struct FileLocation {
         let prefix = root.hasSuffix("/") ? root : root + "/"
         // By bytes: the slash may be one character with an accent that the next name begins with.
         guard path.utf8.starts(with: prefix.utf8) else { throw Self.outsideError(path, root) }
-        if let archived {
+        if let archived, !archived.isTop {
             self.init(folder: nil, name: archived.path, path: path, archived: archived)
             return
         }
@@ -140,7 +143,9 @@ package struct FileLocation {
 
     /// Opens it: beneath a root, only if it is of the kind that the purpose needs.
     func open(for purpose: OpenFile.Purpose, reportedAs reported: String?) throws -> OpenFile {
-        if let archived { return try OpenFile(archived, for: purpose, path: reported ?? path) }
+        if let archived, !archived.isTop {
+            return try OpenFile(archived, for: purpose, path: reported ?? path)
+        }
         guard folder != nil else {
             return try OpenFile.open(path, for: purpose, reportedAs: reported)
         }

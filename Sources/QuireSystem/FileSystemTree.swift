@@ -329,7 +329,8 @@ extension FileSystem {
             throw found.foreignError(at: path, expected: .regular)
         }
         if old.withNames(new, { linkat($0, $1, $2, $3, 0) }) == 0 { return false }
-        guard old.archived != nil || [EPERM, EXDEV, EMLINK, EOPNOTSUPP, ENOSYS].contains(errno) else {
+        guard old.archived != nil || [EPERM, EXDEV, EMLINK, EOPNOTSUPP, ENOSYS].contains(errno)
+        else {
             throw failure("link", newPath)
         }
         try copyFile(path, beneath: root, to: newPath, within: newRoot)

@@ -80,7 +80,7 @@ package final class OpenFile: Sendable {
         _ path: String, for purpose: Purpose, reportedAs reported: String? = nil
     ) throws -> OpenFile {
         let name = reported ?? path
-        if let place = ArchiveMount.place(of: path) {
+        if let place = ArchiveMount.place(of: path), purpose == .folder || !place.isTop {
             return try OpenFile(place, for: purpose, path: name)
         }
         return try openUnmounted(path, for: purpose, reportedAs: name)

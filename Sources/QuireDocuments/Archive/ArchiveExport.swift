@@ -112,7 +112,7 @@ struct ArchiveExport {
 
     private func write(_ items: [Item], to archive: any ArchiveWriter) throws -> ArchiveManifest {
         func add(_ path: String, _ data: Data) throws {
-            try archive.addFile(path, size: Int64(data.count), isSeekable: false) { write in
+            try archive.addFile(path, size: Int64(data.count)) { write in
                 try data.withUnsafeBytes { try write($0) }
             }
         }
@@ -157,8 +157,7 @@ struct ArchiveExport {
         let file = try OpenFile.open(item.source, for: .reading)
         let digests = ArchiveFileDigests(hasParts: item.size > ArchiveFileDigests.partSize)
         var rest = item.size
-        let isStore = item.name == "StoreContent/persistentStore"
-        try archive.addFile(prefix + item.path, size: item.size, isSeekable: isStore) { write in
+        try archive.addFile(prefix + item.path, size: item.size) { write in
             try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in
                 while rest > 0 {
                     try progress?.checkCancelled(

@@ -64,7 +64,8 @@ final class ArchivedDocument: Sendable {
     }
 
     /// Mounts an archive; `nil` if it must be unpacked.
-    static func mount(_ path: String, limits: ArchiveLimits = ArchiveLimits()) throws -> ArchiveMount?
+    static func mount(_ path: String, limits: ArchiveLimits = ArchiveLimits()) throws
+        -> ArchiveMount?
     {
         try ArchiveMount(at: path) { try ZipArchive($0, limits: limits) }
     }

@@ -12,9 +12,8 @@ protocol ArchiveWriter: AnyObject {
 
     /// Adds a file whose bytes `body` writes in pieces, `size` bytes in all.
     ///
-    /// - Parameter isSeekable: Whether readers will want to begin anywhere in it.
     func addFile(
-        _ path: String, size: Int64, isSeekable: Bool,
+        _ path: String, size: Int64,
         body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void
     ) throws
 
@@ -82,7 +81,7 @@ final class TarWriter: ArchiveWriter {
     }
 
     func addFile(
-        _ path: String, size: Int64, isSeekable: Bool,
+        _ path: String, size: Int64,
         body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void
     ) throws {
         try addHeader(path, size: size, type: ArchiveFileType.regular, permissions: 0o644)

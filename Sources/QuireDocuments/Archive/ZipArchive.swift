@@ -218,7 +218,8 @@ private final class ZipArchiveFile: ArchivedFile {
         self.information = information
         let entry = member.entry
         guard let start = try entry.dataStart(in: file) else {
-            throw Self.damaged(file, "the header of “\(member.listed.path)” is not where it should be")
+            throw Self.damaged(
+                file, "the header of “\(member.listed.path)” is not where it should be")
         }
         dataStart = start
         if entry.isCompressed && member.isLarge {
@@ -243,7 +244,7 @@ private final class ZipArchiveFile: ArchivedFile {
             fields.next(Int64.self) == entry.compressedSize
         else { throw wrongIndex(of: member, file) }
         let count = (entry.size - 1) / chunkSize + 1
-        // A gibibyte has 32,768 chunks; the numbers below bound the memory by the size of the archive.
+        // The size of the archive bounds the memory.
         guard Int64(index.size) == 32 + (count - 1) * 8,
             Int64(index.size) <= entry.compressedSize
         else { throw wrongIndex(of: member, file) }

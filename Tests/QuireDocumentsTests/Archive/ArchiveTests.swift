@@ -345,7 +345,7 @@ import Testing
         try withUTF8Locale {
             let archive = try ArchiveOptions().writer(of: file, at: path)
             func add(_ name: String, _ data: Data) throws {
-                try archive.addFile(name, size: Int64(data.count), isSeekable: false) { write in
+                try archive.addFile(name, size: Int64(data.count)) { write in
                     try data.withUnsafeBytes { try write($0) }
                 }
             }

@@ -125,7 +125,7 @@ import Testing
 
     @Test func nothingInAnArchiveCanBeChanged() async throws {
         let archive = try export("a.zip")
-        let error = failure { try DocumentPackage.open(at: archive) }
+        let error = failure { _ = try DocumentPackage.open(at: archive) }
         #expect(error?.code == .readOnly)
         #expect(error?.message.contains("is an archive") == true)
         let document = ManagedDocument(path: archive)
@@ -159,11 +159,28 @@ import Testing
         try context.save()
         try package.close()
         try export("a.zip")
-        let error = failure { try DocumentPackage.open(at: archive, readOnly: true) }
+        let error = failure { _ = try DocumentPackage.open(at: archive, readOnly: true) }
         #expect(error?.code == .locked)
         #expect(try Self.content(of: second).contains { $0.hasPrefix("later") } == false)
         try second.close()
         #expect(try Self.content(at: archive) == Self.content(at: document))
+    }
+
+    /// To other operations an open archive is the file that it is.
+    @Test func openArchivesAreFilesToOthers() throws {
+        let archive = try export("a.zip")
+        let package = try DocumentPackage.open(at: archive, readOnly: true)
+        #expect(try DocumentPackage.extract(archive, to: folder.path("B.quire")).isVerified)
+        #expect(try DocumentPackage.manifest(ofArchive: archive).entries.count > 5)
+        #expect(try DocumentPackage.verify(archive: archive).files > 5)
+        let copy = folder.path("b.zip")
+        try FileSystem.copyFile(archive, to: copy)
+        #expect(try FileSystem.contents(of: copy) == FileSystem.contents(of: archive))
+        try FileSystem.rename(archive, to: folder.path("c.zip"))
+        #expect(try Self.content(of: package) == Self.content(at: document))
+        try FileSystem.removeFile(folder.path("c.zip"))
+        #expect(try Self.content(of: package) == Self.content(at: document))
+        try package.close()
     }
 
     @Test(arguments: ProtectedDocumentFixture.classes)
@@ -177,7 +194,7 @@ import Testing
         await fixture.domain.lock(after: .zero)
         if protection != .completeUntilFirstUserAuthentication {
             #expect(
-                failure { try DocumentPackage.open(at: archive, readOnly: true) }?.code
+                failure { _ = try DocumentPackage.open(at: archive, readOnly: true) }?.code
                     == .protectedDataUnavailable)
         }
         let domain = try #require(try DocumentPackage.protectionDomain(at: archive))
@@ -207,12 +224,15 @@ import Testing
         for number in 0..<8 {
             var altered = original
             // Also the directory and the headers, which are a small part.
-            let region = number % 2 == 0 ? 0..<original.count : original.count - 3000..<original.count
+            let region =
+                number % 2 == 0 ? 0..<original.count : original.count - 3000..<original.count
             for _ in 0..<Int.random(in: 1...3, using: &random) {
                 let position = Int.random(in: region, using: &random)
                 altered[position] ^= UInt8.random(in: 1...255, using: &random)
             }
-            if number == 7 { altered.removeLast(Int.random(in: 1..<original.count, using: &random)) }
+            if number == 7 {
+                altered.removeLast(Int.random(in: 1..<original.count, using: &random))
+            }
             let path = folder.path("\(number).zip")
             try altered.write(to: URL(fileURLWithPath: path))
             do {
@@ -229,7 +249,8 @@ import Testing
     /// The index of the chunks is not in the directory, and nothing protects it but the digests of what is read by it.
     @Test func indexesThatLieAreErrors() throws {
         let original = try FileSystem.contents(of: export("a.zip"))
-        let name = try #require(original.range(of: Data("AdditionalContent/1/.text.sozip.idx".utf8)))
+        let name = try #require(
+            original.range(of: Data("AdditionalContent/1/.text.sozip.idx".utf8)))
         let start = name.upperBound
         for (what, offset, bytes) in [
             ("version", 0, [2, 0, 0, 0]), ("chunks of 1 GiB", 8, [0, 0, 0, 0x40]),
