@@ -85,7 +85,7 @@ import Testing
                 try await Task.sleep(for: .microseconds(200))
             }
         }
-        for round in 0..<200 {
+        for round in 0..<100 {
             let (from, to) = (names[round % 2], names[1 - round % 2])
             try FileSystem.rename(from, to: to)
             let change = await recorder.next()?.summary
