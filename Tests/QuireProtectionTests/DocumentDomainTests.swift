@@ -84,7 +84,7 @@ import Testing
         let keys = try [copy, copyOfCopy].map(storeKey)
         (hasPerson ? person : domain).lockNow()
         #expect(!copy.isUnlocked && !copyOfCopy.isUnlocked)
-        #expect(!keys.contains(where: \.isAvailable))
+        #expect(keys.allSatisfy { !$0.isAvailable })
         #expect(code { _ = try storeKey(copy) } == .protectedDataUnavailable)
         if hasPerson {
             try person.unlock(.keyFile(.keyFile))

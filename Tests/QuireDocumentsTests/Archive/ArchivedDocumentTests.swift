@@ -263,7 +263,7 @@ import Testing
             altered.replaceSubrange(start + offset..<start + offset + bytes.count, with: bytes)
             let path = folder.path("b.zip")
             try altered.write(to: URL(fileURLWithPath: path))
-            let error = failure { try Self.content(at: path) }
+            let error = failure { _ = try Self.content(at: path) }
             #expect(error?.code == .invalidFormat, "\(what): \(error?.message ?? "")")
             try FileSystem.removeFile(path)
         }
