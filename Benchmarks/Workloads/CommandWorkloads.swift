@@ -143,12 +143,16 @@ extension Run {
             // What Quire has extracted is checked and on disk.
             measure(
                 "A2", "extraction of its archive", extractions, ratio: 2, progress: progress),
+            measure(
+                "A3", "check of the document in its archive",
+                [archive, package].map { ("", Command(Self.quire, "check", $0)) },
+                others: ["package"], ratio: 2, progress: progress),
         ]
     }
 
     private func measure(
         _ id: String, _ title: String, _ commands: [(made: String, command: Command)],
-        ratio: Double, progress: (String) -> Void
+        others names: [String]? = nil, ratio: Double, progress: (String) -> Void
     ) throws -> Comparison {
         var seconds = commands.map { _ in [Double]() }
         for round in 0..<3 {
@@ -165,10 +169,8 @@ extension Run {
         let medians = seconds.map { $0.median ?? 0 }
         return Comparison(
             id, title, unit: "s", quire: medians[0],
-            others: [
-                .init(name: commands[1].command.name, value: medians[1]),
-                .init(name: commands[2].command.name, value: medians[2]),
-            ], ratio: ratio)
+            others: zip(names ?? commands.dropFirst().map(\.command.name), medians.dropFirst())
+                .map { .init(name: $0, value: $1) }, ratio: ratio)
     }
 
     /// A document with fifty values of four megabytes, half of which cannot be compressed.

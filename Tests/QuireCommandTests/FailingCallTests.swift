@@ -127,9 +127,9 @@ struct FailingCallTests {
 
     @Test func temporaryFolderThatCannotBeMadeIsNamedInWords() throws {
         let shell = try shell(.document)
-        _ = try shell.output("quire export L.quire L.zip")
+        _ = try shell.output("quire export L.quire L.tar")
         let result = try shell.run(
-            FailingCall.command("quire info L.zip", failing: "mkdir,mkdirat", 1, "ENOSPC"))
+            FailingCall.command("quire info L.tar", failing: "mkdir,mkdirat", 1, "ENOSPC"))
         #expect(result.code == 1)
         #expect(result.output.contains("No space left on device"), "\(result.output)")
         #expect(!result.output.contains("NSCocoa"), "\(result.output)")
