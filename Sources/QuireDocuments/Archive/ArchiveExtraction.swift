@@ -172,7 +172,8 @@ struct ArchiveExtraction {
     /// - Throws: ``QuireError`` with code `invalidFormat` unless it contains exactly one.
     private func survey(_ reader: any ArchiveEntryReader) throws -> Contents {
         var roots: Set<String> = []
-        var manifests: [String: (ArchiveManifest, ArchiveSignature.Message)] = [:]
+        // Of the outermost document: one in its additional content may have its own.
+        var manifest: (root: String, data: Data)?
         var count = 0
         while let entry = try reader.next() {
             try checkCancelled()
@@ -185,13 +186,12 @@ struct ArchiveExtraction {
                 let root = String(entry.path.dropLast(part.count))
                 roots.insert(root)
                 guard part == ArchiveManifest.path else { continue }
+                if manifest?.root == root { throw invalid("has two manifests") }
+                if let manifest, manifest.root.utf8.count < root.utf8.count { continue }
                 guard let data = try reader.readData(limit: ArchiveManifest.largestSize) else {
                     throw invalid("has a manifest larger than \(ArchiveManifest.largestSize) bytes")
                 }
-                let manifest = try ArchiveManifest.decoded(data, archive: archive)
-                guard manifests.updateValue((manifest, .init(data)), forKey: root) == nil else {
-                    throw invalid("has two manifests")
-                }
+                manifest = (root, data)
             }
         }
         // A document may be part of another's additional content.
@@ -208,10 +208,11 @@ struct ArchiveExtraction {
                 "“\(archive)” contains \(outermost.count) documents: \(names.joined(separator: ", ")); unpack it, and extract one of them.",
                 file: archive)
         }
-        let (manifest, message) = manifests[root].map { ($0, $1) } ?? (nil, nil)
+        guard let manifest, manifest.root == root else { return Contents(root: root) }
+        let decoded = try ArchiveManifest.decoded(manifest.data, archive: archive)
         return Contents(
-            root: root, manifest: manifest, message: message,
-            listed: try manifest?.files(archive: archive) ?? [:])
+            root: root, manifest: decoded, message: .init(manifest.data),
+            listed: try decoded.files(archive: archive))
     }
 
     /// Throws if the document in a folder is open for writing: its files would be of different saves.

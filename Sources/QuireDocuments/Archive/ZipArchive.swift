@@ -36,9 +36,10 @@ final class ZipArchive: ReadableArchive {
         // The manifest, and the folder of the document, are not counted.
         guard
             let directory = try ZipDirectory(of: file, maximumCount: limits.entries + 100),
-            let manifestEntry = directory.entries.first(where: {
+            // The outermost: documents in additional content may have their own.
+            let manifestEntry = directory.entries.filter({
                 !$0.isFolder && "/\($0.path)".hasSuffix("/" + ArchiveManifest.path)
-            }),
+            }).min(by: { $0.path.utf8.count < $1.path.utf8.count }),
             let data = try Self.manifestData(manifestEntry, in: file),
             let manifest = try? ArchiveManifest.decoded(data, archive: file.path),
             let listed = try? manifest.files(archive: file.path)

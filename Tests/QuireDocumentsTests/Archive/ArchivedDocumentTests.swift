@@ -30,6 +30,9 @@ import Testing
         try document.additionalContent.write(Self.text, at: "text")
         try document.additionalContent.write(Data("short".utf8), at: "folder/é")
         try document.additionalContent.write(Data(), at: "folder/empty")
+        // What an unpacked archive has, or any other file of this name.
+        try document.additionalContent.write(Data([0]), at: "a/META-INF/manifest.json")
+        try document.additionalContent.write(Data([1]), at: "a/StoreContent/persistentStore")
         try await document.close()
     }
 
