@@ -58,7 +58,6 @@ struct ConvertCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, reportsChanges: true)
         try unlock.unlock(path)
         let model = try model.map(ModelSource.model)
         let store: String
@@ -89,17 +88,17 @@ struct ConvertCommand: AsyncParsableCommand {
         defer { try? new.close() }
         let count = try new.layout.entities.filter { $0.number == $0.rootNumber }
             .reduce(0) { try $0 + new.count(matching: FetchSpecification($1.name)) }
-        if json {
-            try output.print(
-                .object([
-                    "path": .string(newPath), "type": .string(new.type.rawValue),
-                    "objects": .integer(Int64(count)),
-                ]), levels: 0)
-        } else {
-            try output.print(
+        try Output.printResult(
+            json: json, reportsChanges: true, levels: 0,
+            [
                 "Converted \(path) (\(source.type.rawValue)) to \(newPath) (\(new.type.rawValue)): "
-                    + "\(Count.of(count, "object")).")
+                    + "\(Count.of(count, "object"))."
+            ]
+        ) {
+            .object([
+                "path": .string(newPath), "type": .string(new.type.rawValue),
+                "objects": .integer(Int64(count)),
+            ])
         }
-        try output.flush()
     }
 }

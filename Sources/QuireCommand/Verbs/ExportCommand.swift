@@ -134,13 +134,12 @@ struct ExportCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, reportsChanges: true)
         if archive == "-", isatty(STDOUT_FILENO) == 1 {
             throw Failure(
                 sentence: "An archive is not for a terminal; name a file, or pipe the output.",
                 status: .usage)
         }
-        if let form { return try export(as: form, output) }
+        if let form { return try export(as: form) }
         try DocumentPath.requirePackage(
             path, "only packages can be archived; use --as to export a store in another form")
         try unlock.unlock(path)
@@ -167,19 +166,17 @@ struct ExportCommand: AsyncParsableCommand {
         }
         if archive == "-" { return }
         let files = manifest.entries.count { !$0.path.hasSuffix("/") }
-        if json {
-            let bytes = try FileSystem.information(at: archive)?.size ?? 0
-            try output.print(
-                .object([
-                    "path": .string(archive), "bytes": .integer(bytes),
-                    "files": .integer(Int64(files)),
-                ]), levels: 0)
-        } else {
-            let signature = sign == nil ? "" : ", signed"
-            try output.print(
-                "Exported \(path) to \(archive): \(Count.of(files, "file"))\(signature).")
+        let signature = sign == nil ? "" : ", signed"
+        try Output.printResult(
+            json: json, reportsChanges: true, levels: 0,
+            ["Exported \(path) to \(archive): \(Count.of(files, "file"))\(signature)."]
+        ) {
+            .object([
+                "path": .string(archive),
+                "bytes": .integer(try FileSystem.information(at: archive)?.size ?? 0),
+                "files": .integer(Int64(files)),
+            ])
         }
-        try output.flush()
     }
 
     private func export(
@@ -200,7 +197,7 @@ struct ExportCommand: AsyncParsableCommand {
 
     // MARK: - Other forms
 
-    private func export(as form: Form, _ output: Output) throws {
+    private func export(as form: Form) throws {
         let model = try model.map(ModelSource.model)
         try unlock.unlock(path)
         do {
@@ -227,13 +224,9 @@ struct ExportCommand: AsyncParsableCommand {
             error.message += " Add --remove-protection."
             throw error
         }
-        if json {
-            try output.print(
-                .object(["path": .string(archive), "form": .string(form.rawValue)]), levels: 0)
-        } else {
-            try output.print("Exported \(path) to \(archive).")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: true, levels: 0, ["Exported \(path) to \(archive)."]
+        ) { .object(["path": .string(archive), "form": .string(form.rawValue)]) }
     }
 
     private func export(

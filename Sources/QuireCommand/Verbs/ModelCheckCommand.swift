@@ -39,7 +39,6 @@ struct ModelCheckCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
         var all: [Findings] = []
         if version == nil, let versions = try ModelSource.versions(at: path) {
             for name in versions.names {
@@ -56,8 +55,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
                     (source.model, source.remarks)
                 })
         }
-        try print(all, output)
-        try output.flush()
+        try print(all)
         let count = all.reduce(0) { $0 + $1.problems.count }
         if count > 0 {
             throw Failure(
@@ -86,32 +84,28 @@ struct ModelCheckCommand: AsyncParsableCommand {
         return findings
     }
 
-    private func print(_ all: [Findings], _ output: Output) throws {
-        if json {
-            try output.print(
-                .object([
-                    "ok": .boolean(all.allSatisfy(\.problems.isEmpty)),
-                    "versions": .array(
-                        all.map {
-                            .object([
-                                "name": .string($0.name), "current": .boolean($0.isCurrent),
-                                "entities": .integer(Int64($0.entities)),
-                                "problems": .array($0.problems.map { .string($0) }),
-                                "warnings": .array($0.warnings.map { .string($0) }),
-                            ])
-                        }),
-                ]), levels: 2)
-            return
-        }
-        for one in all {
+    private func print(_ all: [Findings]) throws {
+        let lines = all.flatMap { one in
             let verdict =
                 one.problems.isEmpty ? "all is well" : Count.of(one.problems.count, "problem")
             let current = one.isCurrent && all.count > 1 ? " (current)" : ""
-            try output.print(
-                "\(one.name)\(current): \(Count.of(one.entities, "entity", "entities")), \(verdict)."
-            )
-            for problem in one.problems { try output.print("  \(problem)") }
-            for warning in one.warnings { try output.print("  Warning: \(warning)") }
+            let entities = Count.of(one.entities, "entity", "entities")
+            return ["\(one.name)\(current): \(entities), \(verdict)."]
+                + one.problems.map { "  \($0)" } + one.warnings.map { "  Warning: \($0)" }
+        }
+        try Output.printResult(json: json, reportsChanges: false, levels: 2, lines) {
+            .object([
+                "ok": .boolean(all.allSatisfy(\.problems.isEmpty)),
+                "versions": .array(
+                    all.map {
+                        .object([
+                            "name": .string($0.name), "current": .boolean($0.isCurrent),
+                            "entities": .integer(Int64($0.entities)),
+                            "problems": .array($0.problems.map { .string($0) }),
+                            "warnings": .array($0.warnings.map { .string($0) }),
+                        ])
+                    }),
+            ])
         }
     }
 }

@@ -40,13 +40,9 @@ struct SaveAsCommand: AsyncParsableCommand {
         try unlock.unlock(path)
         try DocumentCopy(of: path, keepingDamage: keepDamage)
             .write(to: newPath, replacing: replace, waiting: wait.lockWait(for: newPath))
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(.object(["path": .string(newPath)]), levels: 0)
-        } else {
-            try output.print("Saved \(path) as \(newPath).")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: json, reportsChanges: true, levels: 0, ["Saved \(path) as \(newPath)."]
+        ) { .object(["path": .string(newPath)]) }
     }
 }
 
@@ -75,13 +71,9 @@ struct DuplicateCommand: AsyncParsableCommand {
     func run() async throws {
         try unlock.unlock(path)
         let copy = try DocumentCopy(of: path, keepingDamage: keepDamage).duplicate()
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(.object(["path": .string(copy)]), levels: 0)
-        } else {
-            try output.print("Made \(copy).")
+        try Output.printResult(json: json, reportsChanges: true, levels: 0, ["Made \(copy)."]) {
+            .object(["path": .string(copy)])
         }
-        try output.flush()
     }
 }
 
