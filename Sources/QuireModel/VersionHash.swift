@@ -1,5 +1,6 @@
 import Crypto
 public import Foundation
+internal import QuireSystem
 
 /// Hashes that determine whether a store's data fit a model.
 ///
@@ -222,12 +223,8 @@ extension ManagedObjectModel {
     }
 }
 
-/// Hashes that came with a model, and the computed hashes at that time. All are equal, so that comparison ignores them.
-struct KnownVersionHashes: Sendable, Hashable {
+/// Hashes that came with a model, and the computed hashes at that time.
+struct KnownVersionHashes: Sendable {
     var known: [String: Data]?
     var own: [String: Data] = [:]
-
-    static func == (left: Self, right: Self) -> Bool { true }
-
-    func hash(into hasher: inout Hasher) {}
 }
