@@ -166,9 +166,7 @@ private struct VersionHasher {
 
     private mutating func add(_ text: String) {
         let utf8 = text.utf8
-        withUnsafeBytes(of: UInt32(truncatingIfNeeded: utf8.count).bigEndian) {
-            bytes.append(contentsOf: $0)
-        }
+        bytes.append(bigEndian: UInt32(truncatingIfNeeded: utf8.count))
         bytes.append(contentsOf: utf8)
     }
 
@@ -183,9 +181,7 @@ private struct VersionHasher {
 
     private mutating func add(_ truth: Bool) { bytes.append(truth ? 1 : 0) }
 
-    private mutating func add(_ number: Int) {
-        withUnsafeBytes(of: Int64(number).bigEndian) { bytes.append(contentsOf: $0) }
-    }
+    private mutating func add(_ number: Int) { bytes.append(bigEndian: Int64(number)) }
 }
 
 // MARK: - Hashes of models that cannot be read again
