@@ -293,9 +293,10 @@ extension PersistentStoreCoordinator {
         contentsOf path: String, taking: ExternalData.Taking = .copying,
         forEntity entityName: String? = nil
     ) async throws -> ExternalData {
-        try await ExternalDataSpool.valueApart(
-            contentsOf: path, taking: taking, in: externalDataPlace(ofEntity: entityName)
-        ).get()
+        let folder = try externalDataPlace(ofEntity: entityName)
+        return try await ExternalData.apart {
+            try ExternalDataSpool.value(contentsOf: path, taking: taking, in: folder)
+        }.get()
     }
 
     /// Creates a value from a URL's file; see ``makeExternalData(contentsOf:taking:forEntity:)-(String,_,_)``.
