@@ -106,16 +106,13 @@ struct ExportCommand: AsyncParsableCommand {
     @Flag(help: "Write an unencrypted archive of a protected document.")
     var removeProtection = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     func validate() throws {
         if keepProtection && removeProtection {
             throw ValidationError("Give one of --keep-protection and --remove-protection.")
         }
-        if archive == "-", replace || json || form != nil {
+        if archive == "-", replace || opening.json || form != nil {
             throw ValidationError("--replace, --json and --as are for a file.")
         }
         let isArchiveOption =
@@ -142,7 +139,7 @@ struct ExportCommand: AsyncParsableCommand {
         if let form { return try export(as: form) }
         try DocumentPath.requirePackage(
             path, "only packages can be archived; use --as to export a store in another form")
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         let isInClear = try removeProtection && DocumentPackage.fileProtection(at: path) != .none
         let package = try DocumentPackage.open(at: path, readOnly: true)
         let manifest: ArchiveManifest
@@ -168,7 +165,7 @@ struct ExportCommand: AsyncParsableCommand {
         let files = manifest.entries.count { !$0.path.hasSuffix("/") }
         let signature = sign == nil ? "" : ", signed"
         try Output.printResult(
-            json: json, reportsChanges: true, levels: 0,
+            json: opening.json, reportsChanges: true, levels: 0,
             ["Exported \(path) to \(archive): \(Count.of(files, "file"))\(signature)."]
         ) {
             .object([
@@ -199,7 +196,7 @@ struct ExportCommand: AsyncParsableCommand {
 
     private func export(as form: Form) throws {
         let model = try model.map(ModelSource.model)
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         do {
             try ProgressBar.showing("Exporting \(path)", of: .objects) { progress in
                 switch try DocumentPath.kind(of: path) {
@@ -208,7 +205,7 @@ struct ExportCommand: AsyncParsableCommand {
                     defer { package.closeSaved() }
                     try export(package, as: form, progress)
                 case .archive:
-                    let package = try unlock.open(archive: path, model: model)
+                    let package = try opening.unlock.open(archive: path, model: model)
                     defer { package.closeSaved() }
                     try export(package, as: form, progress)
                 case .store:
@@ -225,7 +222,7 @@ struct ExportCommand: AsyncParsableCommand {
             throw error
         }
         try Output.printResult(
-            json: json, reportsChanges: true, levels: 0, ["Exported \(path) to \(archive)."]
+            json: opening.json, reportsChanges: true, levels: 0, ["Exported \(path) to \(archive)."]
         ) { .object(["path": .string(archive), "form": .string(form.rawValue)]) }
     }
 

@@ -56,17 +56,14 @@ struct MigrateCommand: AsyncParsableCommand {
     @Flag(help: "Print what would be done and removed, and change nothing.")
     var dryRun = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
         let kind = try DocumentPath.kind(of: path)
         if kind == .archive { throw DocumentPath.archiveError(path) }
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         let store =
             kind == .package ? DocumentPackageLayout(path: path).store : path
         let (destination, name, versions) = try readModel()
@@ -171,7 +168,7 @@ struct MigrateCommand: AsyncParsableCommand {
     @MainActor
     private func report(_ result: Result) throws {
         try Output.printResult(
-            json: json, reportsChanges: !dryRun, levels: 4, lines(of: result)
+            json: opening.json, reportsChanges: !dryRun, levels: 4, lines(of: result)
         ) {
             .object([
                 "path": .string(path), "version": .string(result.name),

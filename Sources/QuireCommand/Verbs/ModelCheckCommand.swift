@@ -23,10 +23,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Check this version only.", valueName: "NAME"))
     var version: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     /// The findings in one version.
     private struct Findings {
@@ -49,7 +46,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
                     })
             }
         } else {
-            let source = try await ModelSource.read(path, version: version, unlock)
+            let source = try await ModelSource.read(path, version: version, opening.unlock)
             all.append(
                 await check(version ?? source.name, isCurrent: true) {
                     (source.model, source.remarks)
@@ -93,7 +90,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
             return ["\(one.name)\(current): \(entities), \(verdict)."]
                 + one.problems.map { "  \($0)" } + one.warnings.map { "  Warning: \($0)" }
         }
-        try Output.printResult(json: json, reportsChanges: false, levels: 2, lines) {
+        try Output.printResult(json: opening.json, reportsChanges: false, levels: 2, lines) {
             .object([
                 "ok": .boolean(all.allSatisfy(\.problems.isEmpty)),
                 "versions": .array(

@@ -55,10 +55,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
     @Flag(help: "Also overwrite files that were not generated, or that were changed.")
     var force = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     func validate() throws {
         if let oneFile, oneFile.isEmpty || oneFile.contains("/") || oneFile.hasPrefix(".") {
@@ -70,7 +67,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         let template = try ClassTemplate(named: template)
-        let source = try await ModelSource.read(model, unlock)
+        let source = try await ModelSource.read(model, opening.unlock)
         var plan = ClassPlan(source.model, modelName: source.name)
         if !entity.isEmpty { try plan.keep(entities: entity) }
         let code = try ClassGenerator(
@@ -90,7 +87,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
             "Generated \(Count.of(plan.classes.count, "class", "classes")) from \(model): "
             + (counts.isEmpty ? "no files" : counts.joined(separator: ", ")) + "."
         try Output.printResult(
-            json: json, reportsChanges: true, levels: 2,
+            json: opening.json, reportsChanges: true, levels: 2,
             written.map { "\($0.path) \($0.status.rawValue)" } + [summary]
         ) {
             .object([

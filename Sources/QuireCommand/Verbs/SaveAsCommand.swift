@@ -29,19 +29,16 @@ struct SaveAsCommand: AsyncParsableCommand {
     @Flag(help: "Copy a damaged document as it is.")
     var keepDamage = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         try DocumentCopy(of: path, keepingDamage: keepDamage)
             .write(to: newPath, replacing: replace, waiting: wait.lockWait(for: newPath))
         try Output.printResult(
-            json: json, reportsChanges: true, levels: 0, ["Saved \(path) as \(newPath)."]
+            json: opening.json, reportsChanges: true, levels: 0, ["Saved \(path) as \(newPath)."]
         ) { .object(["path": .string(newPath)]) }
     }
 }
@@ -62,16 +59,15 @@ struct DuplicateCommand: AsyncParsableCommand {
     @Flag(help: "Copy a damaged document as it is.")
     var keepDamage = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         let copy = try DocumentCopy(of: path, keepingDamage: keepDamage).duplicate()
-        try Output.printResult(json: json, reportsChanges: true, levels: 0, ["Made \(copy)."]) {
+        try Output.printResult(
+            json: opening.json, reportsChanges: true, levels: 0, ["Made \(copy)."]
+        ) {
             .object(["path": .string(copy)])
         }
     }
