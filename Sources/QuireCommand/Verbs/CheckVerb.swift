@@ -24,8 +24,14 @@ struct CheckVerb: DocumentVerb {
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
-        let report = try DocumentCheck(document: document).run()
-        return Reply { output in
+        var report = try ProgressBar.showing("Checking \(document.path)", of: .bytes) {
+            try StoreCheck.run(on: document.store, progress: $0)
+        }
+        report.add(
+            try ProgressBar.showing("Checking the files of \(document.path)", of: .fraction) {
+                try document.packageProblems(progress: $0)
+            })
+        return Reply { [report] output in
             try report.print(output)
             try output.flush()
             if !report.isWhole {
@@ -80,27 +86,5 @@ extension StoreCheckReport {
                 "unlisted": .integer(Int64(unlistedProblems)),
             ])
         }
-    }
-}
-
-// MARK: - The check
-
-/// Checks a document: its store, and for a package the files beside it.
-@MainActor
-struct DocumentCheck {
-    let document: DocumentSession
-
-    /// Checks everything.
-    ///
-    /// - Throws: What reading the store throws where it makes going on pointless.
-    func run() throws -> StoreCheckReport {
-        var report = try ProgressBar.showing("Checking \(document.path)", of: .bytes) {
-            try StoreCheck.run(on: document.store, progress: $0)
-        }
-        report.add(
-            try ProgressBar.showing("Checking the files of \(document.path)", of: .fraction) {
-                try document.packageProblems(progress: $0)
-            })
-        return report
     }
 }
