@@ -12,26 +12,22 @@ public struct EntityDescription: Sendable, Hashable {
     /// The class of its objects in this program, if they are not plain `ManagedObject`s. A runtime binding, ignored when
     /// models are compared.
     public var objectClass: (any EntityClass.Type)? {
-        get { boundClass.type }
-        set { boundClass.type = newValue }
+        get { boundClass }
+        set { boundClass = newValue }
     }
-    private var boundClass = BoundClass()
+    @Uncompared private var boundClass: (any EntityClass.Type)? = nil
     /// The names of indexes and derived attributes whose definitions were dropped when a model file was read; an empty name
     /// denotes indexes of unknown names. Stores keep the existing ones. Ignored when models are compared, like remarks.
-    package var leftOutNames: Set<String> {
-        get { leftOut.names }
-        set { leftOut.names = newValue }
-    }
-    private var leftOut = LeftOutNames()
+    @Uncompared package var leftOutNames: Set<String> = []
     /// The properties of its superentities, the topmost first.
     ///
     /// ``ManagedObjectModel/entity(named:)``, ``ManagedObjectModel/entitiesByName`` and an object's entity have them; a
     /// description that you make has none. Ignored when models are compared.
     public internal(set) var inheritedProperties: [PropertyDescription] {
-        get { inherited.properties }
-        set { inherited.properties = newValue }
+        get { inherited }
+        set { inherited = newValue }
     }
-    private var inherited = InheritedProperties()
+    @Uncompared private var inherited: [PropertyDescription] = []
     /// Whether only its sub-entities have objects.
     public var isAbstract = false
     /// The name of the entity whose properties it inherits.
@@ -60,30 +56,6 @@ public struct EntityDescription: Sendable, Hashable {
     /// Describes an entity without properties; add them afterwards.
     public init(name: String) {
         self.name = name
-    }
-
-    private struct BoundClass: Sendable, Hashable {
-        var type: (any EntityClass.Type)?
-
-        static func == (left: Self, right: Self) -> Bool { true }
-
-        func hash(into hasher: inout Hasher) {}
-    }
-
-    private struct InheritedProperties: Sendable, Hashable {
-        var properties: [PropertyDescription] = []
-
-        static func == (left: Self, right: Self) -> Bool { true }
-
-        func hash(into hasher: inout Hasher) {}
-    }
-
-    private struct LeftOutNames: Sendable, Hashable {
-        var names: Set<String> = []
-
-        static func == (left: Self, right: Self) -> Bool { true }
-
-        func hash(into hasher: inout Hasher) {}
     }
 
     /// Its own attributes, in the order of the model.

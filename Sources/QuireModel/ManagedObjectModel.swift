@@ -1,5 +1,5 @@
 public import Foundation
-internal import QuireSystem
+package import QuireSystem
 
 /// Describes the objects of a document: their entities, properties and relationships.
 ///
@@ -21,14 +21,10 @@ public struct ManagedObjectModel: Sendable, Hashable {
     /// Whether the model is also used with SwiftData on Apple's systems.
     public var usedWithSwiftData = false
     /// The storage of ``knownVersionHashes``.
-    var knownHashes = KnownVersionHashes()
+    @Uncompared var knownHashes = KnownVersionHashes()
     /// Messages about parts of the model file that the model drops or that have no meaning. Ignored when models are
     /// compared.
-    package var remarks: [String] {
-        get { readingRemarks.sentences }
-        set { readingRemarks.sentences = newValue }
-    }
-    private var readingRemarks = ModelRemarks()
+    @Uncompared package var remarks: [String] = []
 
     /// A named subset of a model's entities, for a store with only these.
     public struct Configuration: Sendable, Hashable {
@@ -74,15 +70,6 @@ public struct ManagedObjectModel: Sendable, Hashable {
             entities.map(\.name).compactMap { name in entity(named: name).map { (name, $0) } }
         ) { first, _ in first }
     }
-}
-
-/// Remarks about a model's file. All are equal, so that comparison ignores them.
-private struct ModelRemarks: Sendable, Hashable {
-    var sentences: [String] = []
-
-    static func == (left: Self, right: Self) -> Bool { true }
-
-    func hash(into hasher: inout Hasher) {}
 }
 
 // MARK: - Merging

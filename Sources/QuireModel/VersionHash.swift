@@ -1,5 +1,6 @@
 import Crypto
 public import Foundation
+internal import QuireSystem
 
 /// Hashes that determine whether a store's data fit a model.
 ///
@@ -165,9 +166,7 @@ private struct VersionHasher {
 
     private mutating func add(_ text: String) {
         let utf8 = text.utf8
-        withUnsafeBytes(of: UInt32(truncatingIfNeeded: utf8.count).bigEndian) {
-            bytes.append(contentsOf: $0)
-        }
+        bytes.append(bigEndian: UInt32(truncatingIfNeeded: utf8.count))
         bytes.append(contentsOf: utf8)
     }
 
@@ -182,9 +181,7 @@ private struct VersionHasher {
 
     private mutating func add(_ truth: Bool) { bytes.append(truth ? 1 : 0) }
 
-    private mutating func add(_ number: Int) {
-        withUnsafeBytes(of: Int64(number).bigEndian) { bytes.append(contentsOf: $0) }
-    }
+    private mutating func add(_ number: Int) { bytes.append(bigEndian: Int64(number)) }
 }
 
 // MARK: - Hashes of models that cannot be read again
@@ -222,12 +219,8 @@ extension ManagedObjectModel {
     }
 }
 
-/// Hashes that came with a model, and the computed hashes at that time. All are equal, so that comparison ignores them.
-struct KnownVersionHashes: Sendable, Hashable {
+/// Hashes that came with a model, and the computed hashes at that time.
+struct KnownVersionHashes: Sendable {
     var known: [String: Data]?
     var own: [String: Data] = [:]
-
-    static func == (left: Self, right: Self) -> Bool { true }
-
-    func hash(into hasher: inout Hasher) {}
 }

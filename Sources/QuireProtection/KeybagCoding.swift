@@ -68,24 +68,24 @@ extension Keybag {
     /// All that the authentication code is of.
     var encodedContent: Data {
         var bytes = Self.magic
-        bytes.append(Self.version)
-        bytes.append(0 as UInt16)
+        bytes.append(bigEndian: Self.version)
+        bytes.append(bigEndian: 0 as UInt16)
         bytes += identifier.data
-        bytes.append(revision)
+        bytes.append(bigEndian: revision)
         bytes.append(fileProtection.code)
         bytes += encodedClassKeys
         bytes.append(UInt8(slots.count))
         for slot in slots {
             let encoded = slot.encoded
-            bytes.append(UInt16(encoded.count))
+            bytes.append(bigEndian: UInt16(encoded.count))
             bytes += encoded
         }
         bytes.append(UInt8(storeKeys.count))
         for storeKey in storeKeys {
-            bytes.append(storeKey.number)
+            bytes.append(bigEndian: storeKey.number)
             bytes += storeKey.key.encoded
         }
-        bytes.append(UInt16(changeInProgress.count))
+        bytes.append(bigEndian: UInt16(changeInProgress.count))
         bytes += changeInProgress
         return bytes
     }
@@ -93,7 +93,7 @@ extension Keybag {
     private var encodedClassKeys: Data {
         var bytes = Data([UInt8(classKeys.count)])
         for keys in classKeys {
-            bytes.append(keys.epoch)
+            bytes.append(bigEndian: keys.epoch)
             bytes += keys.complete + keys.untilFirstAuthentication + keys.publicKey
             bytes += keys.privateKey
         }
@@ -118,15 +118,15 @@ extension KeybagSlot {
     fileprivate var encoded: Data {
         var bytes = identifier.data
         bytes.append(kind)
-        bytes.append(UInt64(bitPattern: created))
+        bytes.append(bigEndian: UInt64(bitPattern: created))
         bytes.append(UInt8(label.utf8.count))
         bytes += Data(label.utf8)
         bytes += salt
         switch content {
         case .passphrase(let cost, let wrapped):
-            bytes.append(cost.logarithmOfN)
-            bytes.append(cost.r)
-            bytes.append(cost.p)
+            bytes.append(bigEndian: cost.logarithmOfN)
+            bytes.append(bigEndian: cost.r)
+            bytes.append(bigEndian: cost.p)
             bytes += wrapped
         case .keyFile(let wrapped), .recoveryKey(let wrapped): bytes += wrapped
         case .domain(let parent, let wrapped): bytes += parent.data + wrapped.encoded
@@ -141,7 +141,7 @@ extension WrappedFileKey {
     package var encoded: Data {
         var data = file.data
         data.append(fileProtection.code)
-        data.append(epoch)
+        data.append(bigEndian: epoch)
         data.append(UInt8(bytes.count))
         return data + bytes
     }
@@ -168,12 +168,6 @@ extension FileProtection {
     package init?(code: UInt8) {
         guard let found = Self.allCases.first(where: { $0.code == code }) else { return nil }
         self = found
-    }
-}
-
-extension Data {
-    fileprivate mutating func append(_ number: some FixedWidthInteger) {
-        Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
     }
 }
 

@@ -21,11 +21,6 @@ extension ProtectedDataResponder {
     package func protectedDataDidBecomeAvailable() async {}
 }
 
-/// A weak reference to a responder.
-struct WeakResponder: Sendable {
-    weak var responder: (any ProtectedDataResponder)?
-}
-
 extension ProtectionDomain {
     /// Posted when the domain is about to be locked, with the domain as its object: open documents can still be saved. Posted
     /// on the thread that locks.
@@ -122,8 +117,8 @@ extension ProtectionDomain {
     /// effect.
     package func addResponder(_ responder: any ProtectedDataResponder) {
         let parent = state.withLock { state in
-            state.responders.removeAll { $0.responder == nil || $0.responder === responder }
-            state.responders.append(WeakResponder(responder: responder))
+            state.responders.remove(responder)
+            state.responders.append(responder)
             return state.parent
         }
         parent?.addResponder(responder)
@@ -132,7 +127,7 @@ extension ProtectionDomain {
     /// Removes a responder.
     package func removeResponder(_ responder: any ProtectedDataResponder) {
         let parent = state.withLock { state in
-            state.responders.removeAll { $0.responder == nil || $0.responder === responder }
+            state.responders.remove(responder)
             return state.parent
         }
         parent?.removeResponder(responder)
@@ -172,7 +167,7 @@ extension ProtectionDomain {
     // MARK: - Notifications
 
     private var responders: [any ProtectedDataResponder] {
-        state.withLock { $0.responders.compactMap(\.responder) }
+        state.withLock { $0.responders.objects }
     }
 
     private func postUnavailable() {

@@ -132,7 +132,7 @@ extension ProtectionDomain {
         if let formerParent, formerParent !== parent {
             // The former parent may have a pending lock, which covers this domain.
             isFreed = formerParent.state.withLock { state in
-                state.children.removeAll { $0 === self }
+                state.children.remove(self)
                 return !state.pendingLocks.isEmpty
             }
         }
@@ -215,7 +215,7 @@ extension ProtectionDomain {
         guard parent.isUnlocked else { return try installUntilFirst(masterKey, of: keybag) }
         let told = try install(masterKey, of: keybag, parent: parent)
         let isParentUnlocked = parent.state.withLock { state in
-            state.children.removeAll { $0 === self }
+            state.children.remove(self)
             state.children.append(self)
             return state.unlocked != nil
         }

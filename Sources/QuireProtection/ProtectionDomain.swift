@@ -42,7 +42,7 @@ public final class ProtectionDomain: Sendable {
         var children = WeakList<ProtectionDomain>()
         /// The keys of files of `complete` that were handed out.
         var fileKeys = WeakList<FileKey>()
-        var responders: [WeakResponder] = []
+        var responders = WeakList<any ProtectedDataResponder>()
         /// The continuations that end the grace periods of pending locks, by lock number.
         var pendingLocks: [Int: AsyncStream<Void>.Continuation] = [:]
         var lastLock = 0
@@ -258,31 +258,6 @@ extension ProtectionDomain {
                 id: slot.identifier, kind: kind, label: slot.label,
                 created: Date(timeIntervalSince1970: TimeInterval(slot.created)))
         }
-    }
-}
-
-/// Objects that are not kept.
-struct WeakList<Object: AnyObject & Sendable>: Sendable {
-    private struct Reference: Sendable {
-        weak var object: Object?
-    }
-
-    private var references: [Reference] = []
-    private var pruningCount = 16
-
-    /// The objects that are there.
-    var objects: [Object] { references.compactMap(\.object) }
-
-    /// Adds an object, and removes released ones when the count has doubled.
-    mutating func append(_ object: Object) {
-        references.append(Reference(object: object))
-        if references.count < pruningCount { return }
-        references.removeAll { $0.object == nil }
-        pruningCount = max(16, 2 * references.count)
-    }
-
-    mutating func removeAll(where isRemoved: (Object) -> Bool) {
-        references.removeAll { $0.object.map(isRemoved) ?? true }
     }
 }
 

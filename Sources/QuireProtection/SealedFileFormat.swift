@@ -34,12 +34,12 @@ package struct SealedFileHeader: Sendable {
             wrappedKey.bytes.count == WrappedFileKey.wrappedCount(for: wrappedKey.fileProtection),
             "SealedFileHeader: the wrapped key has \(wrappedKey.bytes.count) bytes.")
         var bytes = Self.mark
-        bytes.appendBigEndian(Self.version)
+        bytes.append(bigEndian: Self.version)
         bytes.append(wrappedKey.fileProtection.code)
         bytes.append(UInt8(SealedChunk.byteCount.trailingZeroBitCount))
-        bytes.appendBigEndian(wrappedKey.epoch)
+        bytes.append(bigEndian: wrappedKey.epoch)
         withUnsafeBytes(of: wrappedKey.file.uuid) { bytes.append(contentsOf: $0) }
-        bytes.appendBigEndian(UInt16(wrappedKey.bytes.count))
+        bytes.append(bigEndian: UInt16(wrappedKey.bytes.count))
         bytes.append(wrappedKey.bytes)
         bytes.append(Data(count: Self.authenticatedByteCount - bytes.count))
         let authenticated = bytes
@@ -132,12 +132,6 @@ package struct SealedFileHeader: Sendable {
     static func damaged(_ path: String, _ what: String) -> QuireError {
         QuireError(
             .invalidFormat, "“\(path)” is damaged: \(what); restore it from a backup.", file: path)
-    }
-}
-
-extension Data {
-    fileprivate mutating func appendBigEndian(_ number: some FixedWidthInteger) {
-        Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
     }
 }
 

@@ -56,7 +56,7 @@ public struct FetchSpecification: Sendable, Hashable {
     /// ``ManagedObjectContext/refresh(_:mergeChanges:)``.
     public var shouldRefreshRefetchedObjects = false
     /// Monitors and cancels it while it runs on another thread.
-    package var watch = FetchWatch()
+    @Uncompared package var monitor: FetchMonitor? = nil
 
     /// Fetches the objects of an entity that satisfy a condition.
     public init(
@@ -188,13 +188,4 @@ package final class FetchMonitor: Sendable {
     package static var cancelledError: QuireError {
         QuireError(.cancelled, "The request was cancelled.")
     }
-}
-
-/// A request's monitor. It does not take part in comparison of requests.
-package struct FetchWatch: Sendable, Hashable {
-    package var monitor: FetchMonitor?
-
-    package static func == (left: Self, right: Self) -> Bool { true }
-
-    package func hash(into hasher: inout Hasher) {}
 }

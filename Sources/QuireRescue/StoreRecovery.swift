@@ -408,19 +408,7 @@ private struct StoreRecoveryRun {
         _ target: SQLiteStore, _ connection: SQLiteConnection
     ) throws {
         let old = ExternalDataFolder(storePath: path)
-        var names: Set<String> = []
-        for (entity, slot, column) in RelationshipColumns(schema: target.schema).attributes
-        where slot.isExternalCapable {
-            let table = SQLName.quoted(target.schema.entity(entity).tableName)
-            try connection.forEachRow(
-                "SELECT \(column) FROM main.\(table) WHERE substr(\(column), 1, 1) = x'02'"
-            ) {
-                if let name = $0.data(0).withUnsafeBytes(ExternalDataTag.fileName) {
-                    names.insert(name)
-                }
-            }
-        }
-        for name in names.sorted() {
+        for name in try connection.externalFileNames(target.schema).sorted() {
             let file = old.path(ofFileNamed: name)
             guard old.hasFile(named: name) else {
                 report.missingFiles += 1

@@ -40,11 +40,7 @@ final class SQLiteConnections: Sendable {
     /// The only reader, of a store that reads one generation.
     private let pinned: SQLitePinnedReader?
     /// The readers of this store's generations.
-    private let generations = Lock<[WeakReader]>([])
-
-    private struct WeakReader {
-        weak var reader: SQLitePinnedReader?
-    }
+    private let generations = Lock(WeakList<SQLitePinnedReader>())
 
     /// Whether there is a write-ahead log, which lets readers and the writer work concurrently.
     private let hasLog: Atomic<Bool>
@@ -107,10 +103,7 @@ final class SQLiteConnections: Sendable {
         do {
             let reader = try SQLitePinnedReader(
                 source.connect(.reading, options: options), path: storePath, options: options)
-            generations.withLock { generations in
-                generations.removeAll { $0.reader == nil }
-                generations.append(WeakReader(reader: reader))
-            }
+            generations.withLock { $0.append(reader) }
             if isClosed.load(ordering: .acquiring) {
                 expireGenerations(QuireError.closed(storePath))
             }
@@ -122,8 +115,8 @@ final class SQLiteConnections: Sendable {
 
     private func expireGenerations(_ error: QuireError) {
         let readers = generations.withLock { generations in
-            defer { generations = [] }
-            return generations.compactMap(\.reader)
+            defer { generations = WeakList() }
+            return generations.objects
         }
         for reader in readers { reader.close(error) }
     }
@@ -272,7 +265,7 @@ final class SQLiteConnections: Sendable {
             writer.recordedTransactions = []
         }
         LocalCommits.send(at: storePath, by: ObjectIdentifier(self))
-        for generation in generations.withLock({ $0 }) { generation.reader?.checkLimits() }
+        for reader in generations.withLock({ $0.objects }) { reader.checkLimits() }
     }
 
     /// The database's version, which changes with, and only with, commits that are not this store's; `nil` if another file is

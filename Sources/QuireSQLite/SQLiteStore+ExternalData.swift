@@ -204,8 +204,6 @@ package struct SQLiteExternalValue: Sendable {
     package var objectID: ManagedObjectID
     /// The attribute, or the element of a composite one.
     package var attribute: String
-    /// The name of the file.
-    package var name: String
     /// The recorded size in bytes, or else the file's.
     package var size: Int64
     /// The recorded digest, if any.
@@ -214,14 +212,14 @@ package struct SQLiteExternalValue: Sendable {
     package var state: State
     private let file: ExternalDataFile
 
-    fileprivate init(
-        _ objectID: ManagedObjectID, _ attribute: String, _ file: ExternalDataFile,
-        _ record: ExternalDataRecord?
-    ) {
+    /// The name of the file.
+    package var name: String { file.name }
+
+    fileprivate init(_ objectID: ManagedObjectID, _ attribute: String, _ file: ExternalDataFile) {
         self.objectID = objectID
         self.attribute = attribute
         self.file = file
-        name = file.name
+        let record = file.record
         sha256 = record?.sha256
         let information = file.information
         size = record.map { Int64($0.size) } ?? information?.size ?? 0
@@ -280,8 +278,7 @@ extension SQLiteStore {
             )
         }
         return found.map { id, slot, name in
-            let file = ExternalDataFile(name, in: externalData)
-            return SQLiteExternalValue(id, slot.name, file, file.record)
+            SQLiteExternalValue(id, slot.name, ExternalDataFile(name, in: externalData))
         }
     }
 }

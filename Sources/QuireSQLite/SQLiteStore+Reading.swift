@@ -13,7 +13,7 @@ extension SQLiteStore {
         let statement = try FetchStatement(
             query, selecting: .columns(selection.list), schema: schema, store: identity)
         let rows = try rows(
-            selection, statement.sql, statement.bindings, monitor: request.watch.monitor)
+            selection, statement.sql, statement.bindings, monitor: request.monitor)
         if statement.isComplete { return rows }
         return try StoredObjects(store: self).filter(
             rows, statement.remainder, query.request, sorts: statement.sortsInMemory)
@@ -24,7 +24,7 @@ extension SQLiteStore {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(query, selecting: .count, schema: schema, store: identity)
         if fetch.remainder != nil { return try rows(matching: request).count }
-        return try connections.read(watchedBy: request.watch.monitor) { connection in
+        return try connections.read(watchedBy: request.monitor) { connection in
             try connection.withStatement(fetch.sql) { statement in
                 try statement.bind(fetch.bindings)
                 return try statement.step() ? Int(statement.integer(0)) : 0
@@ -173,14 +173,14 @@ extension SQLiteStore: DictionarySource {
         guard let statement = try statement(for: query, request) else {
             return try DictionaryEvaluation.forEach(query, of: self, request, body)
         }
-        try connections.read(watchedBy: request.watch.monitor) { connection in
+        try connections.read(watchedBy: request.monitor) { connection in
             try connection.withStatement(statement.sql) { row in
                 try row.bind(statement.bindings)
                 var count = 0
                 while try row.step() {
                     try body(try statement.columns.map { try value(row, $0) }[...])
                     count += 1
-                    request.watch.monitor?.didRead(rows: count)
+                    request.monitor?.didRead(rows: count)
                 }
             }
         }

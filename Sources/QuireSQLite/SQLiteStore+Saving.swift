@@ -97,7 +97,7 @@ extension SQLiteStore {
                 bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
         }
         var bits: ContiguousArray<UInt64> = []
-        let monitor = request.watch.monitor
+        let monitor = request.monitor
         try connections.read(watchedBy: monitor) { connection in
             try connection.withStatement(fetch.sql) { statement in
                 try statement.bind(fetch.bindings)

@@ -218,7 +218,7 @@ extension FetchSpecification {
         var request = FetchSpecification(entityName, predicate: predicate)
         request.includesSubentities = includesSubentities
         request.affectedStores = affectedStores
-        request.watch = watch
+        request.monitor = monitor
         return request
     }
 }

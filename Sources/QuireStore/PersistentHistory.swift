@@ -368,10 +368,6 @@ public struct PersistentHistoryResult: Sendable {
 }
 
 extension PersistentHistoryChangeRequest.ResultType {
-    /// Whether a result has transactions.
-    package var givesTransactions: Bool {
-        self == .transactionsOnly || self == .transactionsAndChanges
-    }
     /// Whether a result is made of changes.
     package var needsChanges: Bool {
         self == .objectIDs || self == .changesOnly || self == .transactionsAndChanges

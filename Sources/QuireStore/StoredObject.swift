@@ -229,7 +229,7 @@ package struct InMemoryFetch {
         _ scan: Scan, _ body: (StoredObject) throws -> Bool
     ) throws {
         let predicate = request.predicate
-        let monitor = request.watch.monitor
+        let monitor = request.monitor
         if case .constant(false)? = predicate { return }
         var count = 0
         try monitor?.check()

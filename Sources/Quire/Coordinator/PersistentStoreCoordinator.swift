@@ -293,9 +293,10 @@ extension PersistentStoreCoordinator {
         contentsOf path: String, taking: ExternalData.Taking = .copying,
         forEntity entityName: String? = nil
     ) async throws -> ExternalData {
-        try await ExternalDataSpool.valueApart(
-            contentsOf: path, taking: taking, in: externalDataPlace(ofEntity: entityName)
-        ).get()
+        let folder = try externalDataPlace(ofEntity: entityName)
+        return try await ExternalData.apart {
+            try ExternalDataSpool.value(contentsOf: path, taking: taking, in: folder)
+        }.get()
     }
 
     /// Creates a value from a URL's file; see ``makeExternalData(contentsOf:taking:forEntity:)-(String,_,_)``.
@@ -354,33 +355,21 @@ protocol SaveObserver: AnyObject, Sendable {
 
 /// Weak references to the save observers of a coordinator or a parent context.
 final class SaveObservers: Sendable {
-    private struct Entry {
-        weak var listener: (any SaveObserver)?
-    }
-
-    private let entries = Lock<[Entry]>([])
+    private let listeners = Lock(WeakList<any SaveObserver>())
 
     /// Whether there are no observers, so that change lists need not be built.
-    var isEmpty: Bool { entries.withLock(\.isEmpty) }
+    var isEmpty: Bool { listeners.withLock(\.isEmpty) }
 
-    func add(_ listener: any SaveObserver) {
-        entries.withLock { entries in
-            entries.removeAll { $0.listener == nil }
-            entries.append(Entry(listener: listener))
-        }
-    }
+    func add(_ listener: any SaveObserver) { listeners.withLock { $0.append(listener) } }
 
-    func remove(_ listener: any SaveObserver) {
-        entries.withLock { $0.removeAll { $0.listener == nil || $0.listener === listener } }
-    }
+    func remove(_ listener: any SaveObserver) { listeners.withLock { $0.remove(listener) } }
 
     /// Notifies all observers except the saver's.
     func tell(
         _ changes: ObjectIDChanges?, isByRows: Bool = false, areKnown: Bool = false,
         except saver: (any SaveObserver)?
     ) {
-        let listeners = entries.withLock { $0.compactMap(\.listener) }
-        for listener in listeners where listener !== saver {
+        for listener in listeners.withLock(\.objects) where listener !== saver {
             listener.sourceDidSave(changes, isByRows: isByRows, areKnown: areKnown)
         }
     }

@@ -102,7 +102,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
         _ = try context.prefetchPaths(of: query.request)
         state = State(query: query, list: try list(for: query))
         if !isFollowing {
-            context.followers.add(self)
+            context.followers.append(self)
             isFollowing = true
         }
         deliverSnapshot()

@@ -116,11 +116,9 @@ struct ListingRequest {
     }
 
     private static func reply(count: Int) -> Reply {
-        Reply { output in
-            if output.json {
-                try output.print(.object(["count": .integer(Int64(count))]), levels: 0)
-            } else {
-                try output.print("\(count)")
+        Reply {
+            try $0.printResult(levels: 0, ["\(count)"]) {
+                .object(["count": .integer(Int64(count))])
             }
         }
     }

@@ -3,6 +3,14 @@ import Foundation
 public import Quire
 import QuireDocuments
 
+/// The options of commands that open documents, stores or models, and report in words or as JSON.
+struct OpeningOptions: ParsableArguments {
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @OptionGroup var unlock: UnlockOptions
+}
+
 /// The options of every verb that opens documents: what unlocks those that are protected.
 struct UnlockOptions: ParsableArguments {
     @Option(

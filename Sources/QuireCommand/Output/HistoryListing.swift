@@ -29,22 +29,22 @@ struct HistoryEntry {
         ])
     }
 
-    /// Prints it as text: a line about the transaction, and one for each change.
-    func print(to output: Output) throws {
+    /// A line about the transaction, and one for each change.
+    var lines: [String] {
         let origin = [transaction.author, transaction.contextName, transaction.processName]
             .compactMap { $0 }.joined(separator: ", ")
-        try output.print(
-            "\(transaction.number)  \(PrintedDate.text(transaction.date))  \(origin)")
-        for change in changes {
-            var line = "   \(change.kind) \(change.objectID.shortDescription)"
-            if let properties = change.updatedProperties, !properties.isEmpty {
-                line += ": " + properties.joined(separator: ", ")
+        let head = "\(transaction.number)  \(PrintedDate.text(transaction.date))  \(origin)"
+        return [head]
+            + changes.map { change in
+                var line = "   \(change.kind) \(change.objectID.shortDescription)"
+                if let properties = change.updatedProperties, !properties.isEmpty {
+                    line += ": " + properties.joined(separator: ", ")
+                }
+                let values = change.preservedValues.sorted { $0.key < $1.key }
+                    .map { "\($0.key) “\(PrintedValue($0.value).text)”" }
+                if !values.isEmpty { line += ": " + values.joined(separator: ", ") }
+                return line
             }
-            let values = change.preservedValues.sorted { $0.key < $1.key }
-                .map { "\($0.key) “\(PrintedValue($0.value).text)”" }
-            if !values.isEmpty { line += ": " + values.joined(separator: ", ") }
-            try output.print(line)
-        }
     }
 }
 

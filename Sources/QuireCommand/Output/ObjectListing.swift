@@ -207,18 +207,12 @@ struct ChangeReply {
     /// Prints the answer.
     func print(_ output: Output) throws {
         let ids = ids()
-        if output.json {
-            let list = JSONValue.array(ids.map { .string($0.uriRepresentation) })
-            try output.print(.object(["ids": list]), levels: 0)
-            return
-        }
-        if ids.isEmpty {
-            try output.print("\(participle) no objects.")
-            return
-        }
         let names = ids.prefix(Self.shownCount).map(\.shortDescription).joined(separator: ", ")
         let rest = ids.count > Self.shownCount ? " and \(ids.count - Self.shownCount) more" : ""
         let counted = ids.count == 1 ? "" : "\(ids.count) objects: "
-        try output.print("\(participle) \(counted)\(names)\(rest).")
+        let objects = ids.isEmpty ? "no objects" : counted + names + rest
+        try output.printResult(levels: 0, ["\(participle) \(objects)."]) {
+            .object(["ids": .array(ids.map { .string($0.uriRepresentation) })])
+        }
     }
 }

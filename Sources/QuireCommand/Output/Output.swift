@@ -123,20 +123,20 @@ extension Output {
     ///   - levels: How many levels of the JSON are spread over lines.
     /// - Throws: As ``flush()``.
     static func printResult(
-        json: Bool, reportsChanges: Bool, levels: Int = 1, _ lines: [String],
+        json: Bool, reportsChanges: Bool, levels: Int = 1, _ lines: @autoclosure () -> [String],
         _ value: () throws -> JSONValue
     ) throws {
         let output = Output(json: json, reportsChanges: reportsChanges)
-        try output.printResult(levels: levels, lines, value)
+        try output.printResult(levels: levels, lines(), value)
         try output.flush()
     }
 
     /// Prints a JSON value if the output is JSON, otherwise lines.
     func printResult(
-        levels: Int = 1, _ lines: [String], _ value: () throws -> JSONValue
+        levels: Int = 1, _ lines: @autoclosure () -> [String], _ value: () throws -> JSONValue
     ) throws {
         if json { return try print(value(), levels: levels) }
-        for line in lines { try print(line) }
+        for line in lines() { try print(line) }
     }
 }
 

@@ -43,47 +43,43 @@ struct SyncStatusCommand: AsyncParsableCommand {
                 document.store.storeProtection?.fileProtection ?? .none
             )
         }
-        let output = Output(json: options.json)
-        if options.json {
-            try output.print(
-                .object([
-                    "path": .string(path), "container": .string(status.container.description),
-                    "peer": .string(status.peer.description), "folder": JSONValue(folder),
-                    "encrypted": .boolean(status.isEncrypted),
-                    "protection": ProtectionListing.json(protection, isLocked: false),
-                    "toSend": .integer(Int64(status.outgoingCount)),
-                    "hasNewChanges": .boolean(status.hasNewChanges || status.isPreparing),
-                    "conflicts": .integer(Int64(status.conflictCount)),
-                    "missingFiles": .integer(Int64(status.missingFileCount)),
-                    "peers": .array(status.peers.map(\.json)),
-                    "faults": check ? .array(faults.map { .string($0) }) : .null,
-                ]), levels: 2)
-        } else {
-            try output.print("Shared document \(status.container), replica \(status.peer).")
-            if let folder { try output.print("The folder is \(folder).") }
-            if let line = ProtectionListing.line(protection, encryptedFolder: status.isEncrypted) {
-                try output.print(line)
-            }
-            var toSend: [String] = []
-            if status.outgoingCount > 0 { toSend.append(Count.of(status.outgoingCount, "file")) }
-            if status.hasNewChanges || status.isPreparing {
-                toSend.append("what was saved since the last run")
-            }
-            try output.print(
-                toSend.isEmpty
-                    ? "Nothing is to be sent." : "To be sent: \(toSend.joined(separator: ", ")).")
-            for peer in status.peers { try output.print(peer.sentence(for: status.peer)) }
-            if status.conflictCount > 0 {
-                try output.print("\(Count.of(status.conflictCount, "conflict")).")
-            }
-            if status.missingFileCount > 0 {
-                try output.print(
-                    "\(Count.of(status.missingFileCount, "file")) of large values not there yet.")
-            }
-            for fault in faults { try output.print(fault) }
-            if check, faults.isEmpty { try output.print("All objects are as merged.") }
+        var lines = ["Shared document \(status.container), replica \(status.peer)."]
+        if let folder { lines.append("The folder is \(folder).") }
+        if let line = ProtectionListing.line(protection, encryptedFolder: status.isEncrypted) {
+            lines.append(line)
         }
-        try output.flush()
+        var toSend: [String] = []
+        if status.outgoingCount > 0 { toSend.append(Count.of(status.outgoingCount, "file")) }
+        if status.hasNewChanges || status.isPreparing {
+            toSend.append("what was saved since the last run")
+        }
+        lines.append(
+            toSend.isEmpty
+                ? "Nothing is to be sent." : "To be sent: \(toSend.joined(separator: ", ")).")
+        lines += status.peers.map { $0.sentence(for: status.peer) }
+        if status.conflictCount > 0 {
+            lines.append("\(Count.of(status.conflictCount, "conflict")).")
+        }
+        if status.missingFileCount > 0 {
+            lines.append(
+                "\(Count.of(status.missingFileCount, "file")) of large values not there yet.")
+        }
+        lines += faults
+        if check, faults.isEmpty { lines.append("All objects are as merged.") }
+        try Output.printResult(json: options.json, reportsChanges: false, levels: 2, lines) {
+            .object([
+                "path": .string(path), "container": .string(status.container.description),
+                "peer": .string(status.peer.description), "folder": JSONValue(folder),
+                "encrypted": .boolean(status.isEncrypted),
+                "protection": ProtectionListing.json(protection, isLocked: false),
+                "toSend": .integer(Int64(status.outgoingCount)),
+                "hasNewChanges": .boolean(status.hasNewChanges || status.isPreparing),
+                "conflicts": .integer(Int64(status.conflictCount)),
+                "missingFiles": .integer(Int64(status.missingFileCount)),
+                "peers": .array(status.peers.map(\.json)),
+                "faults": check ? .array(faults.map { .string($0) }) : .null,
+            ])
+        }
         if !faults.isEmpty {
             throw Failure(
                 sentence:

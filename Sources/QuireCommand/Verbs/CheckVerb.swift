@@ -24,8 +24,14 @@ struct CheckVerb: DocumentVerb {
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
-        let report = try DocumentCheck(document: document).run()
-        return Reply { output in
+        var report = try ProgressBar.showing("Checking \(document.path)", of: .bytes) {
+            try StoreCheck.run(on: document.store, progress: $0)
+        }
+        report.add(
+            try ProgressBar.showing("Checking the files of \(document.path)", of: .fraction) {
+                try document.packageProblems(progress: $0)
+            })
+        return Reply { [report] output in
             try report.print(output)
             try output.flush()
             if !report.isWhole {
@@ -57,52 +63,28 @@ extension StoreCheckReport {
     /// Prints the report.
     @MainActor
     func print(_ output: Output) throws {
-        if output.json {
-            try output.print(
-                .object([
-                    "ok": .boolean(isWhole),
-                    "objects": .integer(Int64(objects)),
-                    "values": .integer(Int64(values)),
-                    "references": .integer(Int64(references)),
-                    "externalFiles": .integer(Int64(externalFiles)),
-                    "problems": .array(problems.map(\.json)),
-                    "notes": .array(notes.map(\.json)),
-                    "unlisted": .integer(Int64(unlistedProblems)),
-                ]), levels: 2)
-            return
-        }
-        for problem in problems { try output.print(problem.message) }
-        if unlistedProblems > 0 {
-            try output.print("There are \(unlistedProblems) more problems of these kinds.")
-        }
-        for note in notes { try output.print("Note: \(note.message)") }
+        let unlisted =
+            unlistedProblems > 0
+            ? ["There are \(unlistedProblems) more problems of these kinds."] : []
         let files = externalFiles > 0 ? ", \(Count.of(externalFiles, "external file"))" : ""
-        try output.print(
+        let verdict =
             "Checked \(Count.of(objects, "object")), \(Count.of(values, "value")), "
-                + "\(Count.of(references, "reference"))\(files): "
-                + (isWhole ? "all is well." : "\(Count.of(problemCount, "problem")).")
-        )
-    }
-}
-
-// MARK: - The check
-
-/// Checks a document: its store, and for a package the files beside it.
-@MainActor
-struct DocumentCheck {
-    let document: DocumentSession
-
-    /// Checks everything.
-    ///
-    /// - Throws: What reading the store throws where it makes going on pointless.
-    func run() throws -> StoreCheckReport {
-        var report = try ProgressBar.showing("Checking \(document.path)", of: .bytes) {
-            try StoreCheck.run(on: document.store, progress: $0)
+            + "\(Count.of(references, "reference"))\(files): "
+            + (isWhole ? "all is well." : "\(Count.of(problemCount, "problem")).")
+        try output.printResult(
+            levels: 2,
+            problems.map(\.message) + unlisted + notes.map { "Note: \($0.message)" } + [verdict]
+        ) {
+            .object([
+                "ok": .boolean(isWhole),
+                "objects": .integer(Int64(objects)),
+                "values": .integer(Int64(values)),
+                "references": .integer(Int64(references)),
+                "externalFiles": .integer(Int64(externalFiles)),
+                "problems": .array(problems.map(\.json)),
+                "notes": .array(notes.map(\.json)),
+                "unlisted": .integer(Int64(unlistedProblems)),
+            ])
         }
-        report.add(
-            try ProgressBar.showing("Checking the files of \(document.path)", of: .fraction) {
-                try document.packageProblems(progress: $0)
-            })
-        return report
     }
 }

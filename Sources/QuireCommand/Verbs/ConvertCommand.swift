@@ -51,15 +51,11 @@ struct ConvertCommand: AsyncParsableCommand {
     @Flag(help: "Create the new store even if its type cannot hold all data.")
     var allowRemoval = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, reportsChanges: true)
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         let model = try model.map(ModelSource.model)
         let store: String
         switch try DocumentPath.kind(of: path) {
@@ -84,22 +80,22 @@ struct ConvertCommand: AsyncParsableCommand {
                 Output.report(omission)
             }
         }
-        try unlock.unlock(newPath)
+        try opening.unlock.unlock(newPath)
         let new = try StoreFile(at: newPath).open()
         defer { try? new.close() }
         let count = try new.layout.entities.filter { $0.number == $0.rootNumber }
             .reduce(0) { try $0 + new.count(matching: FetchSpecification($1.name)) }
-        if json {
-            try output.print(
-                .object([
-                    "path": .string(newPath), "type": .string(new.type.rawValue),
-                    "objects": .integer(Int64(count)),
-                ]), levels: 0)
-        } else {
-            try output.print(
+        try Output.printResult(
+            json: opening.json, reportsChanges: true, levels: 0,
+            [
                 "Converted \(path) (\(source.type.rawValue)) to \(newPath) (\(new.type.rawValue)): "
-                    + "\(Count.of(count, "object")).")
+                    + "\(Count.of(count, "object"))."
+            ]
+        ) {
+            .object([
+                "path": .string(newPath), "type": .string(new.type.rawValue),
+                "objects": .integer(Int64(count)),
+            ])
         }
-        try output.flush()
     }
 }

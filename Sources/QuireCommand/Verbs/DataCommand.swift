@@ -54,17 +54,14 @@ struct DataGetVerb: DocumentVerb {
         guard let output else { return try await stream(data) }
         try data.copy(to: output)
         let id = object.objectID
+        let sentence =
+            "Wrote \(attribute) of \(id.shortDescription) to \(output): \(Count.of(data.size, "byte"))."
         return Reply {
-            if $0.json {
-                try $0.print(
-                    .object([
-                        "id": .string(id.uriRepresentation), "attribute": .string(attribute),
-                        "bytes": .integer(Int64(data.size)), "path": .string(output),
-                    ]), levels: 0)
-            } else {
-                try $0.print(
-                    "Wrote \(attribute) of \(id.shortDescription) to \(output): \(Count.of(data.size, "byte"))."
-                )
+            try $0.printResult(levels: 0, [sentence]) {
+                .object([
+                    "id": .string(id.uriRepresentation), "attribute": .string(attribute),
+                    "bytes": .integer(Int64(data.size)), "path": .string(output),
+                ])
             }
         }
     }
@@ -115,16 +112,13 @@ struct DataPutVerb: DocumentVerb {
         }
         let size = try object.externalData(forKey: attribute)?.size ?? 0
         return Reply {
-            if $0.json {
-                try $0.print(
-                    .object([
-                        "id": .string(object.objectID.uriRepresentation),
-                        "attribute": .string(attribute), "bytes": .integer(Int64(size)),
-                    ]), levels: 0)
-            } else {
-                try $0.print(
-                    "Set \(attribute) of \(object.objectID.shortDescription): \(Count.of(size, "byte"))."
-                )
+            let id = object.objectID
+            let sentence = "Set \(attribute) of \(id.shortDescription): \(Count.of(size, "byte"))."
+            try $0.printResult(levels: 0, [sentence]) {
+                .object([
+                    "id": .string(id.uriRepresentation), "attribute": .string(attribute),
+                    "bytes": .integer(Int64(size)),
+                ])
             }
         }
     }

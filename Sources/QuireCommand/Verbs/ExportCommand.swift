@@ -106,16 +106,13 @@ struct ExportCommand: AsyncParsableCommand {
     @Flag(help: "Write an unencrypted archive of a protected document.")
     var removeProtection = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     func validate() throws {
         if keepProtection && removeProtection {
             throw ValidationError("Give one of --keep-protection and --remove-protection.")
         }
-        if archive == "-", replace || json || form != nil {
+        if archive == "-", replace || opening.json || form != nil {
             throw ValidationError("--replace, --json and --as are for a file.")
         }
         let isArchiveOption =
@@ -134,16 +131,15 @@ struct ExportCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, reportsChanges: true)
         if archive == "-", isatty(STDOUT_FILENO) == 1 {
             throw Failure(
                 sentence: "An archive is not for a terminal; name a file, or pipe the output.",
                 status: .usage)
         }
-        if let form { return try export(as: form, output) }
+        if let form { return try export(as: form) }
         try DocumentPath.requirePackage(
             path, "only packages can be archived; use --as to export a store in another form")
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         let isInClear = try removeProtection && DocumentPackage.fileProtection(at: path) != .none
         let package = try DocumentPackage.open(at: path, readOnly: true)
         let manifest: ArchiveManifest
@@ -167,19 +163,17 @@ struct ExportCommand: AsyncParsableCommand {
         }
         if archive == "-" { return }
         let files = manifest.entries.count { !$0.path.hasSuffix("/") }
-        if json {
-            let bytes = try FileSystem.information(at: archive)?.size ?? 0
-            try output.print(
-                .object([
-                    "path": .string(archive), "bytes": .integer(bytes),
-                    "files": .integer(Int64(files)),
-                ]), levels: 0)
-        } else {
-            let signature = sign == nil ? "" : ", signed"
-            try output.print(
-                "Exported \(path) to \(archive): \(Count.of(files, "file"))\(signature).")
+        let signature = sign == nil ? "" : ", signed"
+        try Output.printResult(
+            json: opening.json, reportsChanges: true, levels: 0,
+            ["Exported \(path) to \(archive): \(Count.of(files, "file"))\(signature)."]
+        ) {
+            .object([
+                "path": .string(archive),
+                "bytes": .integer(try FileSystem.information(at: archive)?.size ?? 0),
+                "files": .integer(Int64(files)),
+            ])
         }
-        try output.flush()
     }
 
     private func export(
@@ -200,9 +194,9 @@ struct ExportCommand: AsyncParsableCommand {
 
     // MARK: - Other forms
 
-    private func export(as form: Form, _ output: Output) throws {
+    private func export(as form: Form) throws {
         let model = try model.map(ModelSource.model)
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         do {
             try ProgressBar.showing("Exporting \(path)", of: .objects) { progress in
                 switch try DocumentPath.kind(of: path) {
@@ -211,7 +205,7 @@ struct ExportCommand: AsyncParsableCommand {
                     defer { package.closeSaved() }
                     try export(package, as: form, progress)
                 case .archive:
-                    let package = try unlock.open(archive: path, model: model)
+                    let package = try opening.unlock.open(archive: path, model: model)
                     defer { package.closeSaved() }
                     try export(package, as: form, progress)
                 case .store:
@@ -227,13 +221,9 @@ struct ExportCommand: AsyncParsableCommand {
             error.message += " Add --remove-protection."
             throw error
         }
-        if json {
-            try output.print(
-                .object(["path": .string(archive), "form": .string(form.rawValue)]), levels: 0)
-        } else {
-            try output.print("Exported \(path) to \(archive).")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: opening.json, reportsChanges: true, levels: 0, ["Exported \(path) to \(archive)."]
+        ) { .object(["path": .string(archive), "form": .string(form.rawValue)]) }
     }
 
     private func export(

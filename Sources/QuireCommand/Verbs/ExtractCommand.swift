@@ -40,7 +40,6 @@ struct ExtractCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, reportsChanges: true)
         let unlocking = { domain in try unlock.unlock(domain, of: source, asks: false) }
         let extracted = try ProgressBar.showing("Extracting \(source)", of: .bytes) { progress in
             archive == "-"
@@ -55,9 +54,9 @@ struct ExtractCommand: AsyncParsableCommand {
         // It is extracted, whatever comes of looking at it.
         do {
             if extracted.isStoreChecked {
-                try await report(output)
+                try await report()
             } else {
-                try reportLocked(output)
+                try reportLocked()
             }
         } catch is OutputClosed {} catch {
             Output.report(
@@ -78,33 +77,27 @@ struct ExtractCommand: AsyncParsableCommand {
     }
 
     @MainActor
-    private func report(_ output: Output) async throws {
+    private func report() async throws {
         let document = try await DocumentSession.open(path, modelPath: nil, access: .read)
         let info = try await DocumentInfo(of: document)
         try await document.close()
-        if json {
-            try info.print(output)
-        } else {
-            let objects = info.entities.reduce(0) { $0 + $1.count }
-            try output.print(
-                "Extracted \(source) to \(path): \(Count.of(objects, "object"))."
-            )
-        }
-        try output.flush()
+        let objects = info.entities.reduce(0) { $0 + $1.count }
+        try Output.printResult(
+            json: json, reportsChanges: true, levels: 2,
+            ["Extracted \(source) to \(path): \(Count.of(objects, "object"))."]
+        ) { .object(info.members) }
     }
 
-    private func reportLocked(_ output: Output) throws {
+    private func reportLocked() throws {
         let protection = try DocumentPackage.fileProtection(at: path)
-        if json {
-            try output.print(
-                .object([
-                    "path": .string(path), "kind": .string("package"),
-                    "protection": ProtectionListing.json(protection, isLocked: true),
-                ]), levels: 1)
-        } else {
-            try output.print("Extracted \(source) to \(path).")
+        try Output.printResult(
+            json: json, reportsChanges: true, ["Extracted \(source) to \(path)."]
+        ) {
+            .object([
+                "path": .string(path), "kind": .string("package"),
+                "protection": ProtectionListing.json(protection, isLocked: true),
+            ])
         }
-        try output.flush()
         Output.report(
             "“\(path)” is protected (\(protection.rawValue)) and locked: only its keybag and the headers of its files were checked; “quire check” with a key checks the rest."
         )

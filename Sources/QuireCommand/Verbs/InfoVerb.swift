@@ -18,7 +18,7 @@ struct InfoVerb: DocumentVerb {
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
         let info = try await DocumentInfo(of: document)
-        return Reply { try info.print($0) }
+        return Reply { try $0.printResult(levels: 2, info.lines) { .object(info.members) } }
     }
 }
 
@@ -101,39 +101,30 @@ struct DocumentInfo {
         ]
     }
 
-    func print(_ output: Output) throws {
-        if output.json {
-            try output.print(.object(members), levels: 2)
-            return
-        }
-        try output.print("\(path): \(kind.title), store \(storeType) \(storeUUID)")
+    /// The lines that are read by people.
+    var lines: [String] {
+        var lines = ["\(path): \(kind.title), store \(storeType) \(storeUUID)"]
         let versions = modelVersionIdentifiers.filter { !$0.isEmpty }.joined(separator: ", ")
-        if !versions.isEmpty { try output.print("Model version: \(versions)") }
+        if !versions.isEmpty { lines.append("Model version: \(versions)") }
         if let line = ProtectionListing.line(protection, encryptedFolder: encryptedFolder) {
-            try output.print(line)
+            lines.append(line)
         }
-        if isMirrored { try output.print("Mirrored to CloudKit by its app") }
-        try output.print("")
+        if isMirrored { lines.append("Mirrored to CloudKit by its app") }
         var table = TextTable([("entity", .left), ("parent", .left), ("objects", .right)])
-        for entity in entities {
-            table.rows.append([
-                entity.name, entity.parent ?? "",
-                entity.isAbstract ? "abstract" : "\(entity.count)",
-            ])
+        table.rows = entities.map {
+            [$0.name, $0.parent ?? "", $0.isAbstract ? "abstract" : "\($0.count)"]
         }
-        try output.print(raw: table.text)
+        lines += [""] + table.lines
         if !additionalContent.isEmpty {
-            try output.print("")
             var table = TextTable([("additional content", .left), ("bytes", .right)])
-            for file in additionalContent { table.rows.append([file.path, "\(file.bytes)"]) }
-            try output.print(raw: table.text)
+            table.rows = additionalContent.map { [$0.path, "\($0.bytes)"] }
+            lines += [""] + table.lines
         }
         if externalData.files > 0 {
-            try output.print("")
-            try output.print(
-                "External data: \(Count.of(externalData.files, "file")), \(externalData.bytes) bytes"
-            )
+            let files = Count.of(externalData.files, "file")
+            lines += ["", "External data: \(files), \(externalData.bytes) bytes"]
         }
+        return lines
     }
 }
 

@@ -256,10 +256,7 @@ enum ProtectionListing {
 
     /// Prints the words of a new recovery key, which may be the only key, before anything is sealed with it.
     static func printWords(_ words: String) throws {
-        let output = Output(json: false)
-        try output.print(wordsNote)
-        try output.print(words)
-        try output.flush()
+        try Output.printResult(json: false, reportsChanges: false, [wordsNote, words]) { .null }
     }
 
     /// The line printed before the words of a new recovery key.

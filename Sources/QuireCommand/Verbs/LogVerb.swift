@@ -59,13 +59,9 @@ struct LogVerb: DocumentVerb {
             if let limit, found.count == limit { break }
             if let entry = filter.entry(of: transaction) { found.append(entry) }
         }
-        return Reply { output in
-            if output.json {
-                try output.print(.array(found.map(\.json)), levels: 1)
-            } else if found.isEmpty {
-                try output.print("No transactions.")
-            } else {
-                for entry in found { try entry.print(to: output) }
+        return Reply {
+            try $0.printResult(found.isEmpty ? ["No transactions."] : found.flatMap(\.lines)) {
+                .array(found.map(\.json))
             }
         }
     }

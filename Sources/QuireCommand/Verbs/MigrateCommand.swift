@@ -56,18 +56,14 @@ struct MigrateCommand: AsyncParsableCommand {
     @Flag(help: "Print what would be done and removed, and change nothing.")
     var dryRun = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, reportsChanges: !dryRun)
         let kind = try DocumentPath.kind(of: path)
         if kind == .archive { throw DocumentPath.archiveError(path) }
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         let store =
             kind == .package ? DocumentPackageLayout(path: path).store : path
         let (destination, name, versions) = try readModel()
@@ -99,8 +95,7 @@ struct MigrateCommand: AsyncParsableCommand {
                 Output.report("\(error.message) “\(path)” was migrated before that.")
             }
         }
-        try report(result, output)
-        try output.flush()
+        try report(result)
         if losesApp {
             Output.report(
                 "The app that “\(path)” belongs to \(dryRun ? "would not" : "will not") open it any more: the model did not come with Core Data's version hashes, which only a compiled one (.momd or .mom) has."
@@ -171,44 +166,41 @@ struct MigrateCommand: AsyncParsableCommand {
     // MARK: - Reporting
 
     @MainActor
-    private func report(_ result: Result, _ output: Output) throws {
-        let (steps, name) = (result.steps, result.name)
-        if json {
-            try output.print(
-                .object([
-                    "path": .string(path), "version": .string(name), "dryRun": .boolean(dryRun),
-                    "steps": .array(steps.map(Self.json)),
-                    "removals": .array(result.removals.map(Self.json)),
-                    "backup": JSONValue(result.backup),
-                ]), levels: 4)
-            return
+    private func report(_ result: Result) throws {
+        try Output.printResult(
+            json: opening.json, reportsChanges: !dryRun, levels: 4, lines(of: result)
+        ) {
+            .object([
+                "path": .string(path), "version": .string(result.name),
+                "dryRun": .boolean(dryRun), "steps": .array(result.steps.map(Self.json)),
+                "removals": .array(result.removals.map(Self.json)),
+                "backup": JSONValue(result.backup),
+            ])
         }
-        if steps.isEmpty {
-            try output.print("\(path) has the model \(name) already.")
-            return
-        }
+    }
+
+    private func lines(of result: Result) -> [String] {
+        let steps = result.steps
+        if steps.isEmpty { return ["\(path) has the model \(result.name) already."] }
         let way = steps.map(\.name).joined(separator: ", then to ")
-        try output.print("\(path) \(dryRun ? "would be" : "was") migrated to \(way).")
+        var lines = ["\(path) \(dryRun ? "would be" : "was") migrated to \(way)."]
         if !dryRun {
-            if !result.removals.isEmpty {
-                try output.print("Removed \(Self.list(result.removals)).")
-            }
+            if !result.removals.isEmpty { lines.append("Removed \(Self.list(result.removals)).") }
             if let backup = result.backup {
-                try output.print("As it was: \(result.isVersion ? "version " : "")\(backup)")
+                lines.append("As it was: \(result.isVersion ? "version " : "")\(backup)")
             }
-            return
+            return lines
         }
         for step in steps {
-            if steps.count > 1 { try output.print("To \(step.name):") }
-            let lines = step.mapping.entityMappings.compactMap(Self.line)
-            for line in lines { try output.print("  \(line)") }
-            if lines.isEmpty {
-                try output.print("  The stored data of all entities stays the same.")
-            }
+            if steps.count > 1 { lines.append("To \(step.name):") }
+            let changes = step.mapping.entityMappings.compactMap(Self.line).map { "  \($0)" }
+            lines +=
+                changes.isEmpty
+                ? ["  The stored data of all entities stays the same."] : changes
         }
-        if result.removals.isEmpty { return }
+        if result.removals.isEmpty { return lines }
         let permission = allowRemoval ? "" : ", which needs --allow-removal"
-        try output.print("It would remove \(Self.list(result.removals))\(permission).")
+        return lines + ["It would remove \(Self.list(result.removals))\(permission)."]
     }
 
     private static func list(_ removals: [MigrationRemoval]) -> String {

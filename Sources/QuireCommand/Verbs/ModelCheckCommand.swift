@@ -23,10 +23,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Check this version only.", valueName: "NAME"))
     var version: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     /// The findings in one version.
     private struct Findings {
@@ -39,7 +36,6 @@ struct ModelCheckCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
         var all: [Findings] = []
         if version == nil, let versions = try ModelSource.versions(at: path) {
             for name in versions.names {
@@ -50,14 +46,13 @@ struct ModelCheckCommand: AsyncParsableCommand {
                     })
             }
         } else {
-            let source = try await ModelSource.read(path, version: version, unlock)
+            let source = try await ModelSource.read(path, version: version, opening.unlock)
             all.append(
                 await check(version ?? source.name, isCurrent: true) {
                     (source.model, source.remarks)
                 })
         }
-        try print(all, output)
-        try output.flush()
+        try print(all)
         let count = all.reduce(0) { $0 + $1.problems.count }
         if count > 0 {
             throw Failure(
@@ -86,32 +81,28 @@ struct ModelCheckCommand: AsyncParsableCommand {
         return findings
     }
 
-    private func print(_ all: [Findings], _ output: Output) throws {
-        if json {
-            try output.print(
-                .object([
-                    "ok": .boolean(all.allSatisfy(\.problems.isEmpty)),
-                    "versions": .array(
-                        all.map {
-                            .object([
-                                "name": .string($0.name), "current": .boolean($0.isCurrent),
-                                "entities": .integer(Int64($0.entities)),
-                                "problems": .array($0.problems.map { .string($0) }),
-                                "warnings": .array($0.warnings.map { .string($0) }),
-                            ])
-                        }),
-                ]), levels: 2)
-            return
-        }
-        for one in all {
+    private func print(_ all: [Findings]) throws {
+        let lines = all.flatMap { one in
             let verdict =
                 one.problems.isEmpty ? "all is well" : Count.of(one.problems.count, "problem")
             let current = one.isCurrent && all.count > 1 ? " (current)" : ""
-            try output.print(
-                "\(one.name)\(current): \(Count.of(one.entities, "entity", "entities")), \(verdict)."
-            )
-            for problem in one.problems { try output.print("  \(problem)") }
-            for warning in one.warnings { try output.print("  Warning: \(warning)") }
+            let entities = Count.of(one.entities, "entity", "entities")
+            return ["\(one.name)\(current): \(entities), \(verdict)."]
+                + one.problems.map { "  \($0)" } + one.warnings.map { "  Warning: \($0)" }
+        }
+        try Output.printResult(json: opening.json, reportsChanges: false, levels: 2, lines) {
+            .object([
+                "ok": .boolean(all.allSatisfy(\.problems.isEmpty)),
+                "versions": .array(
+                    all.map {
+                        .object([
+                            "name": .string($0.name), "current": .boolean($0.isCurrent),
+                            "entities": .integer(Int64($0.entities)),
+                            "problems": .array($0.problems.map { .string($0) }),
+                            "warnings": .array($0.warnings.map { .string($0) }),
+                        ])
+                    }),
+            ])
         }
     }
 }

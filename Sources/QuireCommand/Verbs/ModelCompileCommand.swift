@@ -28,10 +28,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("This version instead of the current one.", valueName: "NAME"))
     var version: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     func validate() throws {
         guard output.hasSuffix(".momd") || output.hasSuffix(".mom") else {
@@ -56,7 +53,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
             count = versions.names.count
             warnings = try versions.compile(to: output)
         } else {
-            let source = try await ModelSource.read(path, version: version, unlock)
+            let source = try await ModelSource.read(path, version: version, opening.unlock)
             let (data, omissions) = try source.model.compiledModel()
             warnings = source.remarks + omissions + source.model.partsNotCompiled
             try FileSystem.writeNewFile(data, at: output)
@@ -65,7 +62,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
         warnings = warnings.withoutRepeats
         for warning in warnings { Output.report("Warning: \(warning)") }
         try Output.printResult(
-            json: json, reportsChanges: true, levels: 2,
+            json: opening.json, reportsChanges: true, levels: 2,
             ["Made \(output) of \(path): \(Count.of(count, "version"))."]
         ) {
             .object([

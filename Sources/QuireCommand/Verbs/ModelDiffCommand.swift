@@ -30,10 +30,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
         help: ArgumentHelp("The version of NEW; if not given, the current one.", valueName: "NAME"))
     var to: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     func validate() throws {
         if new == nil && from == nil && to == nil {
@@ -43,11 +40,11 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let before = try await ModelSource.read(old, version: from, unlock)
-        let after = try await ModelSource.read(new ?? old, version: to, unlock)
+        let before = try await ModelSource.read(old, version: from, opening.unlock)
+        let after = try await ModelSource.read(new ?? old, version: to, opening.unlock)
         let difference = ModelDifference(from: before.model, to: after.model)
         try Output.printResult(
-            json: json, reportsChanges: false, levels: 2,
+            json: opening.json, reportsChanges: false, levels: 2,
             difference.changes.map(\.description) + [Self.verdict(difference)]
         ) { Self.json(difference) }
     }

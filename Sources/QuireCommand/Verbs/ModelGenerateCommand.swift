@@ -55,10 +55,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
     @Flag(help: "Also overwrite files that were not generated, or that were changed.")
     var force = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     func validate() throws {
         if let oneFile, oneFile.isEmpty || oneFile.contains("/") || oneFile.hasPrefix(".") {
@@ -69,9 +66,8 @@ struct ModelGenerateCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, reportsChanges: true)
         let template = try ClassTemplate(named: template)
-        let source = try await ModelSource.read(model, unlock)
+        let source = try await ModelSource.read(model, opening.unlock)
         var plan = ClassPlan(source.model, modelName: source.name)
         if !entity.isEmpty { try plan.keep(entities: entity) }
         let code = try ClassGenerator(
@@ -83,32 +79,31 @@ struct ModelGenerateCommand: AsyncParsableCommand {
         let written = try files.write(force: force)
         let warnings = plan.warnings + (template.usesMacros ? plan.warningsOfMacros : [])
         for warning in warnings { Output.report("Warning: \(warning)") }
-        if json {
-            try output.print(
-                .object([
-                    "classes": .array(
-                        code.flatMap { file in
-                            file.classes.map { one in
-                                .object([
-                                    "class": .string(one.name), "entity": .string(one.entity.name),
-                                    "path": .string(FileSystem.path(folder, file.name)),
-                                ])
-                            }
-                        }),
-                    "files": .array(written.map(Self.json)),
-                    "warnings": .array(warnings.map { .string($0) }),
-                ]), levels: 2)
-        } else {
-            for file in written { try output.print("\(file.path) \(file.status.rawValue)") }
-            let counts = [GeneratedFiles.Status.made, .changed, .unchanged].compactMap { status in
-                let count = written.count { $0.status == status }
-                return count == 0 ? nil : "\(count) \(status.rawValue)"
-            }
-            try output.print(
-                "Generated \(Count.of(plan.classes.count, "class", "classes")) from \(model): "
-                    + (counts.isEmpty ? "no files" : counts.joined(separator: ", ")) + ".")
+        let counts = [GeneratedFiles.Status.made, .changed, .unchanged].compactMap { status in
+            let count = written.count { $0.status == status }
+            return count == 0 ? nil : "\(count) \(status.rawValue)"
         }
-        try output.flush()
+        let summary =
+            "Generated \(Count.of(plan.classes.count, "class", "classes")) from \(model): "
+            + (counts.isEmpty ? "no files" : counts.joined(separator: ", ")) + "."
+        try Output.printResult(
+            json: opening.json, reportsChanges: true, levels: 2,
+            written.map { "\($0.path) \($0.status.rawValue)" } + [summary]
+        ) {
+            .object([
+                "classes": .array(
+                    code.flatMap { file in
+                        file.classes.map { one in
+                            .object([
+                                "class": .string(one.name), "entity": .string(one.entity.name),
+                                "path": .string(FileSystem.path(folder, file.name)),
+                            ])
+                        }
+                    }),
+                "files": .array(written.map(Self.json)),
+                "warnings": .array(warnings.map { .string($0) }),
+            ])
+        }
     }
 
     static func json(_ file: (path: String, status: GeneratedFiles.Status)) -> JSONValue {

@@ -22,10 +22,7 @@ struct ModelMergeCommand: AsyncParsableCommand {
         help: ArgumentHelp("The new model; an existing one is replaced.", valueName: "OUT"))
     var output: String
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     func validate() throws {
         if paths.count < 2 { throw ValidationError("Specify two or more models to merge.") }
@@ -38,7 +35,7 @@ struct ModelMergeCommand: AsyncParsableCommand {
     func run() async throws {
         var models: [ManagedObjectModel] = []
         for path in paths {
-            let source = try await ModelSource.read(path, unlock)
+            let source = try await ModelSource.read(path, opening.unlock)
             for remark in source.remarks.withoutRepeats {
                 Output.report("Warning: \(path): \(remark)")
             }
@@ -48,7 +45,7 @@ struct ModelMergeCommand: AsyncParsableCommand {
         try merged.write(to: output)
         let entities = merged.entities.map(\.name)
         try Output.printResult(
-            json: json, reportsChanges: true, levels: 2,
+            json: opening.json, reportsChanges: true, levels: 2,
             [
                 "Made \(output) of \(Count.of(models.count, "model")): "
                     + "\(Count.of(entities.count, "entity", "entities"))."

@@ -35,7 +35,6 @@ struct RecoverCommand: AsyncParsableCommand {
     @OptionGroup var unlock: UnlockOptions
 
     func run() async throws {
-        let output = Output(json: options.json, reportsChanges: true)
         try unlock.unlock(path)
         let model = try options.model.map(ModelSource.model)
         var recovery = StoreRecovery.Options()
@@ -52,8 +51,7 @@ struct RecoverCommand: AsyncParsableCommand {
                     path, to: newPath, model: model, options: recovery, progress: progress)
         }
         for omission in report.omissions { Output.report(omission) }
-        try print(report, output)
-        try output.flush()
+        try print(report)
         if !report.problems.isEmpty {
             throw Failure(
                 sentence: "“\(newPath)” has \(Count.of(report.problems.count, "problem")).",
@@ -65,34 +63,32 @@ struct RecoverCommand: AsyncParsableCommand {
         }
     }
 
-    private func print(_ report: StoreRecoveryReport, _ output: Output) throws {
-        if output.json {
-            try output.print(
-                .object([
-                    "complete": .boolean(report.isComplete),
-                    "model": .string(report.modelOrigin.rawValue),
-                    "objects": .object(report.objects.mapValues { .integer(Int64($0)) }),
-                    "lostPages": .integer(Int64(report.lostPages)),
-                    "lostRows": .integer(Int64(report.lostRows)),
-                    "lostValues": .integer(Int64(report.lostValues)),
-                    "strayRows": .integer(Int64(report.strayRows)),
-                    "duplicates": .integer(Int64(report.duplicates)),
-                    "lostTransactions": .integer(Int64(report.lostTransactions)),
-                    "missingFiles": .integer(Int64(report.missingFiles)),
-                    "losses": .array(report.losses.map { .string($0) }),
-                    "problems": .array(report.problems.map(\.json)),
-                ]), levels: 2)
-            return
-        }
-        for loss in report.losses { try output.print(loss) }
-        for problem in report.problems { try output.print("Not repaired: \(problem.message)") }
+    private func print(_ report: StoreRecoveryReport) throws {
         let origin =
             switch report.modelOrigin {
             case .given, .carried: ""
             case .inferred: ", with names as the tables have them"
             }
-        try output.print(
+        let verdict =
             "Recovered \(Count.of(report.objectCount, "object")) of \(path) into \(newPath)\(origin)."
-        )
+        try Output.printResult(
+            json: options.json, reportsChanges: true, levels: 2,
+            report.losses + report.problems.map { "Not repaired: \($0.message)" } + [verdict]
+        ) {
+            .object([
+                "complete": .boolean(report.isComplete),
+                "model": .string(report.modelOrigin.rawValue),
+                "objects": .object(report.objects.mapValues { .integer(Int64($0)) }),
+                "lostPages": .integer(Int64(report.lostPages)),
+                "lostRows": .integer(Int64(report.lostRows)),
+                "lostValues": .integer(Int64(report.lostValues)),
+                "strayRows": .integer(Int64(report.strayRows)),
+                "duplicates": .integer(Int64(report.duplicates)),
+                "lostTransactions": .integer(Int64(report.lostTransactions)),
+                "missingFiles": .integer(Int64(report.missingFiles)),
+                "losses": .array(report.losses.map { .string($0) }),
+                "problems": .array(report.problems.map(\.json)),
+            ])
+        }
     }
 }

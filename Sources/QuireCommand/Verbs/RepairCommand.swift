@@ -33,7 +33,6 @@ struct RepairCommand: AsyncParsableCommand {
     @OptionGroup var wait: WaitOption
 
     func run() async throws {
-        let output = Output(json: options.json, reportsChanges: !dryRun)
         try unlock.unlock(path)
         let model = try options.model.map(ModelSource.model)
         var repair = StoreRepair.Options()
@@ -48,8 +47,7 @@ struct RepairCommand: AsyncParsableCommand {
         case .store: report = try StoreRepair.repair(path, model: model, options: repair)
         case .archive: throw DocumentPath.archiveError(path)
         }
-        try print(report, output)
-        try output.flush()
+        try print(report)
         if !report.after.isWhole {
             throw Failure(
                 sentence:
@@ -58,24 +56,20 @@ struct RepairCommand: AsyncParsableCommand {
         }
     }
 
-    private func print(_ report: StoreRepairReport, _ output: Output) throws {
-        if output.json {
-            try output.print(
-                .object([
-                    "dryRun": .boolean(dryRun),
-                    "actions": .array(report.actions.map { .string($0) }),
-                    "problems": .array(report.after.problems.map(\.json)),
-                    "backup": JSONValue(report.backup),
-                    "lostAndFound": JSONValue(report.lostAndFound),
-                ]), levels: 2)
-            return
+    private func print(_ report: StoreRepairReport) throws {
+        var lines = report.actions.map { dryRun ? "Would do: \($0)" : $0 }
+        if lines.isEmpty { lines.append("Nothing to repair.") }
+        lines += report.after.problems.map { "Not repaired: \($0.message)" }
+        if let place = report.lostAndFound { lines.append("Lost and found: \(place)") }
+        if let backup = report.backup { lines.append("As it was: \(backup)") }
+        try Output.printResult(json: options.json, reportsChanges: !dryRun, levels: 2, lines) {
+            .object([
+                "dryRun": .boolean(dryRun),
+                "actions": .array(report.actions.map { .string($0) }),
+                "problems": .array(report.after.problems.map(\.json)),
+                "backup": JSONValue(report.backup),
+                "lostAndFound": JSONValue(report.lostAndFound),
+            ])
         }
-        for action in report.actions { try output.print(dryRun ? "Would do: \(action)" : action) }
-        if report.actions.isEmpty { try output.print("Nothing to repair.") }
-        for problem in report.after.problems {
-            try output.print("Not repaired: \(problem.message)")
-        }
-        if let place = report.lostAndFound { try output.print("Lost and found: \(place)") }
-        if let backup = report.backup { try output.print("As it was: \(backup)") }
     }
 }

@@ -25,15 +25,12 @@ struct RevertCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Another document.", valueName: "OTHER"))
     var to: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
-        try unlock.unlock([path] + (to.map { [$0] } ?? []))
+        try opening.unlock.unlock([path] + (to.map { [$0] } ?? []))
         let package = try DocumentPackage.open(at: path, waiting: wait.lockWait(for: path))
         let hadDraft = try package.hasDraft()
         do {
@@ -53,7 +50,7 @@ struct RevertCommand: AsyncParsableCommand {
             ?? (hadDraft
                 ? "Reverted \(path): its unsaved changes are dropped."
                 : "\(path) has no unsaved changes.")
-        try Output.printResult(json: json, reportsChanges: true, levels: 0, [sentence]) {
+        try Output.printResult(json: opening.json, reportsChanges: true, levels: 0, [sentence]) {
             .object([
                 "path": .string(path), "droppedDraft": .boolean(hadDraft),
                 "revertedTo": JSONValue(to),

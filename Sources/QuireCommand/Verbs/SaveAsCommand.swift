@@ -29,24 +29,22 @@ struct SaveAsCommand: AsyncParsableCommand {
     @Flag(help: "Copy a damaged document as it is.")
     var keepDamage = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
-        try DocumentCopy(of: path, keepingDamage: keepDamage)
-            .write(to: newPath, replacing: replace, waiting: wait.lockWait(for: newPath))
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(.object(["path": .string(newPath)]), levels: 0)
-        } else {
-            try output.print("Saved \(path) as \(newPath).")
+        try opening.unlock.unlock(path)
+        let package = try openToCopy(path)
+        defer { try? package.close() }
+        try ProgressBar.showing("Saving \(path) as \(newPath)", of: .bytes) {
+            try package.writeCopy(
+                to: newPath, replacing: replace, keepingDamage: keepDamage,
+                waiting: wait.lockWait(for: newPath), progress: $0)
         }
-        try output.flush()
+        try Output.printResult(
+            json: opening.json, reportsChanges: true, levels: 0, ["Saved \(path) as \(newPath)."]
+        ) { .object(["path": .string(newPath)]) }
     }
 }
 
@@ -66,51 +64,26 @@ struct DuplicateCommand: AsyncParsableCommand {
     @Flag(help: "Copy a damaged document as it is.")
     var keepDamage = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
-        let copy = try DocumentCopy(of: path, keepingDamage: keepDamage).duplicate()
-        let output = Output(json: json, reportsChanges: true)
-        if json {
-            try output.print(.object(["path": .string(copy)]), levels: 0)
-        } else {
-            try output.print("Made \(copy).")
+        try opening.unlock.unlock(path)
+        let package = try openToCopy(path)
+        defer { try? package.close() }
+        let copy = try ProgressBar.showing("Duplicating \(path)", of: .bytes) {
+            try package.duplicate(keepingDamage: keepDamage, progress: $0)
         }
-        try output.flush()
+        try Output.printResult(
+            json: opening.json, reportsChanges: true, levels: 0, ["Made \(copy)."]
+        ) {
+            .object(["path": .string(copy)])
+        }
     }
 }
 
-/// Copies a package as of its last save.
-private struct DocumentCopy {
-    let path: String
-    let keepingDamage: Bool
-
-    init(of path: String, keepingDamage: Bool) throws {
-        self.path = path
-        self.keepingDamage = keepingDamage
-        try DocumentPath.requirePackage(path, "a store is copied by convert, an archive by extract")
-    }
-
-    func write(to newPath: String, replacing: Bool, waiting: LockWait) throws {
-        let package = try DocumentPackage.open(at: path, readOnly: true)
-        defer { try? package.close() }
-        try ProgressBar.showing("Saving \(path) as \(newPath)", of: .bytes) {
-            try package.writeCopy(
-                to: newPath, replacing: replacing, keepingDamage: keepingDamage, waiting: waiting,
-                progress: $0)
-        }
-    }
-
-    func duplicate() throws -> String {
-        let package = try DocumentPackage.open(at: path, readOnly: true)
-        defer { try? package.close() }
-        return try ProgressBar.showing("Duplicating \(path)", of: .bytes) {
-            try package.duplicate(keepingDamage: keepingDamage, progress: $0)
-        }
-    }
+/// Opens a package, to copy it as of its last save.
+private func openToCopy(_ path: String) throws -> DocumentPackage {
+    try DocumentPath.requirePackage(path, "a store is copied by convert, an archive by extract")
+    return try DocumentPackage.open(at: path, readOnly: true)
 }

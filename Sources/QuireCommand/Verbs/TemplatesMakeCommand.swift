@@ -34,15 +34,12 @@ struct TemplatesMakeCommand: AsyncParsableCommand {
     @Flag(help: "Write the objects of a protected document in clear.")
     var inClear = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var opening: OpeningOptions
 
     @MainActor
     func run() async throws {
         try DocumentPath.requirePackage(path, "only those become templates")
-        try unlock.unlock(path)
+        try opening.unlock.unlock(path)
         let isProtected = try DocumentPackage.fileProtection(at: path) != .none
         let template: DocumentTemplate
         do {
@@ -58,7 +55,7 @@ struct TemplatesMakeCommand: AsyncParsableCommand {
                 "“\(template.path)” is not protected: anyone who can read it can read the objects.")
         }
         try Output.printResult(
-            json: json, reportsChanges: true,
+            json: opening.json, reportsChanges: true,
             ["Made the template \(template.name) of \(path): \(template.path)."]
         ) { template.json }
     }

@@ -149,23 +149,18 @@ struct VersionsListCommand: AsyncParsableCommand {
     @OptionGroup var document: VersionsDocument
 
     func run() async throws {
-        let output = Output(json: document.json)
         let versions = try document.versions()
-        if document.json {
-            try output.print(.array(versions.map(\.json)), levels: 1)
-        } else if versions.isEmpty {
-            try output.print("No versions.")
-        } else {
-            var table = TextTable([
-                ("version", .left), ("size", .right), ("added", .right), ("name", .left),
-                ("kept", .left),
-            ])
-            table.rows = versions.map {
-                [$0.id, "\($0.size)", "\($0.addedSize)", $0.name ?? "", $0.remark]
-            }
-            try output.print(raw: table.text)
+        var table = TextTable([
+            ("version", .left), ("size", .right), ("added", .right), ("name", .left),
+            ("kept", .left),
+        ])
+        table.rows = versions.map {
+            [$0.id, "\($0.size)", "\($0.addedSize)", $0.name ?? "", $0.remark]
         }
-        try output.flush()
+        try Output.printResult(
+            json: document.json, reportsChanges: false,
+            versions.isEmpty ? ["No versions."] : table.lines
+        ) { .array(versions.map(\.json)) }
     }
 }
 
@@ -186,7 +181,6 @@ struct VersionsKeepCommand: AsyncParsableCommand {
     var keepDamage = false
 
     func run() async throws {
-        let output = Output(json: document.json, reportsChanges: true)
         let before = try document.versions().map(\.id)
         let version = try document.writing { package in
             let version = try ProgressBar.showing(
@@ -197,15 +191,13 @@ struct VersionsKeepCommand: AsyncParsableCommand {
             }
             return (version, package)
         }
-        if document.json {
-            try output.print(version.json, levels: 0)
-        } else if before.contains(version.id) {
-            try output.print("Nothing has changed since version \(version.id).")
-        } else {
-            try output.print(
-                "Kept version \(version.id): \(Count.of(Int(version.addedSize), "byte")) added.")
-        }
-        try output.flush()
+        let sentence =
+            before.contains(version.id)
+            ? "Nothing has changed since version \(version.id)."
+            : "Kept version \(version.id): \(Count.of(Int(version.addedSize), "byte")) added."
+        try Output.printResult(
+            json: document.json, reportsChanges: true, levels: 0, [sentence]
+        ) { version.json }
     }
 }
 
@@ -228,18 +220,16 @@ struct VersionsShowCommand: AsyncParsableCommand {
     var keepDamage = false
 
     func run() async throws {
-        let output = Output(json: document.json, reportsChanges: to != nil)
         if let to { try DocumentPackage.checkOutside(to) }
         let version = try document.version(version)
         let checkout = try ProgressBar.showing("Reading version \(version.id)", of: .bytes) {
             try DocumentPackage.checkOut(version.id, at: document.path, progress: $0)
         }
         defer { checkout.close() }
-        try checkout.reporting { try show(version, of: checkout.path, output) }
-        try output.flush()
+        try checkout.reporting { try show(version, of: checkout.path) }
     }
 
-    private func show(_ version: DocumentVersion, of path: String, _ output: Output) throws {
+    private func show(_ version: DocumentVersion, of path: String) throws {
         let package = try DocumentPackage.open(at: path, readOnly: true)
         defer { try? package.close() }
         if let to {
@@ -255,38 +245,30 @@ struct VersionsShowCommand: AsyncParsableCommand {
         }
         counts.sort { $0.entity < $1.entity }
         let files = try package.additionalContent()
-        if document.json {
-            try output.print(
-                .object([
-                    "version": version.json, "path": JSONValue(to),
-                    "entities": .array(
-                        counts.map {
-                            .object([
-                                "name": .string($0.entity), "count": .integer(Int64($0.count)),
-                            ])
-                        }),
-                    "additionalContent": .array(
-                        files.map {
-                            .object(["path": .string($0.path), "bytes": .integer($0.size)])
-                        }),
-                ]), levels: 2)
-        } else {
-            let name = version.name.map { " “\($0)”" } ?? ""
-            let remark = version.remark.isEmpty ? "" : " (\(version.remark))"
-            try output.print("Version \(version.id)\(name)\(remark)")
-            try output.print("")
-            var table = TextTable([("entity", .left), ("objects", .right)])
-            table.rows = counts.map { [$0.entity, "\($0.count)"] }
-            try output.print(raw: table.text)
-            if !files.isEmpty {
-                var table = TextTable([("additional content", .left), ("bytes", .right)])
-                table.rows = files.map { [$0.path, "\($0.size)"] }
-                try output.print(raw: "\n" + table.text)
-            }
-            if let to {
-                try output.print("")
-                try output.print("Made \(to) of it.")
-            }
+        let name = version.name.map { " “\($0)”" } ?? ""
+        let remark = version.remark.isEmpty ? "" : " (\(version.remark))"
+        var lines = ["Version \(version.id)\(name)\(remark)", ""]
+        var table = TextTable([("entity", .left), ("objects", .right)])
+        table.rows = counts.map { [$0.entity, "\($0.count)"] }
+        lines += table.lines
+        if !files.isEmpty {
+            var table = TextTable([("additional content", .left), ("bytes", .right)])
+            table.rows = files.map { [$0.path, "\($0.size)"] }
+            lines += [""] + table.lines
+        }
+        if let to { lines += ["", "Made \(to) of it."] }
+        try Output.printResult(
+            json: document.json, reportsChanges: to != nil, levels: 2, lines
+        ) {
+            .object([
+                "version": version.json, "path": JSONValue(to),
+                "entities": .array(
+                    counts.map {
+                        .object(["name": .string($0.entity), "count": .integer(Int64($0.count))])
+                    }),
+                "additionalContent": .array(
+                    files.map { .object(["path": .string($0.path), "bytes": .integer($0.size)]) }),
+            ])
         }
     }
 }
@@ -309,7 +291,6 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
     var allowRemoval = false
 
     func run() async throws {
-        let output = Output(json: document.json, reportsChanges: true)
         let version = try document.version(version)
         var migration = StoreMigrationOptions()
         migration.allowsRemoval = allowRemoval
@@ -322,11 +303,9 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
                 )
             }
         }
-        if document.json {
-            try output.print(.object(["restored": .string(version.id)]), levels: 0)
-        } else {
-            try output.print("Restored version \(version.id) of \(document.path).")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: document.json, reportsChanges: true, levels: 0,
+            ["Restored version \(version.id) of \(document.path)."]
+        ) { .object(["restored": .string(version.id)]) }
     }
 }

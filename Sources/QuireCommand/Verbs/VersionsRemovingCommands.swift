@@ -14,25 +14,21 @@ struct VersionsDeleteCommand: AsyncParsableCommand {
     var versions: [String]
 
     func run() async throws {
-        let output = Output(json: document.json, reportsChanges: true)
         let meant = try versions.map { try document.version($0).id }
         try document.writing { package in
             for id in meant { try package.deleteVersion(id) }
             return ((), package)
         }
-        try Self.report(meant, output)
+        try Self.report(meant, json: document.json)
     }
 
-    static func report(_ ids: [String], _ output: Output, would: Bool = false) throws {
-        if output.json {
-            try output.print(.object(["removed": .array(ids.map { .string($0) })]), levels: 2)
-        } else {
-            for id in ids {
-                try output.print("\(would ? "Would remove" : "Removed") version \(id).")
-            }
-            if ids.isEmpty { try output.print("There is nothing to remove.") }
-        }
-        try output.flush()
+    static func report(_ ids: [String], json: Bool, would: Bool = false) throws {
+        try Output.printResult(
+            json: json, reportsChanges: !would, levels: 2,
+            ids.isEmpty
+                ? ["There is nothing to remove."]
+                : ids.map { "\(would ? "Would remove" : "Removed") version \($0)." }
+        ) { .object(["removed": .array(ids.map { .string($0) })]) }
     }
 }
 
@@ -67,7 +63,6 @@ struct VersionsPruneCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let output = Output(json: document.json, reportsChanges: !dryRun)
         var retention = VersionRetention()
         retention.maximumCount = count
         retention.maximumSize = bytes
@@ -78,7 +73,7 @@ struct VersionsPruneCommand: AsyncParsableCommand {
         } else {
             old = try document.writing { (try $0.pruneVersions(retention), $0) }
         }
-        try VersionsDeleteCommand.report(old.map(\.id), output, would: dryRun)
+        try VersionsDeleteCommand.report(old.map(\.id), json: document.json, would: dryRun)
     }
 }
 
@@ -99,7 +94,6 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
     var adopt = false
 
     func run() async throws {
-        let output = Output(json: document.json, reportsChanges: adopt)
         _ = try document.versions()
         let copies = try DocumentPackage.conflictingCopies(ofPackageAt: document.path)
         let adopted =
@@ -107,21 +101,19 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
             ? try document.writing { package in
                 (try copies.map { try package.adopt($0).id }, package)
             } : []
-        if document.json {
-            try output.print(
-                .object([
-                    "copies": .array(copies.map { .string($0.path) }),
-                    "adopted": .array(adopted.map { .string($0) }),
-                ]), levels: 2)
-        } else {
-            for (index, copy) in copies.enumerated() {
-                let name = URL(fileURLWithPath: copy.path).lastPathComponent
-                try output.print(
-                    adopt ? "\(name) is version \(adopted[index]) now." : name)
-            }
-            if copies.isEmpty { try output.print("No conflicting copies.") }
+        let lines = copies.enumerated().map { index, copy in
+            let name = URL(fileURLWithPath: copy.path).lastPathComponent
+            return adopt ? "\(name) is version \(adopted[index]) now." : name
         }
-        try output.flush()
+        try Output.printResult(
+            json: document.json, reportsChanges: adopt, levels: 2,
+            lines.isEmpty ? ["No conflicting copies."] : lines
+        ) {
+            .object([
+                "copies": .array(copies.map { .string($0.path) }),
+                "adopted": .array(adopted.map { .string($0) }),
+            ])
+        }
     }
 }
 
@@ -145,7 +137,6 @@ struct VersionsResolveCommand: AsyncParsableCommand {
     var allowRemoval = false
 
     func run() async throws {
-        let output = Output(json: document.json, reportsChanges: true)
         let version = try document.version(version)
         var migration = StoreMigrationOptions()
         migration.allowsRemoval = allowRemoval
@@ -153,11 +144,9 @@ struct VersionsResolveCommand: AsyncParsableCommand {
         try document.writing {
             ((), try $0.resolveConflict(version.id, keeping: side, migrating: migration))
         }
-        if document.json {
-            try output.print(.object(["resolved": .string(version.id)]), levels: 0)
-        } else {
-            try output.print("Resolved \(version.id): \(document.path) keeps the \(keep).")
-        }
-        try output.flush()
+        try Output.printResult(
+            json: document.json, reportsChanges: true, levels: 0,
+            ["Resolved \(version.id): \(document.path) keeps the \(keep)."]
+        ) { .object(["resolved": .string(version.id)]) }
     }
 }

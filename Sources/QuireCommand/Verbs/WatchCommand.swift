@@ -182,11 +182,7 @@ private struct WatchReport {
         for transaction in transactions {
             last = transaction.number
             guard let entry = filter.entry(of: transaction) else { continue }
-            if output.json {
-                try output.print(entry.json, levels: 0)
-            } else {
-                try entry.print(to: output)
-            }
+            try output.printResult(levels: 0, entry.lines) { entry.json }
             try output.flush()
             remaining -= 1
             if remaining == 0 { return }

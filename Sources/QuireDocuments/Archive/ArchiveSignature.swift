@@ -130,7 +130,7 @@ struct ArchiveSignature {
         }
         var signed = Array("SSHSIG".utf8)
         for string in [Array(namespace.utf8), reserved, Array(hashAlgorithm.utf8), digest] {
-            withUnsafeBytes(of: UInt32(string.count).bigEndian) { signed.append(contentsOf: $0) }
+            signed.append(bigEndian: UInt32(string.count))
             signed += string
         }
         guard key.isSupported else {

@@ -316,8 +316,6 @@ extension [UInt8] {
     fileprivate mutating func append<each Number: FixedWidthInteger>(
         numbers: repeat each Number
     ) {
-        for number in repeat each numbers {
-            Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
-        }
+        for number in repeat each numbers { append(littleEndian: number) }
     }
 }

@@ -40,17 +40,16 @@ final class DocumentPresence: FilePresenter {
     /// Listens to other processes.
     private func listen(at path: String) {
         guard isWriting else { return }
-        let answers = PackageListener.Actions(
-            save: { [weak self] in
-                guard let path = self?.presentedItemPath else { return }
-                // Coordinated with accesses in this process.
-                try await FileCoordinator().coordinate(readingItemAt: path) { _ in }
-            },
-            hasUnsavedChanges: actions.hasUnsavedChanges)
+        let save: @Sendable () async throws -> Void = { [weak self] in
+            guard let path = self?.presentedItemPath else { return }
+            // Coordinated with accesses in this process.
+            try await FileCoordinator().coordinate(readingItemAt: path) { _ in }
+        }
         let old = listener.withLock { listener in
             if listener?.isForPackage(at: path) == true { return PackageListener?.none }
             let old = listener
-            listener = PackageListener(forPackageAt: path, answers)
+            listener = PackageListener(
+                forPackageAt: path, save: save, hasUnsavedChanges: actions.hasUnsavedChanges)
             return old
         }
         old?.close()

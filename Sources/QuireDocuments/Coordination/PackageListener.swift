@@ -16,14 +16,6 @@ import Quire
 /// Processes of other machines, which open the package over a network file system, and of other users cannot connect: they read
 /// the last save.
 final class PackageListener: Sendable {
-    /// The actions for other processes.
-    struct Actions: Sendable {
-        /// Saves unsaved changes.
-        var save: @Sendable () async throws -> Void
-        /// Whether there are unsaved changes.
-        var hasUnsavedChanges: @Sendable () async -> Bool
-    }
-
     private static let logger = Logger(label: "quire.document")
     private static let greeting = "quire/1 "
     /// Further simultaneous connections are refused.
@@ -34,8 +26,16 @@ final class PackageListener: Sendable {
     private let socketName: String
 
     /// Listens for a package. `nil` if there is no folder for its socket; other processes then read the last save.
-    init?(forPackageAt path: String, _ actions: Actions) {
-        let count = ConnectionCount()
+    ///
+    /// - Parameters:
+    ///   - path: The package's path.
+    ///   - save: Saves unsaved changes.
+    ///   - hasUnsavedChanges: Whether there are unsaved changes.
+    init?(
+        forPackageAt path: String, save: @escaping @Sendable () async throws -> Void,
+        hasUnsavedChanges: @escaping @Sendable () async -> Bool
+    ) {
+        let free = DispatchSemaphore(value: Self.maximumConnectionCount)
         do {
             guard let package = try FileSystem.information(at: path),
                 let folder = RuntimeFolder.make()
@@ -44,9 +44,9 @@ final class PackageListener: Sendable {
             socketName = RuntimeFolder.socketName(of: package)
             let socket = FileSystem.path(folder, socketName)
             listener = try LocalListener(path: socket, queue: Self.queue) { connection in
-                guard count.begin(Self.maximumConnectionCount) else { return }
+                guard free.wait(timeout: .now()) == .success else { return }
                 DispatchQueue.global().async {
-                    Self.answer(connection, actions) { count.end() }
+                    Self.answer(connection, save, hasUnsavedChanges) { free.signal() }
                 }
             }
         } catch {
@@ -65,7 +65,9 @@ final class PackageListener: Sendable {
     func close() { listener.close() }
 
     private static func answer(
-        _ connection: LocalSocket, _ actions: Actions, _ end: @escaping @Sendable () -> Void
+        _ connection: LocalSocket, _ save: @escaping @Sendable () async throws -> Void,
+        _ hasUnsavedChanges: @escaping @Sendable () async -> Bool,
+        _ end: @escaping @Sendable () -> Void
     ) {
         guard case .line(let line)? = try? connection.receive(within: 2000),
             line.hasPrefix(greeting)
@@ -75,7 +77,7 @@ final class PackageListener: Sendable {
             switch line.dropFirst(greeting.count) {
             case "save":
                 do {
-                    try await actions.save()
+                    try await save()
                     _ = connection.send("saved")
                 } catch {
                     let error = QuireError(wrapping: error, path: "")
@@ -83,24 +85,10 @@ final class PackageListener: Sendable {
                     _ = connection.send("failed \(error.code.rawValue) \(sentence)")
                 }
             case "status":
-                _ = connection.send(await actions.hasUnsavedChanges() ? "unsaved" : "clean")
+                _ = connection.send(await hasUnsavedChanges() ? "unsaved" : "clean")
             default: break
             }
         }
-    }
-
-    private final class ConnectionCount: Sendable {
-        private let count = Lock(0)
-
-        func begin(_ greatest: Int) -> Bool {
-            count.withLock { count in
-                if count >= greatest { return false }
-                count += 1
-                return true
-            }
-        }
-
-        func end() { count.withLock { $0 -= 1 } }
     }
 
     // MARK: Client

@@ -6,15 +6,11 @@ internal import QuireStore
 /// The additional content of an open document, as synchronization changes it: between two of the document's requests.
 final class DocumentFiles: AccompanyingFiles {
     private let package: DocumentPackage
-    private let document: Lock<WeakDocument>
-
-    private struct WeakDocument {
-        weak var document: ManagedDocument?
-    }
+    private weak let document: ManagedDocument?
 
     init(_ package: DocumentPackage, of document: ManagedDocument) {
         self.package = package
-        self.document = Lock(WeakDocument(document: document))
+        self.document = document
     }
 
     func generation(in records: [String: String]) -> String? {
@@ -93,8 +89,7 @@ final class DocumentFiles: AccompanyingFiles {
     func withTurn(
         _ body: @escaping @Sendable (any AccompanyingFilesWriter) async throws -> Void
     ) async throws {
-        guard let document = document.withLock({ $0.document }) else { return }
-        try await document.changeFiles(of: package, body)
+        try await document?.changeFiles(of: package, body)
     }
 }
 

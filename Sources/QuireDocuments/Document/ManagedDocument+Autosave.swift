@@ -174,24 +174,16 @@ extension PersistentDocument: TerminableDocument {
 /// The documents that are open in this process.
 @MainActor
 enum OpenDocuments {
-    private struct Entry {
-        weak var document: (any TerminableDocument)?
-    }
+    private static var documents = WeakList<any TerminableDocument>()
 
-    private static var entries: [ObjectIdentifier: Entry] = [:]
-
-    /// The documents, in no order.
-    static var all: [any TerminableDocument] { entries.values.compactMap(\.document) }
+    static var all: [any TerminableDocument] { documents.objects }
 
     static func add(_ document: any TerminableDocument) {
-        entries[ObjectIdentifier(document)] = Entry(document: document)
+        documents.remove(document)
+        documents.append(document)
     }
 
-    static func remove(_ document: any TerminableDocument) {
-        entries[ObjectIdentifier(document)] = nil
-        // Removes documents that were deallocated without being closed.
-        entries = entries.filter { $0.value.document != nil }
-    }
+    static func remove(_ document: any TerminableDocument) { documents.remove(document) }
 }
 
 // MARK: - Background changes

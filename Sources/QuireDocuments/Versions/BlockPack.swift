@@ -139,8 +139,8 @@ final class BlockPackWriter {
     func append(_ block: UnsafeRawBufferPointer, _ digest: BlockDigest) throws {
         guard digests.insert(digest).inserted else { return }
         index += digest.bytes
-        index += Self.bytes(UInt64(position))
-        index += Self.bytes(UInt64(block.count))
+        index.append(littleEndian: UInt64(position))
+        index.append(littleEndian: UInt64(block.count))
         try write(block)
     }
 
@@ -151,7 +151,9 @@ final class BlockPackWriter {
         if digests.isEmpty { return 0 }
         let digest = index.withUnsafeBytes { BlockDigest(of: $0) }
         try write(index)
-        try write(Self.bytes(UInt64(digests.count)) + digest.bytes + BlockPack.end)
+        var footer: [UInt8] = []
+        footer.append(littleEndian: UInt64(digests.count))
+        try write(footer + digest.bytes + BlockPack.end)
         try flush()
         try file.synchronize()
         let size = try file.information().size
@@ -183,9 +185,5 @@ final class BlockPackWriter {
             try file.write(UnsafeRawBufferPointer(rebasing: $0[..<filled]))
         }
         filled = 0
-    }
-
-    private static func bytes(_ number: UInt64) -> [UInt8] {
-        withUnsafeBytes(of: number.littleEndian) { Array($0) }
     }
 }

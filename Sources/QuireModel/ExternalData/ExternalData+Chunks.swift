@@ -13,11 +13,10 @@ extension ExternalData {
 
         /// Reads the chunks in order.
         public struct AsyncIterator: AsyncIteratorProtocol {
-            fileprivate let value: ExternalData
+            /// The value, whose file is open after the first chunk; `nil` at the end.
+            fileprivate var value: ExternalData?
             fileprivate let size: Int
-            fileprivate var file: ContentFile?
             fileprivate var offset = 0
-            fileprivate var isAtEnd = false
             fileprivate let digest = RunningDigest()
 
             fileprivate init(_ chunks: Chunks) {
@@ -30,44 +29,24 @@ extension ExternalData {
             /// - Throws: ``QuireError`` with code `invalidFormat` at the end, if the bytes differ from the saved ones; or as
             ///   ``ExternalData/data()``.
             public mutating func next() async throws -> Data? {
-                if isAtEnd { return nil }
+                guard var value else { return nil }
                 if Task.isCancelled { throw ExternalData.cancelled() }
-                if file == nil, value.file != nil {
-                    file = try value.naming { try value.openFile() }
+                if offset == 0 {
+                    value = try value.opened(ownedBy: value.owner)
+                    self.value = value
                 }
-                let chunk = try await Self.read(value, file, size, offset, digest).get()
+                let chunk = try await ExternalData.apart { [value, size, offset, digest] in
+                    let chunk = try value.read(size, at: offset)
+                    chunk.withUnsafeBytes(digest.update)
+                    return chunk
+                }.get()
                 if chunk.isEmpty {
-                    isAtEnd = true
-                    file = nil
+                    self.value = nil
                     if let record = value.file?.record { try value.check(digest, against: record) }
                     return nil
                 }
                 offset += chunk.count
                 return chunk
-            }
-
-            /// Reads off the caller's queue. Returns errors instead of throwing, as in ``ExternalDataSpool``.
-            @concurrent private static func read(
-                _ value: ExternalData, _ file: ContentFile?, _ size: Int, _ offset: Int,
-                _ digest: RunningDigest
-            ) async -> Result<Data, any Error> {
-                Result {
-                    let chunk: Data
-                    if let file {
-                        var bytes = Data(count: size)
-                        let count = try value.naming {
-                            try bytes.withUnsafeMutableBytes {
-                                try file.read(into: $0, at: Int64(offset))
-                            }
-                        }
-                        if count < size { bytes.count = count }
-                        chunk = bytes
-                    } else {
-                        chunk = try value.read(size, at: offset)
-                    }
-                    chunk.withUnsafeBytes { digest.update($0) }
-                    return chunk
-                }
             }
         }
 

@@ -42,15 +42,6 @@ package final class ExternalDataSpool: Sendable {
         digest.update(bytes)
     }
 
-    /// Appends bytes off the caller's queue.
-    ///
-    /// - Returns: Nothing, or the error. It is returned because of a compiler bug: if a function on another executor throws
-    ///   to a `nonisolated(nonsending)` one, optimized code does not return to the caller's executor, and the error is
-    ///   caught on a wrong thread. Returning is not affected.
-    @concurrent func append(_ data: Data) async -> Result<Void, any Error> {
-        Result { try data.withUnsafeBytes { try append($0) } }
-    }
-
     /// Appends a file's content from its current position.
     func append(contentsOf source: OpenFile) throws {
         let block = UnsafeMutableRawBufferPointer.allocate(
@@ -84,11 +75,6 @@ package final class ExternalDataSpool: Sendable {
                     spooled: name,
                     in: place.folder == present.folder ? folder : ExternalDataFolder(home),
                     record: digest.record)))
-    }
-
-    /// As ``finish()``, off the caller's queue. Returns errors, as appending does.
-    @concurrent func finishApart() async -> Result<ExternalData, any Error> {
-        Result { try finish() }
     }
 
     // MARK: - Files
@@ -146,13 +132,6 @@ package final class ExternalDataSpool: Sendable {
         }
     }
 
-    /// As ``value(contentsOf:taking:in:)``, off the caller's queue. Returns errors, as appending does.
-    @concurrent package static func valueApart(
-        contentsOf path: String, taking: ExternalData.Taking, in folder: ExternalDataFolder?
-    ) async -> Result<ExternalData, any Error> {
-        Result { try value(contentsOf: path, taking: taking, in: folder) }
-    }
-
     /// A value with the bytes of an async sequence.
     package static func value<Chunks: AsyncSequence>(
         of chunks: Chunks, in folder: ExternalDataFolder?
@@ -160,11 +139,12 @@ package final class ExternalDataSpool: Sendable {
         let spool = try ExternalDataSpool(in: folder)
         for try await chunk in chunks {
             if Task.isCancelled { throw ExternalData.cancelled() }
-            try await spool.append(Data(chunk)).get()
+            let data = Data(chunk)
+            try await ExternalData.apart { try data.withUnsafeBytes(spool.append) }.get()
         }
         // A sequence may end because the task was cancelled.
         if Task.isCancelled { throw ExternalData.cancelled() }
-        return try await spool.finishApart().get()
+        return try await ExternalData.apart { try spool.finish() }.get()
     }
 
     /// A value with the bytes of a handle from its current position.
@@ -180,6 +160,15 @@ package final class ExternalDataSpool: Sendable {
 }
 
 extension ExternalData {
+    /// Runs a closure off the caller's queue.
+    ///
+    /// - Returns: The result, or the error. It is returned because of a compiler bug: if a function on another executor throws
+    ///   to a `nonisolated(nonsending)` one, optimized code does not return to the caller's executor, and the error is
+    ///   caught on a wrong thread. Returning is not affected.
+    @concurrent package static func apart<Value: Sendable>(
+        _ body: @Sendable () throws -> Value
+    ) async -> Result<Value, any Error> { Result(catching: body) }
+
     /// The treatment of the source file of a value.
     public enum Taking: Sendable {
         /// The source stays. Its blocks are cloned if the file system can; otherwise its bytes are copied.

@@ -25,7 +25,7 @@ struct SyncByteWriter {
 
     /// Eight bytes, the most significant first.
     mutating func word(_ number: UInt64) {
-        withUnsafeBytes(of: number.bigEndian) { bytes.append(contentsOf: $0) }
+        bytes.append(bigEndian: number)
     }
 
     mutating func text(_ text: String) {

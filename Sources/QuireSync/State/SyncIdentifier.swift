@@ -1,5 +1,6 @@
 internal import Crypto
 internal import Foundation
+internal import Quire
 
 /// An identifier that is the same on all machines: of an object, a peer or a shared document.
 public struct SyncIdentifier: Hashable, Comparable, Sendable, CustomStringConvertible {
@@ -101,9 +102,7 @@ public struct SyncIdentifier: Hashable, Comparable, Sendable, CustomStringConver
     /// The 16 bytes.
     var bytes: Data {
         var data = Data(capacity: 16)
-        for word in [high, low] {
-            withUnsafeBytes(of: word.bigEndian) { data.append(contentsOf: $0) }
-        }
+        for word in [high, low] { data.append(bigEndian: word) }
         return data
     }
 

@@ -30,7 +30,7 @@ import Testing
         request.predicate = try format.map { try QueryPredicate(format: $0) }
         adjust(&request)
         // Reports come every 256 rows.
-        request.watch.monitor = FetchMonitor { reports.add($0) }
+        request.monitor = FetchMonitor { reports.add($0) }
         return (try context.count(for: request), reports.count > 0)
     }
 

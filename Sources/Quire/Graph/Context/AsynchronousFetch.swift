@@ -207,7 +207,7 @@ final class BackgroundFetch<Object: ManagedObject>: RowHolder {
         monitor = FetchMonitor(report: report)
         var request = try request.specification(in: context.layout)
         request.resultType = .objects
-        request.watch.monitor = monitor
+        request.monitor = monitor
         keyPaths = try context.prefetchPaths(of: request)
         plan = try Self.plan(for: request, in: context)
         self.request = request
@@ -256,7 +256,7 @@ final class BackgroundFetch<Object: ManagedObject>: RowHolder {
             !request.shouldRefreshRefetchedObjects
         else {
             var request = request
-            request.watch.monitor = nil
+            request.monitor = nil
             return try context.fetch(FetchRequest(request))
         }
         switch found {

@@ -178,7 +178,7 @@ extension ManagedObjectContext {
     func resumeBufferingIfUnused() {
         guard isWriteBehindParent, saveBlock == nil, identityMap.count == 0, tracked.isEmpty,
             undoManager == nil, pendingRecords.isEmpty, observation == nil,
-            followers.present().isEmpty, !staleRows.areHeld
+            presentFollowers().isEmpty, !staleRows.areHeld
         else { return }
         writeBehindBuffer.resumeBuffering()
     }

@@ -157,7 +157,7 @@ public final class ManagedObjectContext {
     /// Whether a save calls methods of objects or of the merge policy.
     var forbidsSaving = false
     /// Observers called synchronously, before notifications are posted.
-    var followers = ContextObservers()
+    var followers = WeakList<any ContextObserver>()
     /// The observed to-many relationships, from when there was the first.
     var relationshipObservations: RelationshipObservations?
     /// Feeds the AsyncSequences of changes.

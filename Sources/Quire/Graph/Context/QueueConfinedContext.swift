@@ -205,7 +205,7 @@ public final class QueueConfinedContext: Sendable {
         init(executor: QueueExecutor) { self.executor = executor }
 
         /// Runs a closure. An error is returned: if it were thrown, optimized code would not come back to the executor of
-        /// the caller of `perform`; see `ExternalDataSpool.append`.
+        /// the caller of `perform`; see `ExternalData.apart`.
         func run<Value, Failure>(
             _ context: sending ManagedObjectContext, usesObjects: Bool,
             _ body: sending (ManagedObjectContext) throws(Failure) -> sending Value

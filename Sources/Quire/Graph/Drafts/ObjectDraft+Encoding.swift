@@ -82,10 +82,6 @@ private struct DraftWriter {
         text(name)
     }
 
-    mutating func fixed<Value: FixedWidthInteger>(_ value: Value) {
-        withUnsafeBytes(of: value.littleEndian) { bytes += $0 }
-    }
-
     mutating func reference(_ reference: ObjectDraft.Reference) {
         switch reference {
         case .new(let number):
@@ -128,7 +124,7 @@ private struct DraftWriter {
             self.integer(UInt64(bitPattern: (integer << 1) ^ (integer >> 63)))
         case .attribute(.double(let double)):
             kind(.double)
-            fixed(double.bitPattern)
+            bytes.append(littleEndian: double.bitPattern)
         case .attribute(.boolean(let boolean)): kind(boolean ? .yes : .no)
         case .attribute(.decimal(let decimal)):
             kind(.decimal)
@@ -139,7 +135,7 @@ private struct DraftWriter {
             text(string)
         case .attribute(.date(let date)):
             kind(.date)
-            fixed(date.timeIntervalSinceReferenceDate.bitPattern)
+            bytes.append(littleEndian: date.timeIntervalSinceReferenceDate.bitPattern)
         case .attribute(.binary(let data)):
             kind(.binary)
             integer(UInt64(data.count))

@@ -321,9 +321,9 @@ extension ManagedObject {
         contentsOf path: String, forKey key: String, taking: ExternalData.Taking = .copying
     ) async throws {
         let slot = try binarySlot(key)
-        let value = try await ExternalDataSpool.valueApart(
-            contentsOf: path, taking: taking, in: externalDataPlace
-        ).get()
+        let value = try await ExternalData.apart { [folder = externalDataPlace] in
+            try ExternalDataSpool.value(contentsOf: path, taking: taking, in: folder)
+        }.get()
         try setValue(.external(value), at: slot)
     }
 

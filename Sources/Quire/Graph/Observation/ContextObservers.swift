@@ -20,40 +20,25 @@ struct ContextChange {
     var isSave = false
 }
 
-/// Weak references to a context's observers.
-struct ContextObservers {
-    private struct Reference {
-        weak var follower: (any ContextObserver)?
-    }
-
-    private var references: [Reference] = []
-
-    var isEmpty: Bool { references.isEmpty }
-
-    /// Live observers; released ones are removed.
-    mutating func present() -> [any ContextObserver] {
-        references.removeAll { $0.follower == nil }
-        return references.compactMap(\.follower)
-    }
-
-    mutating func add(_ follower: any ContextObserver) {
-        references.append(Reference(follower: follower))
-    }
-}
-
 extension ManagedObjectContext {
     /// Notifies the context's observers.
     func notifyObservers(_ changes: @autoclosure () -> ContextChange) {
         if followers.isEmpty { return }
         let changes = changes()
-        for follower in followers.present() { follower.contextDidChange(changes) }
+        for follower in presentFollowers() { follower.contextDidChange(changes) }
     }
 
     /// Notifies the context's observers of replaced identifiers.
     func notifyObservers(ofReplacedIDs replaced: @autoclosure () -> [(old: UInt64, new: UInt64)]) {
         if followers.isEmpty { return }
         let replaced = replaced()
-        for follower in followers.present() { follower.contextDidReplaceIDs(replaced) }
+        for follower in presentFollowers() { follower.contextDidReplaceIDs(replaced) }
+    }
+
+    /// The observers that have not been released.
+    func presentFollowers() -> [any ContextObserver] {
+        followers.prune()
+        return followers.objects
     }
 }
 

@@ -167,7 +167,7 @@ extension ManagedObject {
         let observations = context.relationshipObservations ?? RelationshipObservations()
         if context.relationshipObservations == nil {
             context.relationshipObservations = observations
-            context.followers.add(observations)
+            context.followers.append(observations)
         }
         observations.add(observation)
         return observation
