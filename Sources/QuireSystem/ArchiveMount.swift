@@ -49,8 +49,15 @@ package final class ArchiveMount: Sendable {
 
     private struct Mounted {
         let archive: any ReadableArchive
-        let identity: FileInformation.Identity
+        let file: FileInformation
         var count: Int
+
+        /// Whether the file with this information is the one that is mounted, and has not been overwritten since.
+        func isMounted(_ found: FileInformation) -> Bool {
+            found.identity == file.identity && found.size == file.size
+                && found.modificationTime == file.modificationTime
+                && found.modificationNanoseconds == file.modificationNanoseconds
+        }
     }
 
     private static let mounted = Lock<[String: Mounted]>([:])
@@ -66,15 +73,15 @@ package final class ArchiveMount: Sendable {
     /// - Parameters:
     ///   - path: The absolute path of its file.
     ///   - read: Reads the archive, unless the same file is mounted already. It gives `nil` if it is not one that can be mounted.
-    /// - Throws: ``QuireError`` with code `locked` if another file at this path is still mounted, errors of opening the file, or
+    /// - Throws: ``QuireError`` with code `locked` if another file at this path is still mounted, or another state of it; errors of opening the file, or
     ///   what `read` throws.
     package init?(at path: String, read: (OpenFile) throws -> (any ReadableArchive)?) throws {
         self.path = path
         let isMounted = try Self.mounted.withLock { mounted in
             let file = try OpenFile.openUnmounted(path)
-            let identity = try file.information().identity
+            let information = try file.information()
             if let known = mounted[path] {
-                guard known.identity == identity else {
+                guard known.isMounted(information) else {
                     throw QuireError(
                         .locked,
                         "“\(path)” was replaced while a document in it was open; close that document, and open it again.",
@@ -84,7 +91,7 @@ package final class ArchiveMount: Sendable {
                 return true
             }
             guard let archive = try read(file) else { return false }
-            mounted[path] = Mounted(archive: archive, identity: identity, count: 1)
+            mounted[path] = Mounted(archive: archive, file: information, count: 1)
             Self.mountedCount.add(1, ordering: .releasing)
             return true
         }

@@ -467,8 +467,12 @@ extension OpenFile {
     /// kinds of lock are independent.
     ///
     /// - Parameter shared: Whether the claim is compatible with other shared claims.
-    /// - Returns: Whether the claim was acquired.
+    /// - Returns: Whether the claim was acquired. A shared one in an archive always is, because nothing there changes.
     package func claim(shared: Bool = false) throws -> Bool {
+        if isArchived {
+            if shared { return true }
+            throw FileSystem.failure("lock", path, errno: EROFS)
+        }
         if flock(descriptor, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 {
             isLocked.store(true, ordering: .relaxed)
             return true

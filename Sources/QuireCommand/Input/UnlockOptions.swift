@@ -118,12 +118,13 @@ struct UnlockOptions: ParsableArguments {
 
     /// Checks that a document or a bare store without a keybag has not lost one.
     ///
-    /// - Throws: `QuireError` with code `invalidFormat`, which names the keybag, or errors of reading.
+    /// - Throws: `QuireError` with code `invalidFormat`, which names the keybag, `unsupported` if it is an archive, whose keys cannot
+    ///   be changed, or errors of reading.
     static func checkIsNotSealed(_ path: String) throws {
         switch try DocumentPath.kind(of: path) {
         case .package: try DocumentPackage.checkIsNotSealed(at: path)
         case .store: _ = try StoreFile(at: path)
-        case .archive: break
+        case .archive: throw DocumentPath.archiveError(path)
         }
     }
 

@@ -216,7 +216,8 @@ final class DocumentSession {
             result = try await body()
         } catch {
             try? await closeDiscardingChanges()
-            throw error
+            guard case .package(let package, _) = backing else { throw error }
+            throw package.naming(path, in: error)
         }
         try await close()
         return result

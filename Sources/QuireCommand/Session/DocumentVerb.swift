@@ -144,6 +144,14 @@ struct WaitOption: ParsableArguments {
 
 // MARK: - Paths
 
+extension DocumentPackage {
+    /// An error about the document, which names the archive that it was unpacked from instead of the folder.
+    func naming(_ archive: String, in error: any Error) -> any Error {
+        (error as? QuireError)?.naming(FileSystem.absolute(archive), insteadOf: layout.path)
+            ?? error
+    }
+}
+
 /// Examines the item at a path, without opening it.
 enum DocumentPath {
     /// The kind of an item at a path.
@@ -165,17 +173,29 @@ enum DocumentPath {
     ///
     /// - Parameter advice: What is possible with packages only, or instead.
     static func requirePackage(_ path: String, _ advice: String) throws {
-        if try kind(of: path) == .package { return }
-        throw QuireError(
-            .unsupported, "“\(path)” is not a document package; \(advice).", file: path)
+        switch try kind(of: path) {
+        case .package: break
+        case .archive: throw archiveError(path)
+        case .store:
+            throw QuireError(
+                .unsupported, "“\(path)” is not a document package; \(advice).", file: path)
+        }
     }
 
     /// The error of a command that does not take an archive.
     static func archiveError(_ path: String) -> QuireError {
         QuireError(
             .unsupported,
-            "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
+            "“\(path)” is an archive; extract it first: quire extract \(quoted(path)) DOCUMENT.quire",
             file: path)
+    }
+
+    /// A path as a shell takes it.
+    private static func quoted(_ path: String) -> String {
+        let isPlain = path.unicodeScalars.allSatisfy {
+            $0.properties.isAlphabetic || "0123456789._-/+@%,:=".unicodeScalars.contains($0)
+        }
+        return isPlain ? path : "'" + path.replacing("'", with: "'\\''") + "'"
     }
 
     /// The number and size of the files of external data that lie beside a store.

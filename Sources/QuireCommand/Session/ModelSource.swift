@@ -95,15 +95,13 @@ struct ModelSource {
         !FileSystem.exists(FileSystem.path(path, "StoreContent"))
     }
 
-    /// A file that begins with neither SQLite's name nor that of an archive is taken for a model, unless it is sealed.
+    /// A file that begins like neither a SQLite database nor an archive is taken for a model, unless it is sealed.
     private static func isModelFile(_ path: String) -> Bool {
         if FileSystem.exists(StoreProtection.keybag(ofStoreAt: path).path) { return false }
         // Not by FileHandle, which would drop SQLite's locks if this process has the file open.
         let start = (try? OpenFile.open(path, for: .reading).read(16, at: 0)) ?? []
-        let others: [[UInt8]] = [
-            Array("SQLite format 3\0".utf8), [0x50, 0x4B, 0x03, 0x04], [0x28, 0xB5, 0x2F, 0xFD],
-        ]
-        return !others.contains { start.starts(with: $0) }
+        return !start.starts(with: Array("SQLite format 3\0".utf8))
+            && !DocumentPackage.isArchive(path)
     }
 
     private static func name(of path: String) -> String {
@@ -114,6 +112,8 @@ struct ModelSource {
             path.hasSuffix(".xcdatamodel") && above.hasSuffix(".xcdatamodeld")
             || path.hasSuffix(".mom") && above.hasSuffix(".momd")
         if isVersion { path = above }
-        return versionName(of: path)
+        let name = versionName(of: path)
+        // An archive may have two extensions.
+        return name.hasSuffix(".tar") ? versionName(of: name) : name
     }
 }

@@ -52,7 +52,7 @@ struct ContentDocument: ParsableArguments {
             return result
         } catch {
             try? package.close()
-            throw error
+            throw package.naming(path, in: error)
         }
     }
 
@@ -192,9 +192,7 @@ struct ContentGetCommand: AsyncParsableCommand {
                         .invalidValue,
                         "“\(file)” is a folder; specify its destination with --output.", file: file)
                 }
-                return try copy(files[0].path, from: package) {
-                    try $0.withUnsafeBytes(Output.write)
-                }
+                return try copy(files[0].path, from: package, by: Output.write)
             }
             if FileManager.default.fileExists(atPath: output) {
                 throw QuireError.alreadyExists(at: output)
@@ -216,7 +214,11 @@ struct ContentGetCommand: AsyncParsableCommand {
             // The name may be one that is not UTF-8.
             let file = try OpenFile.open(target, for: .creating)
             defer { file.close() }
-            try copy(path, from: package) { try file.write($0) }
+            do { try copy(path, from: package) { try file.write($0) } } catch {
+                // It would be taken for the whole file.
+                try? FileSystem.removeFile(target)
+                throw error
+            }
         } catch let error where !(error is QuireError) {
             throw QuireError(
                 .inputOutput, "“\(target)” could not be written: \(error.localizedDescription)",
@@ -225,20 +227,11 @@ struct ContentGetCommand: AsyncParsableCommand {
     }
 
     private func copy(
-        _ path: String, from package: DocumentPackage, by write: (Data) throws -> Void
+        _ path: String, from package: DocumentPackage,
+        by write: (UnsafeRawBufferPointer) throws -> Void
     ) throws {
-        guard let source = try package.additionalContentHandle(at: path) else {
-            throw QuireError.noContent(path, in: package.layout.path)
-        }
-        do {
-            while let piece = try source.read(upToCount: 1 << 20), !piece.isEmpty {
-                try write(piece)
-            }
-        } catch let error where !(error is QuireError || error is OutputClosed) {
-            throw QuireError(
-                .inputOutput, "“\(path)” could not be written: \(error.localizedDescription)",
-                file: path, underlying: error)
-        }
+        if try package.readAdditionalContent(at: path, write) { return }
+        throw QuireError.noContent(path, in: package.layout.path)
     }
 }
 

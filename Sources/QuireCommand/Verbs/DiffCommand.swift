@@ -89,7 +89,7 @@ struct DiffCommand: AsyncParsableCommand {
 
     private enum Since {
         case path(String)
-        case version(DocumentVersion)
+        case version(DocumentVersion, DocumentPackage)
         case transaction(Int64)
     }
 
@@ -108,8 +108,8 @@ struct DiffCommand: AsyncParsableCommand {
             let old = try open(path)
             defer { old.close() }
             try compare(old, new, &listing, unreadable)
-        case .version(let version):
-            let checkout = try DocumentPackage.checkOut(version.id, at: path)
+        case .version(let version, let package):
+            let checkout = try package.checkOut(version.id)
             defer { checkout.close() }
             try checkout.reporting {
                 let package = try DocumentPackage.open(at: checkout.path, readOnly: true)
@@ -180,27 +180,26 @@ struct DiffCommand: AsyncParsableCommand {
     /// The meaning of the second argument: a path if there is a file or folder, a version if there is one, else a transaction.
     private func resolved(_ new: State) throws -> Since {
         guard let since else {
-            guard new.package != nil else {
+            guard let package = new.package else {
                 throw Failure(
                     sentence:
                         "Specify what to compare with: “\(path)” is a store without versions. Name another store, or a transaction of its history.",
                     status: .usage)
             }
-            guard let latest = try DocumentPackage.versions(at: path).first else {
+            guard let latest = try package.versions().first else {
                 throw QuireError(
                     .notFound,
                     "“\(path)” has no version to compare it with; keep one with “quire versions keep”, or name another document.",
                     file: path)
             }
-            return .version(latest)
+            return .version(latest, package)
         }
         if FileSystem.exists(since) { return .path(since) }
         let number = try transactionNumber(since, new)
-        if new.package != nil {
+        if let package = new.package {
             do {
                 return .version(
-                    try DocumentVersion.named(
-                        since, among: DocumentPackage.versions(at: path), of: path))
+                    try DocumentVersion.named(since, among: package.versions(), of: path), package)
             } catch let error as QuireError where error.code == .notFound && number == nil {
                 throw QuireError(
                     .notFound, "There is no “\(since)”, and “\(path)” has no version of that name.",
@@ -273,13 +272,9 @@ struct ContentDifference {
     private static func digest(
         of path: String, in package: DocumentPackage?
     ) throws -> ExternalDataRecord {
-        guard let file = try package?.additionalContentHandle(at: path) else {
-            throw QuireError.notFound("file", at: path)
-        }
-        defer { try? file.close() }
         let digest = RunningDigest()
-        while let bytes = try file.read(upToCount: 1 << 20), !bytes.isEmpty {
-            bytes.withUnsafeBytes(digest.update)
+        guard try package?.readAdditionalContent(at: path, digest.update) == true else {
+            throw QuireError.notFound("file", at: path)
         }
         return digest.record
     }

@@ -207,7 +207,9 @@ struct ExportCommand: AsyncParsableCommand {
                 case .archive:
                     let package = try opening.unlock.open(archive: path, model: model)
                     defer { package.closeSaved() }
-                    try export(package, as: form, progress)
+                    do { try export(package, as: form, progress) } catch {
+                        throw package.naming(path, in: error)
+                    }
                 case .store:
                     let store = try StoreFile(at: path).open(model: model, isReadOnly: true)
                     defer { store.closeSaved() }

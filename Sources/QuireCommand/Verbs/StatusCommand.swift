@@ -33,7 +33,9 @@ struct StatusCommand: AsyncParsableCommand {
     /// Waits for the disk, and perhaps for another process, on no queue that others need.
     @concurrent
     private static func status(at path: String) async throws -> PackageStatus {
-        if try DocumentPath.kind(of: path) != .package {
+        let kind = try DocumentPath.kind(of: path)
+        if kind == .archive { throw DocumentPath.archiveError(path) }
+        guard kind == .package else {
             throw QuireError(
                 .invalidFormat,
                 "“\(path)” is not a document package; only those are opened by turns.", file: path)

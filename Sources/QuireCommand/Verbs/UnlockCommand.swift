@@ -80,6 +80,7 @@ struct LockCommand: AsyncParsableCommand {
         for path in paths {
             _ = try DocumentPath.kind(of: path)
             guard let domain = try UnlockOptions.domain(at: path) else {
+                try UnlockOptions.checkIsNotSealed(path)
                 throw UnlockOptions.notProtectedError(path)
             }
             if try domain.removeFromUserKeyring() { count += 1 }

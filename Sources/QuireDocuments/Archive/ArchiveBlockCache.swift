@@ -35,6 +35,11 @@ final class ArchiveBlockCache: Sendable {
         }
     }
 
+    /// Forgets a block that could not be read, so that it is read again.
+    func remove(_ block: Block) {
+        recent.withLock { recent in recent.removeAll { $0.block === block } }
+    }
+
     private static func add(_ key: Key, to recent: inout [(key: Key, block: Block)]) -> Block {
         if recent.count == maximumCount { recent.removeFirst() }
         let block = Block()

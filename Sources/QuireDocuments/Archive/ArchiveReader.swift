@@ -137,7 +137,11 @@ final class ArchiveReader: ArchiveEntryReader {
         if [EIO, ENOMEM, EISDIR].contains(number) {
             return FileSystem.failure("read", file.path, errno: number)
         }
-        let text = archive_error_string(archive).map { String(cString: $0) } ?? "unknown reason"
+        // Some end with a newline.
+        let text =
+            archive_error_string(archive).map {
+                String(cString: $0).trimmingCharacters(in: .whitespacesAndNewlines)
+            } ?? "unknown reason"
         return QuireError(
             .invalidFormat, "“\(file.path)” is not an archive, or is damaged: \(text).",
             file: file.path)

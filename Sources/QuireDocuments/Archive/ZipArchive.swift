@@ -289,7 +289,11 @@ private final class ZipArchiveFile: ArchivedFile {
                 DispatchQueue.global().async { block.read { try self.load(next) } }
             }
         }
-        return try blocks.block(number, ofMember: member.number).value { try load(number) }
+        let block = blocks.block(number, ofMember: member.number)
+        do { return try block.value { try load(number) } } catch {
+            blocks.remove(block)
+            throw error
+        }
     }
 
     private static let readAhead = min(ProcessInfo.processInfo.activeProcessorCount, 4)
@@ -304,7 +308,7 @@ private final class ZipArchiveFile: ArchivedFile {
         let size = Int(min(ZipArchive.blockSize, member.entry.size - start))
         let block =
             member.entry.isCompressed
-            ? try decompressedBlock(from: start, size) : try file.read(size, at: dataStart + start)
+            ? try decompressedBlock(from: start, size) : try bytes(size, at: dataStart + start)
         let digest = SHA256.hash(data: block).hexadecimal
         guard digest == member.digest(ofBlock: number) else {
             throw Self.damaged(
@@ -322,7 +326,7 @@ private final class ZipArchiveFile: ArchivedFile {
         guard chunks[end] - base <= 2 * ZipArchive.blockSize else {
             throw Self.wrongIndex(of: member, file)
         }
-        let compressed = try file.read(Int(chunks[end] - base), at: dataStart + base)
+        let compressed = try bytes(Int(chunks[end] - base), at: dataStart + base)
         let decompressor = ChunkDecompressor()
         return try [UInt8](unsafeUninitializedCapacity: size) { output, count in
             let output = UnsafeMutableRawBufferPointer(output)
@@ -344,6 +348,17 @@ private final class ZipArchiveFile: ArchivedFile {
         }
     }
 
+    /// Bytes of the archive, which were there when it was opened.
+    private func bytes(_ count: Int, at offset: Int64) throws -> [UInt8] {
+        let bytes = try [UInt8](unsafeUninitializedCapacity: count) { buffer, found in
+            found = try file.read(into: UnsafeMutableRawBufferPointer(buffer), at: offset)
+        }
+        guard bytes.count == count else {
+            throw Self.damaged(file, "it was cut off while it was open")
+        }
+        return bytes
+    }
+
     private static func wrongIndex(
         of member: ZipArchive.Member, _ file: OpenFile
     ) -> QuireError {
@@ -351,6 +366,8 @@ private final class ZipArchiveFile: ArchivedFile {
     }
 
     private static func damaged(_ file: OpenFile, _ what: String) -> QuireError {
-        QuireError(.invalidFormat, "“\(file.path)” is damaged: \(what).", file: file.path)
+        QuireError(
+            .invalidFormat, "“\(file.path)” is damaged: \(what). Get the archive again.",
+            file: file.path)
     }
 }

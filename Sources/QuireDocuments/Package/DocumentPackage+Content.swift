@@ -85,6 +85,17 @@ extension DocumentPackage {
         try additionalContentFile(at: path)?.openedInClear().fileHandle()
     }
 
+    /// Calls a closure with the bytes of a file of additional content, as of the last save, block by block.
+    ///
+    /// - Returns: Whether there is such a file.
+    package func readAdditionalContent(
+        at path: String, _ body: (UnsafeRawBufferPointer) throws -> Void
+    ) throws -> Bool {
+        guard let file = try additionalContentFile(at: path) else { return false }
+        try file.forEachBlock(body)
+        return true
+    }
+
     /// A file of additional content, open for reading, as of the last save.
     func additionalContentFile(at path: String) throws -> ContentFile? {
         try withLiveGeneration {

@@ -53,6 +53,12 @@ public struct StoreFile: Sendable {
         if head.starts(with: Array("CoreData".utf8)) { return .binary }
         let text = String(decoding: head, as: UTF8.self)
         if text.contains("<database>") || text.contains("<!DOCTYPE database") { return .xml }
+        if head.isEmpty && domain == nil {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” is empty, so it is neither a store nor an archive. Get it again, or restore it from a copy.",
+                file: path)
+        }
         var message =
             "“\(path)” is not a store: it is neither a SQLite database nor a Core Data XML or binary file"
         if domain == nil,
