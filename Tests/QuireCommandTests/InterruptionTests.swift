@@ -16,7 +16,7 @@ import Testing
             quire insert L.quire Attachment name=a post=Post/p1
             head -c 60000000 /dev/urandom > picture
             quire data put L.quire Attachment/p1 data picture && rm picture
-            quire export L.quire L.zip
+            quire export L.quire L.tar
             """)
         return shell.folder
     }
@@ -24,13 +24,13 @@ import Testing
     private func makeShell() throws -> CommandShell {
         let shell = try CommandShell()
         let made = try Self.folder.get().path
-        _ = try shell.output("mkdir tmp && cp -r '\(made)/L.quire' . && ln '\(made)/L.zip' .")
+        _ = try shell.output("mkdir tmp && cp -r '\(made)/L.quire' . && ln '\(made)/L.tar' .")
         return shell
     }
 
     static let commands = [
         "export L.quire New.zip", "export L.quire New.tar.zst", "save-as L.quire New.quire",
-        "duplicate L.quire", "extract L.zip New.quire", "info L.zip",
+        "duplicate L.quire", "extract L.tar New.quire", "info L.tar",
         "save-as L.quire Old.quire --replace",
     ]
 
@@ -82,7 +82,7 @@ import Testing
             _ = try interrupt(command, "KILL", in: shell)
             _ = try shell.output("rm -rf Old.quire")
         }
-        let next = command.hasPrefix("info") ? "info L.zip" : "save-as L.quire Next.quire"
+        let next = command.hasPrefix("info") ? "info L.tar" : "save-as L.quire Next.quire"
         _ = try shell.output("export TMPDIR=$PWD/tmp; quire \(next)")
         #expect(
             try shell.output("find . -name '*quire-building*'").isEmpty)

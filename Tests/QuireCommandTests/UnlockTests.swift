@@ -119,7 +119,7 @@ import Testing
         "quire status", "quire keys list", "quire library list", "quire lock",
         "quire library new", "quire library rename", "quire library trash",
         "quire library trashed", "quire library restore", "quire library watch",
-        "quire sync ignore",
+        "quire sync ignore", "quire verify",
     ]
 
     /// The parser's description of a command.
