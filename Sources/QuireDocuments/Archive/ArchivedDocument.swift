@@ -9,6 +9,8 @@ internal import QuireSQLite
 final class ArchivedDocument: Sendable {
     /// The document.
     let layout: DocumentPackageLayout
+    /// A package beside the archive, which need not exist; copies of the document are named after it.
+    let sibling: String
     /// Retained for the archive to stay mounted; `nil` if it is unpacked.
     private let mount: ArchiveMount?
     private let folder: TemporarySibling?
@@ -26,6 +28,7 @@ final class ArchivedDocument: Sendable {
         unlocking: (ProtectionDomain) throws -> Void
     ) throws {
         let path = FileSystem.absolute(path)
+        sibling = FileSystem.path(FileSystem.folder(of: path), Self.name(of: path))
         if let mount = try Self.mount(path, limits: limits) {
             layout = DocumentPackageLayout(path: path)
             self.mount = mount

@@ -281,7 +281,7 @@ extension ManagedDocument {
     public func duplicate(
         to url: URL? = nil, keepingDamage: Bool = false, progress: Progress? = nil
     ) async throws -> Self {
-        let copy = url ?? URL(fileURLWithPath: SiblingName.unused(beside: path))
+        let copy = url ?? unusedURL
         try await writeCopy(to: copy, keepingDamage: keepingDamage, progress: progress)
         return Self(fileURL: copy)
     }
@@ -294,12 +294,19 @@ extension ManagedDocument {
             @escaping @MainActor @Sendable (Result<ManagedDocument, QuireError>)
             -> Void
     ) {
-        let copy = url ?? URL(fileURLWithPath: SiblingName.unused(beside: path))
+        let copy = url ?? unusedURL
         let documentClass = type(of: self)
         submit({ error in
             completionHandler(
                 error.map { .failure($0) } ?? .success(documentClass.init(fileURL: copy)))
         }) { try copyRequest(to: copy, false, keepingDamage, progress) }
+    }
+
+    /// An unused URL for a copy: beside the package, or beside the archive that the document is in.
+    private var unusedURL: URL {
+        URL(
+            fileURLWithPath: SiblingName.unused(
+                beside: openDocument?.package.archiveSibling ?? path))
     }
 
     /// Renames or moves the document's package within its file system; the document stays open there.

@@ -56,7 +56,7 @@ extension DocumentPackage {
         keepingDamage: Bool = false, progress: Progress? = nil
     ) throws -> String {
         while true {
-            let path = SiblingName.unused(beside: layout.path)
+            let path = SiblingName.unused(beside: archiveSibling ?? layout.path)
             do {
                 try writeCopy(to: path, keepingDamage: keepingDamage, progress: progress)
                 return path

@@ -235,7 +235,7 @@ extension DocumentPackage {
         // The content of such an entry cannot be checked.
         if !foreign.isEmpty { return foreign }
         return try additionalContentProblems() + versionStore.problems(progress: progress)
-            + strayFileProblems()
+            + strayFileProblems() + archivedFileProblems()
     }
 }
 
@@ -299,6 +299,24 @@ extension DocumentPackage {
                 .init(
                     severity: .warning, path: layout.metadata,
                     message: "The metadata file does not match the store."))
+        }
+        return problems
+    }
+
+    /// The files of a document in a mounted archive that differ from its manifest. Those of the store are not read again.
+    private func archivedFileProblems() throws -> [DocumentProblem] {
+        guard ArchiveMount.contains(layout.path) else { return [] }
+        var problems: [DocumentProblem] = []
+        for (path, information) in try FileSystem.contentsOfTree(layout.path, beneath: layout.path)
+        where information.kind == .regular && !path.hasPrefix("StoreContent/") {
+            let path = FileSystem.path(layout.path, path)
+            do {
+                try ContentFile(
+                    OpenFile.open(path, beneath: layout.path, for: .reading), unsealing: nil
+                ).forEachBlock { _ in }
+            } catch let error as QuireError {
+                problems.append(.init(severity: .error, path: path, message: error.message))
+            }
         }
         return problems
     }

@@ -243,6 +243,9 @@ public final class DocumentPackage: Sendable {
     /// Whether it is in an archive.
     var isArchived: Bool { archived != nil }
 
+    /// The package that copies of a document in an archive are named after; `nil` if it is not in one.
+    var archiveSibling: String? { archived?.sibling }
+
     /// Hands the lock over to a package with the same content and a store that was opened since.
     func succeeding(by store: SQLiteStore, generation: Int?) -> DocumentPackage {
         let successor = DocumentPackage(
