@@ -128,6 +128,12 @@ extension OpenDocument {
     /// Renames the package's folder; ``follow()`` switches to its new path.
     func move(to path: String) async throws {
         let old = package.layout.path
+        if package.isArchived {
+            throw QuireError(
+                .readOnly,
+                "“\(old)” is an archive, in which a document is open; close the document, and move the archive as a file.",
+                file: old)
+        }
         try await FileQueue.shared.run {
             try DocumentPackageLayout(path: path).requireOpenablePath()
             try FileSystem.renameWithoutReplacing(old, to: path)
