@@ -68,7 +68,7 @@ struct ArchiveExtraction {
     struct Checked {
         /// The manifest; `nil` if another program has made the archive.
         var manifest: ArchiveManifest?
-        /// What a signature of the manifest signs.
+        /// The digests of the manifest, one of which a signature signs.
         var message: ArchiveSignature.Message?
         /// The armored signature, which is not checked.
         var signature: Data?
@@ -227,7 +227,7 @@ struct ArchiveExtraction {
 
     // MARK: Extraction
 
-    /// What extracting an archive has found in it.
+    /// The results of reading an archive.
     private struct Extracted {
         var result: ExtractedArchive
         /// See ``Checked``.

@@ -26,7 +26,7 @@ extension QuireError.Code {
 /// "SSHSIG"  version  public key  namespace  reserved  hash algorithm  signature
 /// ```
 ///
-/// What is signed are the same strings without the version and the key, and the manifest's digest as the last one. The bytes are
+/// The signed bytes are the same strings without the version and the key, with the manifest's digest as the last one. The bytes are
 /// untrusted: whatever they are, parsing them throws or gives a signature, which is worth nothing before ``verify(_:)``.
 struct ArchiveSignature {
     /// The path in the package of the signature. It is written last, and not listed in the manifest.

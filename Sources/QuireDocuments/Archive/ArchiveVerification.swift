@@ -7,7 +7,7 @@ public struct VerifiedArchive: Sendable, Hashable {
     public var files: Int
     /// The number of their bytes.
     public var bytes: Int64
-    /// Who has signed the manifest; `nil` if it is not signed.
+    /// The key that signed the manifest; `nil` if it is not signed.
     public var signer: ArchiveSigner?
 }
 

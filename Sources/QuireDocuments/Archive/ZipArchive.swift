@@ -110,7 +110,7 @@ final class ZipArchive: ReadableArchive {
     func information(at path: String) -> FileInformation? {
         if let member = members[path] { return information(of: member) }
         guard folders[path] != nil else { return nil }
-        // Folders are told apart by nobody.
+        // Nothing compares folders, so all have one number.
         return FileInformation(.folder, inArchive: archiveInformation, number: 0, size: 0)
     }
 
@@ -156,12 +156,12 @@ extension ZipArchive.Member {
 extension ZipDirectory.Entry {
     private static let headerSize = 30
 
-    /// Where its data begin; `nil` if its header is not there.
+    /// The offset of its data; `nil` if its header is missing.
     func dataStart(in file: OpenFile) throws -> Int64? {
         try Self.content(at: offset, size: compressedSize, in: file)?.start
     }
 
-    /// Where the index of its chunks begins, which is a file that the directory does not list, with its size; `nil` if there is none.
+    /// The offset and size of the index of its chunks, a file that the directory does not list; `nil` if there is none.
     func indexStart(in file: OpenFile) throws -> (start: Int64, size: Int)? {
         guard let start = try dataStart(in: file),
             let index = try Self.content(at: start + compressedSize, in: file),
@@ -170,7 +170,7 @@ extension ZipDirectory.Entry {
         return (index.start, Int(index.size))
     }
 
-    /// Where the content of the file begins whose header is at an offset; `nil` if there is no header, or not as much content.
+    /// The content of the file whose header is at an offset; `nil` if there is no header, or the archive ends before the content does.
     ///
     /// - Parameter size: The size of the content; `nil` for the one in the header.
     private static func content(
@@ -204,7 +204,7 @@ private final class ZipArchiveFile: ArchivedFile {
     private let dataStart: Int64
     /// The number of bytes in a chunk.
     private let chunkSize: Int
-    /// Where each chunk begins in the compressed data, and where the last one ends.
+    /// The offsets of the chunks in the compressed data, and the end of the last one.
     private let chunks: [Int64]
     /// The block that was asked for last.
     private let lastBlock = Atomic(-2)

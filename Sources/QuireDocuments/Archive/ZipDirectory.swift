@@ -11,7 +11,7 @@ struct ZipDirectory {
         /// The path, without the slash at a folder's end.
         var path: String
         var isFolder: Bool
-        /// Where its header is.
+        /// The offset of its header.
         var offset: Int64
         var size: Int64
         var compressedSize: Int64
@@ -26,7 +26,7 @@ struct ZipDirectory {
 
     /// The entries, in the order of their data.
     let entries: [Entry]
-    /// Where the directory begins, and no data are any more.
+    /// The offset of the directory, where the data end.
     let start: Int64
 
     /// Reads the directory; `nil` if it is not one of this kind.

@@ -10,7 +10,7 @@ import Synchronization
 /// stored. At most ``batchSize`` bytes are in memory, and their compressed form.
 final class ZipWriter: ArchiveWriter {
     /// Chunks of 32 KiB, as others write them, make a database a seventh larger than one piece, and these a fiftieth. A reader loses
-    /// nothing: what is verified together is larger, see ``ZipArchive``.
+    /// nothing, because it verifies more than a chunk at a time; see ``ZipArchive``.
     private static let chunkSize = 256 << 10
     /// The size above which a file is compressed in chunks.
     private static let wholeFileSize: Int64 = 1 << 20

@@ -251,7 +251,7 @@ extension ManagedDocument {
         lastSaveError = nil
         fileModificationDate = opened.modificationDate
         open.restoreDraft(opened.draft)
-        // Nobody writes in an archive.
+        // An archive has no writer to follow.
         if !open.package.isArchived {
             presence = DocumentPresence(of: self)
             watchPackage()

@@ -68,10 +68,14 @@ enum ArchiveFileSystem {
     ) -> Int32 {
         let record = SQLiteFile.Record(file)
         record.clear()
-        guard flags & SQLITE_OPEN_READONLY != 0,
-            let opened = try? OpenFile.open(path(name), for: .reading)
-        else { return SQLITE_CANTOPEN }
-        record.set(ArchivedDatabaseFile(opened))
+        guard flags & SQLITE_OPEN_READONLY != 0 else { return SQLITE_CANTOPEN }
+        do {
+            record.set(ArchivedDatabaseFile(try OpenFile.open(path(name), for: .reading)))
+        } catch let error as QuireError where error.code == .invalidFormat {
+            return SQLiteFile.damagedPage
+        } catch {
+            return SQLITE_CANTOPEN
+        }
         outFlags?.pointee = flags
         return SQLITE_OK
     }

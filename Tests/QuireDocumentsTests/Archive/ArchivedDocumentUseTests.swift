@@ -97,6 +97,37 @@ import Testing
         #expect(ArchiveMount.mount(containing: archive) == nil)
     }
 
+    @Test func closingEndsOtherReadersWithErrors() throws {
+        for _ in 0..<4 {
+            let package = try DocumentPackage.open(at: archive, readOnly: true)
+            let coordinator = PersistentStoreCoordinator(store: package.store)
+            let (counts, codes) = (LockedArray<Int>(), LockedArray<QuireError.Code>())
+            let (readers, hasRead) = (DispatchGroup(), DispatchSemaphore(value: 0))
+            for _ in 0..<3 {
+                // Threads of their own: tasks that never suspend would keep the others from running.
+                DispatchQueue.global().async(group: readers) {
+                    let context = QueueConfinedContext(coordinator: coordinator)
+                    do {
+                        while true {
+                            try context.performAndWait { context in
+                                context.reset()
+                                counts.append(try context.fetch(FetchRequest("Note")).count)
+                            }
+                            hasRead.signal()
+                        }
+                    } catch {
+                        codes.append((error as? QuireError)?.code ?? .inputOutput)
+                    }
+                }
+            }
+            hasRead.wait()
+            try package.close()
+            readers.wait()
+            #expect(codes.values == [.storeUnavailable, .storeUnavailable, .storeUnavailable])
+            #expect(counts.values.allSatisfy { $0 == 2002 })
+        }
+    }
+
     @Test func valuesStayReadableAfterClosing() async throws {
         var value: ExternalData?
         try await reading { document in
@@ -292,6 +323,6 @@ import Testing
         let size = try FileSystem.contents(of: archive).count
         #expect(truncate(archive, size / 4) == 0)
         let error = failure { _ = try package.additionalContent(at: "é/text") }
-        #expect(error != nil)
+        #expect(error?.code == .invalidFormat, "\(error?.message ?? "")")
     }
 }
