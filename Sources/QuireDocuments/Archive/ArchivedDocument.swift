@@ -33,7 +33,8 @@ final class ArchivedDocument: Sendable {
             layout = DocumentPackageLayout(path: path)
             self.mount = mount
             folder = nil
-            domain = try DocumentPackage.protectionDomain(at: path)
+            // Of the archive that is mounted: the file at the path may be another one by now.
+            domain = try StoreProtection.domain(ofStoreAt: layout.store)
             if let domain { try unlocking(domain) }
             return
         }

@@ -317,6 +317,51 @@ import Testing
         try reopened.close()
     }
 
+    @Test(arguments: [FileProtection.none, .complete])
+    func archivesReplacedMeanwhileOpenAsOneOfThem(_ protection: FileProtection) async throws {
+        let fixture = try await ProtectedDocumentFixture(protection)
+        let (archive, new) = (fixture.folder.path("a.zip"), fixture.folder.path("new.zip"))
+        let source = try DocumentPackage.open(at: fixture.path, readOnly: true)
+        try source.export(to: new, protection: .keep)
+        try source.close()
+        try FileManager.default.copyItem(atPath: new, toPath: archive)
+        let failures = LockedArray<String>()
+        replacing(archive, by: new, failures) {
+            for _ in 0..<100 {
+                do {
+                    let package = try DocumentPackage.open(at: archive, readOnly: true)
+                    if try package.additionalContent(at: "folder/attachment") == nil {
+                        failures.append("no content")
+                    }
+                    try package.close()
+                } catch { failures.append("\(error)") }
+            }
+        }
+        #expect(failures.values == [])
+    }
+
+    /// Runs a body while another thread puts a new copy of a file at a path again and again.
+    private nonisolated func replacing(
+        _ path: String, by file: String, _ failures: LockedArray<String>, _ body: () -> Void
+    ) {
+        let (ended, hasReplaced) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let thread = Thread {
+            while !Thread.current.isCancelled {
+                do {
+                    try FileManager.default.copyItem(atPath: file, toPath: "\(path).part")
+                    try FileSystem.rename("\(path).part", to: path)
+                } catch { failures.append("\(error)") }
+                hasReplaced.signal()
+            }
+            ended.signal()
+        }
+        thread.start()
+        hasReplaced.wait()
+        body()
+        thread.cancel()
+        ended.wait()
+    }
+
     @Test func archivesCutOffWhileOpenAreErrors() throws {
         let package = try DocumentPackage.open(at: archive, readOnly: true)
         defer { try? package.close() }
