@@ -50,10 +50,17 @@ package final class TemporarySibling: Sendable {
 
     /// Makes a folder in the folder for temporary files.
     package static func makeFolderInTemporaryDirectory() throws -> TemporarySibling {
-        try make(
-            beside: FileSystem.path(
-                FileSystem.absolute(FileManager.default.temporaryDirectory.path), "quire"),
-            as: .folder, isReportedAsDestination: false)
+        let folder = FileSystem.absolute(FileManager.default.temporaryDirectory.path)
+        do {
+            return try make(
+                beside: FileSystem.path(folder, "quire"), as: .folder,
+                isReportedAsDestination: false)
+        } catch let error as QuireError where error.code == .notFound {
+            throw QuireError(
+                .notFound,
+                "The folder for temporary files “\(folder)” does not exist; create it, or set TMPDIR to another one.",
+                file: folder, underlying: error)
+        }
     }
 
     /// Makes a folder in a file system in memory, for what must not be on disk. Only this user may look into it.

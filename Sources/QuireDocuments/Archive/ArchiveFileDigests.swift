@@ -3,33 +3,37 @@ import Dispatch
 
 /// The SHA-256 digests of a file's bytes, which are read once: one of all bytes, and one of each MiB.
 ///
-/// Both are computed at the same time, on two threads, so that the second costs no time where a processor is free. Only one thread
-/// uses an instance.
+/// If each MiB has one, both are computed on other threads while the caller gets the next bytes. Only one thread uses an instance.
 final class ArchiveFileDigests {
     /// The number of bytes of a digest of a part; the last part may be shorter.
     static let partSize = 1 << 20
 
     private var whole = SHA256()
-    /// `nil` if parts have no digests.
-    private var parts: Parts?
+    private var parts = Parts()
+    private let hasParts: Bool
+    /// What the queues read, and nobody changes before they are done.
+    private var bytes: [UInt8] = []
+    private let pending = DispatchGroup()
+    // Not the global queue: if callers blocked all of its threads, none of them would get on.
+    private let wholeQueue = DispatchQueue(label: "quire.archive.digest")
+    private let partsQueue = DispatchQueue(label: "quire.archive.digests")
 
     /// - Parameter hasParts: Whether each MiB gets a digest.
-    init(hasParts: Bool) {
-        parts = hasParts ? Parts() : nil
-    }
+    init(hasParts: Bool) { self.hasParts = hasParts }
 
     /// Adds the next bytes of the file.
     func update(_ bytes: UnsafeRawBufferPointer) {
-        guard parts != nil else { return whole.update(bufferPointer: bytes) }
-        // Each iteration uses a property of its own.
+        guard hasParts else { return whole.update(bufferPointer: bytes) }
+        pending.wait()
+        self.bytes.removeAll(keepingCapacity: true)
+        self.bytes.append(contentsOf: bytes)
+        // Each queue changes a property of its own, and this thread none before it has waited.
         nonisolated(unsafe) let digests = self
-        nonisolated(unsafe) let bytes = bytes
-        DispatchQueue.concurrentPerform(iterations: 2) { iteration in
-            if iteration == 0 {
-                digests.whole.update(bufferPointer: bytes)
-            } else {
-                digests.parts?.update(bytes)
-            }
+        wholeQueue.async(group: pending) {
+            digests.bytes.withUnsafeBytes { digests.whole.update(bufferPointer: $0) }
+        }
+        partsQueue.async(group: pending) {
+            digests.bytes.withUnsafeBytes { digests.parts.update($0) }
         }
     }
 
@@ -37,7 +41,8 @@ final class ArchiveFileDigests {
     ///
     /// - Returns: `perMiB` is `nil` if the file is at most one MiB long, or if parts have none.
     func finalize() -> (sha256: String, perMiB: [String]?) {
-        let perMiB = parts?.finalize() ?? []
+        pending.wait()
+        let perMiB = parts.finalize()
         return (whole.finalize().hexadecimal, perMiB.count > 1 ? perMiB : nil)
     }
 

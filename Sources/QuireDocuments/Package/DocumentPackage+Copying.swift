@@ -8,8 +8,8 @@ internal import QuireSQLite
 extension DocumentPackage {
     /// Writes a copy of the package as of the last save. The package can be read and saved meanwhile.
     ///
-    /// The copy has the same store UUID, and the permissions of the original. It is created whole, or not at all. The database and
-    /// the digests of external data are checked.
+    /// The copy has the same store UUID, and the permissions of the original, but no versions. It is created whole, or not at all. The
+    /// database and the digests of external data are checked.
     ///
     /// If another program has deleted the open package, the copy has the content of the store, which is still open; the thrown error
     /// then lists the missing files of external data and additional content.
@@ -133,12 +133,6 @@ extension DocumentPackage {
         _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod,
         keepingDamage: Bool = false, progress: Progress? = nil
     ) throws -> [String: String] {
-        if !keepingDamage {
-            let problems = try store.integrityProblems()
-            if !problems.isEmpty {
-                throw damaged(problems.map(databaseMessage))
-            }
-        }
         if let progress {
             // Items that cannot be examined are reported when they are copied.
             let folder = (try? liveGeneration()).flatMap(\.self).map(
@@ -150,7 +144,33 @@ extension DocumentPackage {
                 $0 + ($1.information.kind == .regular ? $1.information.size : 0)
             }
         }
-        // A writer may remove files that the copied store refers to before they are copied; then everything is repeated.
+        if keepingDamage {
+            return try fillRepeatedly(
+                target, by: method, keepingDamage: true, progress: progress)
+        }
+        // The check takes as long as the copy, which is of no use if there is damage.
+        nonisolated(unsafe) var problems: Result<[String], any Error> = .success([])
+        nonisolated(unsafe) var digests: Result<[String: String], any Error> = .success([:])
+        DispatchQueue.concurrentPerform(iterations: 2) { iteration in
+            if iteration == 0 {
+                problems = Result { try store.integrityProblems() }
+            } else {
+                digests = Result {
+                    try fillRepeatedly(
+                        target, by: method, keepingDamage: false, progress: progress)
+                }
+            }
+        }
+        let found = try problems.get()
+        if !found.isEmpty { throw damaged(found.map(databaseMessage)) }
+        return try digests.get()
+    }
+
+    /// A writer may remove files that the copied store refers to before they are copied; then everything is repeated.
+    private func fillRepeatedly(
+        _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod, keepingDamage: Bool,
+        progress: Progress?
+    ) throws -> [String: String] {
         var attempts = 3
         while true {
             do {

@@ -187,6 +187,8 @@ import Testing
             let copy = try DocumentPackage.open(at: path, readOnly: isArchive)
             #expect(try copy.check().map(\.message) == [], "\(path)")
             #expect(try copy.additionalContent(at: "é/text") == Self.text, "\(path)")
+            // As of any other document.
+            #expect(try copy.versions().isEmpty, "\(path)")
             let context = ManagedObjectContext.mainQueue(
                 coordinator: PersistentStoreCoordinator(store: copy.store))
             let value = try note("text", in: context).externalData(forKey: "picture")
