@@ -17,6 +17,8 @@ enum ExitStatus: Int32 {
     case invalidData = 4
     /// Protected data are locked, or the given key does not unlock them.
     case locked = 5
+    /// Another process has the document open for writing, or uses the store.
+    case busy = 6
 
     /// The exit code for an error of the library.
     init(_ code: QuireError.Code) {
@@ -27,6 +29,7 @@ enum ExitStatus: Int32 {
             .untrustedSignature:
             self = .invalidData
         case .protectedDataUnavailable, .wrongKey: self = .locked
+        case .locked: self = .busy
         default: self = .failed
         }
     }
@@ -38,6 +41,10 @@ struct Failure: Error {
     var sentence: String
     /// The exit code.
     var status: ExitStatus
+    /// The code of the library's error.
+    private var code: QuireError.Code?
+    /// What the library's error is about.
+    private var subject = QuireError.Subject()
 
     /// The failure that an error means, or `nil` if it is a request for help, whose text is printed on
     /// standard output.
@@ -64,12 +71,29 @@ struct Failure: Error {
     }
 
     private init(_ error: QuireError) {
-        var sentence = error.message
-        if error.code == .protectedDataUnavailable {
+        self.init(sentence: error.message, status: ExitStatus(error.code))
+        code = error.code
+        subject = error.subject
+        switch error.code {
+        case .protectedDataUnavailable:
             sentence +=
                 " Keys are given by --key-file FILE, --passphrase-fd N or --recovery-key-fd N."
+        case .notFound:
+            if let file = subject.file, sentence.hasPrefix("There is no "), sentence.hasSuffix("."),
+                let advice = Corrections.missingFile(FileSystem.absolute(file))
+            {
+                sentence = "\(sentence.dropLast()); \(advice)"
+            }
+        case .validation where subject.rule == .required:
+            // Not in an import, whose errors begin with the file.
+            if let property = subject.property, let entity = subject.entity,
+                sentence.hasPrefix("\(entity)/")
+            {
+                sentence += " Add \(property)=VALUE."
+            }
+        default: break
         }
-        self.init(sentence: sentence, status: ExitStatus(error.code))
+        sentence = TypedPaths.restoring(sentence)
     }
 
     /// The command for more help, as one types it: in a session, whose command has no name, with `help` first.
@@ -87,9 +111,47 @@ struct Failure: Error {
         let hint = command.fullMessage(for: error).split(separator: "\n")
             .compactMap { $0.firstMatch(of: /See '(?<help>.+)' for more information\./)?.help }
             .last
-        if let hint { sentence += " See '\(Self.hint(String(hint)))'." }
+        if let hint {
+            if let root = command as? any ParsableCommand.Type {
+                let path = hint.split(separator: " ").map(String.init)
+                sentence = Corrections.correctingOption(sentence, of: path, after: root)
+            }
+            sentence += " See '\(Self.hint(String(hint)))'."
+        }
         self.init(
             sentence: sentence.split(whereSeparator: \.isNewline).joined(separator: " "),
             status: .usage)
+    }
+}
+
+// MARK: - Reporting
+
+extension Failure {
+    /// Prints it on standard error: as a sentence, or on one line as
+    /// `{"error": {"code", "message", "file", "line", "column"}}`, without what is not known.
+    func report(asJSON isJSON: Bool) {
+        if sentence.isEmpty { return }
+        guard isJSON else { return Output.report(sentence, excerpt: excerpt) }
+        var members: [String: JSONValue] = [
+            "code": .string(code?.rawValue ?? "\(status)"), "message": .string(sentence),
+        ]
+        if let file = subject.file { members["file"] = .string(TypedPaths.restored(file)) }
+        if let position = subject.position {
+            members[code == .invalidQuery ? "column" : "line"] = .integer(Int64(position))
+        }
+        Output.writeError(JSONValue.object(["error": .object(members)]).text() + "\n")
+    }
+
+    /// The text that cannot be read, with a mark below the place.
+    private var excerpt: [String] {
+        guard code == .invalidQuery, let text = subject.value, let column = subject.position
+        else { return [] }
+        let characters = Array(text.unicodeScalars)
+        // Elsewhere the mark would stand below another character.
+        guard characters.count <= 100, column <= characters.count + 1,
+            characters.allSatisfy({ (" "..."\u{2FF}").contains($0) }),
+            characters.contains(where: { $0 != " " })
+        else { return [] }
+        return ["  " + text, String(repeating: " ", count: column + 1) + "^"]
     }
 }

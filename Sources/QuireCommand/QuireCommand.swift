@@ -18,7 +18,8 @@ struct QuireCommand: AsyncParsableCommand {
 
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found (document, entity, key, object), \
             4 invalid data (document, file, value, condition; or check, repair or recover report \
-            problems or losses), 5 locked (protected, and no key or a wrong one was given).
+            problems or losses), 5 locked (protected, and no key or a wrong one was given), 6 busy \
+            (another process has it open for writing).
 
             EXAMPLES:
               quire new Library.quire --template Library
@@ -91,6 +92,12 @@ struct QuireCommand: AsyncParsableCommand {
 
     /// Runs one command line.
     static func run(_ arguments: [String]) async -> ExitStatus {
+        TypedPaths.note(arguments)
+        // The parser ignores words after `help` that are no commands.
+        let words = arguments.first == "help" ? arguments.dropFirst() : arguments[...]
+        if let failure = Corrections.unknownCommand(words, after: QuireCommand.self) {
+            return report(failure, of: arguments)
+        }
         do {
             var command = try parseAsRoot(arguments)
             if var command = command as? any AsyncParsableCommand {
@@ -104,31 +111,20 @@ struct QuireCommand: AsyncParsableCommand {
             return .success
         } catch {
             if exitCode(for: error) == .success {
-                if arguments.first == "help", let word = unknownCommand(arguments.dropFirst()) {
-                    Output.report("There is no command “\(word)”. See 'quire --help'.")
-                    return .usage
-                }
                 // Help and the version are asked for, not errors.
                 return show(fullMessage(for: error))
             }
-            let failure = Failure(error, of: QuireCommand.self)
-            if !failure.sentence.isEmpty { Output.report(failure.sentence) }
-            return failure.status
+            return report(error, of: arguments)
         }
     }
 }
 
 extension QuireCommand {
-    /// The first word after `help` that is not a command. The parser ignores it, and prints the help of the words before it.
-    private static func unknownCommand(_ words: ArraySlice<String>) -> String? {
-        var commands = configuration.subcommands
-        for word in words where !word.hasPrefix("-") && !commands.isEmpty {
-            guard let command = commands.first(where: { $0._commandName == word }) else {
-                return word
-            }
-            commands = command.configuration.subcommands
-        }
-        return nil
+    /// Reports the failure of a command line.
+    private static func report(_ error: any Error, of arguments: [String]) -> ExitStatus {
+        let failure = Failure(error, of: QuireCommand.self)
+        failure.report(asJSON: arguments.prefix { $0 != "--" }.contains("--json"))
+        return failure.status
     }
 
     /// Prints help or the version.

@@ -202,9 +202,13 @@ extension ManagedObjectID {
     }
 
     private static func malformed(_ text: String) -> QuireError {
-        QuireError(
-            .invalidValue,
-            "“\(text)” is not an object identifier; write x-coredata://STORE-UUID/Entity/p12 or Entity/p12.",
+        // `Book/12`
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        let meant =
+            parts.count == 2 && !parts[0].isEmpty && UInt64(parts[1]) != nil
+            ? "\(parts[0])/p\(parts[1])" : "Entity/p12 or x-coredata://STORE-UUID/Entity/p12"
+        return QuireError(
+            .invalidValue, "“\(text)” is not an object identifier; write \(meant).",
             subject: .init(object: text))
     }
 }

@@ -1,5 +1,5 @@
 public import Foundation
-internal import QuireSystem
+package import QuireSystem
 
 /// An entity with inheritance resolved and all parts numbered, as used by the graph and the stores.
 ///
@@ -227,14 +227,22 @@ extension ResolvedEntity {
 extension ResolvedEntity {
     /// The property of a key.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey`, listing the existing properties.
+    /// - Throws: ``QuireError`` with code `unknownKey`, which suggests similar properties or lists all.
     package func requireProperty(_ key: String) throws -> Property {
         if let property = properties[key] { return property }
-        throw QuireError(
-            .unknownKey,
-            "\(name) has no property “\(key)”; its properties are: "
-                + propertyNames.joined(separator: ", ") + ".",
-            entity: name, property: key)
+        throw unknownKey(key)
+    }
+
+    /// The error about a key that the entity does not have.
+    package func unknownKey(_ key: String) -> QuireError {
+        // Elements of composite attributes are suggested, but not listed.
+        let names = Array(properties.keys)
+        let isClose = !CloseNames.of(key, among: names).isEmpty
+        let advice = CloseNames.advice(
+            for: key, among: isClose ? names : propertyNames, "its properties are")
+        return QuireError(
+            .unknownKey, "\(name) has no property “\(key)”; \(advice)", entity: name,
+            property: key)
     }
 
     /// The slot of an attribute, of a composite's element (`location.latitude`), or of a to-one relationship.

@@ -50,13 +50,13 @@ public final class ResolvedModel: Sendable {
 
     /// The entity of a name.
     ///
-    /// - Throws: ``QuireError`` with code `unknownEntity`, listing the existing entities.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, which suggests similar entities or lists all.
     public func requireEntity(named name: String) throws -> ResolvedEntity {
         if let entity = entity(named: name) { return entity }
-        let names = entities.map(\.name).sorted().joined(separator: ", ")
+        let advice = CloseNames.advice(
+            for: name, among: entities.map(\.name), "its entities are", none: "it has none")
         throw QuireError(
-            .unknownEntity, "The model has no entity “\(name)”; its entities are: \(names).",
-            entity: name)
+            .unknownEntity, "The model has no entity “\(name)”; \(advice)", entity: name)
     }
 
     /// Resolves a model.

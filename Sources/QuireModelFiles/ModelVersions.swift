@@ -122,10 +122,9 @@ public struct ModelVersions: Sendable, Hashable {
         named name: String
     ) throws -> (model: ManagedObjectModel, remarks: [String]) {
         guard names.contains(name) else {
+            let advice = CloseNames.advice(for: name, among: names, "there are")
             throw QuireError(
-                .notFound,
-                "“\(path)” has no version “\(name)”; there are: \(names.joined(separator: ", ")).",
-                file: path)
+                .notFound, "“\(path)” has no version “\(name)”; \(advice)", file: path)
         }
         switch form {
         case .single: return try ModelFile.read(folder: path)

@@ -187,18 +187,11 @@ extension ManagedObjectModel {
         withName name: String, substitutionVariables: [String: any QueryArgument] = [:]
     ) throws -> FetchSpecification {
         guard let template = fetchRequestTemplates.first(where: { $0.name == name }) else {
-            let names = fetchRequestTemplates.map(\.name)
-            let close = CloseNames.of(name, among: names)
-            let advice =
-                names.isEmpty
-                ? "it has none"
-                : close.isEmpty
-                    ? "there are: \(names.joined(separator: ", "))"
-                    : "did you mean “\(close[0])”?"
+            let advice = CloseNames.advice(
+                for: name, among: fetchRequestTemplates.map(\.name), "there are",
+                none: "it has none")
             throw QuireError(
-                .notFound,
-                "The model has no fetch request template “\(name)”; \(advice)\(close.isEmpty ? "." : "")"
-            )
+                .notFound, "The model has no fetch request template “\(name)”; \(advice)")
         }
         return try template.request(substitutionVariables: substitutionVariables)
     }

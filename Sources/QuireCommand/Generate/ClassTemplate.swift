@@ -50,11 +50,11 @@ struct ClassTemplate {
             return
         }
         guard let information = try FileSystem.information(at: name) else {
-            let names = Self.builtIn.map(\.title).joined(separator: ", ")
+            let advice = CloseNames.advice(
+                for: name, among: Self.builtIn.map(\.title), "built-in templates")
             throw QuireError(
                 .notFound,
-                "There is no template “\(name)”: it is neither a folder nor a file. Built-in templates: \(names).",
-                file: name)
+                "“\(name)” is neither a built-in template nor a folder or file; \(advice)", file: name)
         }
         let isFolder = information.kind == .folder
         let folder = isFolder ? name : FileSystem.folder(of: name)

@@ -23,6 +23,13 @@ struct Assignment: Equatable {
         text = String(word[word.index(after: mark)...])
     }
 
+    /// Throws a usage error if spaces have made three words of an assignment.
+    static func checkSpaces(_ words: [String]) throws {
+        guard let mark = words.firstIndex(of: "="), mark > 0, mark + 1 < words.count else { return }
+        throw ValidationError(
+            "An assignment has no spaces: write \(words[mark - 1])=\(words[mark + 1]).")
+    }
+
     /// Reads words, each of which is an assignment of another key.
     ///
     /// - Throws: `ValidationError`, a usage error.

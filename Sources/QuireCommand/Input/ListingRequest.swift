@@ -42,6 +42,11 @@ struct ListingRequest {
         self.request.sortOrderings = try ExpressionList(listing.sort ?? "").parts.map { part in
             let isMarked = part.hasPrefix("-") || part.hasPrefix("+")
             let text = ExpressionList.trimmed(isMarked ? String(part.dropFirst()) : part)
+            if let match = text.wholeMatch(of: /(?i)(?<key>\S+)\s+(?<order>asc|desc)(ending)?/) {
+                let sign = match.order.lowercased() == "desc" ? "-" : ""
+                throw QuireError(
+                    .invalidQuery, "“\(part)” is not a key; write --sort \(sign)\(match.key).")
+            }
             if !ExpressionList.isKeyPath(text) {
                 _ = try Self.naming("“\(text)” of --sort") { try QueryExpression(format: text) }
             } else if self.request.resultType != .dictionaries {
@@ -56,6 +61,10 @@ struct ListingRequest {
 
     private nonisolated static func column(_ part: String) throws -> ExpressionDescription {
         let (text, name) = ExpressionList.named(part)
+        if text == "*" {
+            throw QuireError(
+                .invalidQuery, "“*” is not a column; without --columns every attribute is printed.")
+        }
         if ExpressionList.isKeyPath(text) {
             var column = ExpressionDescription(text)
             if let name { column.name = name }
@@ -193,7 +202,7 @@ struct GroupingOptions: ParsableArguments {
 /// The arguments of a query: an entity, a predicate, and columns.
 struct QueryArguments: ParsableArguments {
     @Argument(help: ArgumentHelp("The entity.", valueName: "ENTITY"))
-    var entity: String
+    var entity: String?
 
     @OptionGroup var filter: FilterOption
     @OptionGroup var listing: ListingOptions
@@ -204,7 +213,17 @@ struct QueryArguments: ParsableArguments {
     /// - Throws: `QuireError` with code `unknownEntity`, `unknownKey` or `invalidQuery`.
     @MainActor
     func listingRequest(in layout: ResolvedModel) throws -> ListingRequest {
-        let entity = try layout.requireEntity(named: entity)
+        guard let name = entity else {
+            let names = layout.entities.map(\.name).sorted().joined(separator: ", ")
+            throw Failure(sentence: "Specify an entity, one of: \(names).", status: .usage)
+        }
+        if let match = name.wholeMatch(of: /(?:.*\/)?(?<entity>\w+)\/p\d+/) {
+            throw Failure(
+                sentence:
+                    "“\(name)” is an object, not an entity; write \(match.entity) --where 'SELF == \"\(name)\"'.",
+                status: .usage)
+        }
+        let entity = try layout.requireEntity(named: name)
         let request = FetchRequest(entity.name, predicate: try filter.predicate)
         return try ListingRequest(request, listing, grouping, in: layout)
     }

@@ -101,13 +101,18 @@ final class Output {
         }
     }
 
-    /// Prints a sentence on standard error, after what was printed before.
-    static func report(_ sentence: String) {
-        let line = TerminalText.line("quire: \(sentence)") + "\n"
+    /// Prints a sentence on standard error, and lines below it.
+    static func report(_ sentence: String, excerpt: [String] = []) {
+        let lines = ["quire: \(sentence)"] + excerpt
+        writeError(lines.map { TerminalText.line($0) + "\n" }.joined())
+    }
+
+    /// Writes a text to standard error, after what was printed before.
+    static func writeError(_ text: String) {
         // What fails because a signal ends the process is not reported. If this fails, the exit code remains.
         TerminationCleanup.uninterrupted {
             ProgressBar.hiding {
-                try? FileHandle.standardError.write(contentsOf: Data(line.utf8))
+                try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
             }
         }
     }

@@ -60,6 +60,10 @@ final class InteractiveSession {
         do {
             let words = try ShellWords.split(line)
             if words.isEmpty { return }
+            TypedPaths.note(words + [document.path])
+            if let failure = Corrections.unknownCommand(words, after: SessionCommand.self) {
+                throw failure
+            }
             let command = try SessionCommand.parseAsRoot(words)
             guard let command = command as? any SessionLine else {
                 // The parser's own commands, which print help.
@@ -83,9 +87,9 @@ final class InteractiveSession {
         }
     }
 
-    /// Tells about a failure; the session goes on.
+    /// Reports a failure; the session goes on.
     func report(_ failure: Failure) {
-        Output.report(failure.sentence)
+        failure.report(asJSON: json)
         if status == .success && !isTerminal { status = failure.status }
     }
 
@@ -254,7 +258,8 @@ struct HelpLine: ParsableCommand, SessionLine {
             }
         }
         guard let command = commands.first(where: { $0.configuration.commandName == word }) else {
-            throw ValidationError("There is no “\(word)” in a session.")
+            throw Corrections.unknownCommand([word], after: SessionCommand.self)
+                ?? ValidationError("There is no command “\(word)”.")
         }
         try session.answer(json: false) {
             try $0.print(raw: SessionCommand.helpMessage(for: command) + "\n")

@@ -197,12 +197,15 @@ struct DiffCommand: AsyncParsableCommand {
         if FileSystem.exists(since) { return .path(since) }
         let number = try transactionNumber(since, new)
         if let package = new.package {
+            let versions = try package.versions()
             do {
                 return .version(
-                    try DocumentVersion.named(since, among: package.versions(), of: path), package)
+                    try DocumentVersion.named(since, among: versions, of: path), package)
             } catch let error as QuireError where error.code == .notFound && number == nil {
+                let advice = DocumentVersion.advice(since, among: versions)
                 throw QuireError(
-                    .notFound, "There is no “\(since)”, and “\(path)” has no version of that name.",
+                    .notFound,
+                    "There is no “\(since)”, and “\(path)” has no version of that name\(advice)",
                     file: since)
             } catch let error as QuireError where error.code == .notFound {}
         }

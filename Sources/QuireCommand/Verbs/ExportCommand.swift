@@ -122,6 +122,12 @@ struct ExportCommand: AsyncParsableCommand {
             throw ValidationError(
                 "With --as, the only other options are --model, --replace and --remove-protection.")
         }
+        let meant = ["csv": "csv", "jsonl": "jsonl", "html": "html", "sqlite": "plain", "db": "plain"]
+        if form == nil, format == nil,
+            let form = meant[archive.split(separator: ".").last.map(String.init) ?? ""]
+        {
+            throw ValidationError("“\(archive)” is not an archive; add --as \(form).")
+        }
         if form == nil && model != nil { throw ValidationError("--model is only used with --as.") }
     }
 

@@ -22,6 +22,7 @@ struct InsertVerb: DocumentVerb {
     var assignments: [String] = []
 
     func validate() throws {
+        try Assignment.checkSpaces(assignments)
         _ = try Assignment.all(assignments)
     }
 

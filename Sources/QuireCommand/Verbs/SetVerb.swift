@@ -22,13 +22,14 @@ struct SetVerb: DocumentVerb {
     @OptionGroup var filter: FilterOption
 
     func validate() throws {
+        try Assignment.checkSpaces(words)
         _ = try Assignment.all(words.filter(Assignment.isOne))
         if !words.contains(where: Assignment.isOne) {
             throw ValidationError("Specify what to set: key=value.")
         }
         let subjects = words.filter { !Assignment.isOne($0) }
         if filter.format == nil && subjects.isEmpty {
-            throw ValidationError("Say which objects to change: their identifiers, or --where.")
+            throw ValidationError("Specify the objects to change: their identifiers, or --where.")
         }
         if filter.format != nil && subjects.count > 1 {
             throw ValidationError("With --where, name one entity and no identifiers.")

@@ -93,13 +93,20 @@ extension DocumentVersion {
         case 1: return meant[0]
         case 0:
             throw QuireError(
-                .notFound, "“\(path)” has no version “\(text)”.", subject: .init(file: path))
+                .notFound, "“\(path)” has no version “\(text)”\(advice(text, among: versions))",
+                file: path)
         default:
             throw QuireError(
                 .invalidValue,
                 "\(meant.count) versions of “\(path)” are meant by “\(text)”; give more of its beginning.",
                 subject: .init(file: path))
         }
+    }
+
+    /// The end of a sentence about a version that does not exist: one with a similar name, if there is one.
+    static func advice(_ text: String, among versions: [DocumentVersion]) -> String {
+        let close = CloseNames.of(text, among: versions.compactMap(\.name)).first
+        return close.map { "; did you mean “\($0)”?" } ?? "."
     }
 
     /// The version as a command prints it.

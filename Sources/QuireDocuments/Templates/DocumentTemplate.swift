@@ -128,18 +128,16 @@ extension DocumentTemplate {
     /// - Parameters:
     ///   - name: The name or the path.
     ///   - folder: The folder to search for names, or `nil` for ``userFolder`` and ``defaultFolder``.
-    /// - Throws: ``QuireError`` with code `notFound`, listing the available templates.
+    /// - Throws: ``QuireError`` with code `notFound`, which suggests similar templates or lists all.
     public static func named(_ name: String, in folder: String? = nil) throws -> DocumentTemplate {
         if name.contains("/") { return try DocumentTemplate(contentsOf: name) }
         let templates = try all(in: folder)
         if let template = templates.first(where: { $0.name == name }) { return template }
-        let names = templates.map(\.name).joined(separator: ", ")
+        let advice = CloseNames.advice(
+            for: name, among: templates.map(\.name), "available templates",
+            none: "no templates are available")
         throw QuireError(
-            .notFound,
-            "There is no template “\(name)”; "
-                + (names.isEmpty
-                    ? "no templates are available." : "available templates: \(names)."),
-            file: name)
+            .notFound, "There is no template “\(name)”; \(advice)", subject: .init(value: name))
     }
 
     /// The folder of the user's own templates: `QUIRE_TEMPLATES` of the environment; otherwise `quire/Templates` in

@@ -386,7 +386,14 @@ extension PredicateResolver {
         if wanted == kind, kind == .text { return value.text.map { .string($0) } ?? value }
         if wanted.isComparable(with: kind) { return value }
         guard let text = value.text else { throw mismatch() }
-        if wanted == .object { return .objectID(try objectID(text)) }
+        if wanted == .object {
+            do { return .objectID(try objectID(text)) } catch var error as QuireError
+                where error.code == .invalidValue
+            {
+                error.message += " To compare an attribute of it, write \(expression).ATTRIBUTE."
+                throw error
+            }
+        }
         do {
             if let attribute = type.origin?.slot?.attribute {
                 return try AttributeValue(parsing: text, as: attribute.type)

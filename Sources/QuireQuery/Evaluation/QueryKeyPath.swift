@@ -174,42 +174,12 @@ package struct QueryKeyPath: Sendable {
     }
 
     private static func unknownKey(_ key: String, of entity: ResolvedEntity) -> QuireError {
-        let close = CloseNames.of(key, among: Array(entity.properties.keys))
-        let advice =
-            close.isEmpty
-            ? "its properties are: \(entity.propertyNames.joined(separator: ", "))"
-            : "did you mean \(close.map { "“\($0)”" }.joined(separator: " or "))?"
-        return QuireError(
-            .unknownKey,
-            "\(entity.name) has no property “\(key)”; \(advice)\(close.isEmpty ? "." : "")",
-            entity: entity.name, property: key)
-    }
-}
-
-/// Suggests names similar to a misspelled one.
-enum CloseNames {
-    /// Names that differ by case or by few letters: the three closest, in order.
-    static func of(_ name: String, among names: [String]) -> [String] {
-        let wanted = Array(name.lowercased())
-        let bound = max(1, (wanted.count + 1) / 3)
-        return names.map { (distance(wanted, Array($0.lowercased())), $0) }
-            .filter { $0.0 <= bound }.sorted { $0 < $1 }.prefix(3).map(\.1)
-    }
-
-    /// The edit distance between two words.
-    private static func distance(_ left: [Character], _ right: [Character]) -> Int {
-        guard !left.isEmpty, !right.isEmpty else { return max(left.count, right.count) }
-        var row = Array(0...right.count)
-        for (i, character) in left.enumerated() {
-            var diagonal = row[0]
-            row[0] = i + 1
-            for (j, other) in right.enumerated() {
-                let replaced = diagonal + (character == other ? 0 : 1)
-                diagonal = row[j + 1]
-                row[j + 1] = min(replaced, row[j] + 1, row[j + 1] + 1)
-            }
+        var error = entity.unknownKey(key)
+        // Names of properties begin with a small letter.
+        if key.first?.isUppercase == true, CloseNames.of(key, among: entity.propertyNames).isEmpty {
+            error.message += " A text is written in quotation marks: \"\(key)\"."
         }
-        return row[right.count]
+        return error
     }
 }
 

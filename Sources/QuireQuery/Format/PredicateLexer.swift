@@ -210,7 +210,7 @@ extension QuireError {
     ) -> QuireError {
         QuireError(
             .invalidQuery, "The \(noun) “\(format)” cannot be read: \(problem).",
-            subject: .init(position: column))
+            subject: .init(position: column, value: format))
     }
 }
 
@@ -284,9 +284,26 @@ extension PredicateLexer {
     /// Whether a digit follows the current dot.
     var beginsNumber: Bool { peek(1)?.isASCIIDigit == true }
 
+    /// A date without quotation marks, such as `2020-01-31`, which would be the difference of three numbers.
+    private var beginningDate: String? {
+        var text = ""
+        for (index, expected) in "0000-00-00".enumerated() {
+            guard let character = peek(index),
+                expected == "-" ? character == "-" : ("0"..."9").contains(character)
+            else { return nil }
+            text.unicodeScalars.append(character)
+        }
+        if let next = peek(text.count), ("0"..."9").contains(next) { return nil }
+        return text
+    }
+
     /// An integer, `0x1F`, `0o17`, `0b11`, or a number with a fraction or an exponent, without a sign.
     mutating func number() throws -> PredicateToken.Kind {
         let start = place
+        if let date = beginningDate {
+            throw failure(
+                "expected quotation marks around a date", at: start, found: date)
+        }
         if let radix = radixPrefix() {
             advance(by: 2)
             let digits = place

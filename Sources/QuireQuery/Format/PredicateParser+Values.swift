@@ -122,6 +122,9 @@ extension PredicateParser {
         case .openParenthesis:
             advance()
             let inner = try nested { try $0.expression() }
+            if current.kind == .comma {
+                throw failure("expected )", hint: "a list is written in braces: {1, 2}")
+            }
             try expect(.closeParenthesis, ")")
             return inner
         default:
@@ -230,15 +233,22 @@ extension PredicateParser {
     private func unknown(
         _ what: String, _ name: String, _ token: PredicateToken, among names: [String]
     ) -> QuireError {
-        let close = CloseNames.of(name, among: names)
-        let advice =
-            close.isEmpty
-            ? "; there are \(names.sorted().joined(separator: ", "))"
-            : " (did you mean \(close.map { "“\($0)”" }.joined(separator: " or "))?)"
-        return failure(
-            "expected \(what) at column \(token.column), but found “\(name)”\(advice)",
+        let meant = Self.functionsOfSQL[name.lowercased()].map { "did you mean “\($0)”?" }
+        let advice = meant ?? CloseNames.advice(for: name, among: names, "there are")
+        var error = failure(
+            "expected \(what) at column \(token.column), but found “\(name)”; \(advice)",
             column: token.column)
+        // The advice has its full stop.
+        error.message.removeLast()
+        return error
     }
+
+    /// Functions by the names that they have in SQL.
+    private static let functionsOfSQL = [
+        "avg": "average", "ceil": "ceiling", "len": "length", "char_length": "length",
+        "lcase": "lowercase", "ucase": "uppercase", "power": "raise:toPower:", "pow": "raise:toPower:",
+        "mod": "modulus:by:", "total": "sum", "truncate": "trunc",
+    ]
 
     // MARK: - FUNCTION
 

@@ -64,7 +64,9 @@ struct PredicateParser {
     /// Parses the text as a predicate.
     mutating func parse() throws -> QueryPredicate {
         let predicate = try disjunction()
-        guard current.kind == .end else { throw failure("expected AND, OR or the end") }
+        guard current.kind == .end else {
+            throw failure("expected AND, OR or the end", hint: unquotedText)
+        }
         return predicate
     }
 
@@ -204,11 +206,29 @@ struct PredicateParser {
     // MARK: - Errors
 
     /// An error at the current token.
-    func failure(_ expectation: String) -> QuireError {
+    ///
+    /// - Parameter hint: What to write instead.
+    func failure(_ expectation: String, hint: String? = nil) -> QuireError {
         let found = current.kind == .end ? "its end" : "“\(current.text)”"
+        let place = "at column \(current.column), but found \(found)"
         return failure(
-            "\(expectation) at column \(current.column), but found \(found)", column: current.column
-        )
+            "\(expectation) \(place)\(hint.map { "; \($0)" } ?? "")", column: current.column)
+    }
+
+    /// The hint for `title = Jane Austen`, if the parser is at the second word of the text.
+    private var unquotedText: String? {
+        func isWord(_ place: Int) -> Bool {
+            if case .keyPath = tokens[place].kind { true } else { tokens[place].isNumber }
+        }
+        var start = position
+        while start > 0, isWord(start - 1) { start -= 1 }
+        guard start > 0, start < position, case .comparison = tokens[start - 1].kind else {
+            return nil
+        }
+        var end = position
+        while isWord(end) { end += 1 }
+        let text = tokens[start..<end].map(\.text).joined(separator: " ")
+        return "a text is written in quotation marks: \"\(text)\""
     }
 
     func failure(_ problem: String, column: Int) -> QuireError {
@@ -234,12 +254,19 @@ extension PredicateParser {
         let leftHeight = height
         let comparisonOperator = try comparisonOperator()
         let options = try options()
-        let column = current.column
+        let first = current
         let right = try expression()
-        if comparisonOperator == .between, case .collection(let bounds) = right, bounds.count != 2 {
-            throw failure(
-                "expected the two bounds of BETWEEN at column \(column), but found \(bounds.count)",
-                column: column)
+        if comparisonOperator == .between {
+            if case .collection(let bounds) = right, bounds.count != 2 {
+                throw failure(
+                    "expected the two bounds of BETWEEN at column \(first.column), but found \(bounds.count)",
+                    column: first.column)
+            }
+            if case .constant = right, current.kind == .and {
+                throw failure(
+                    "expected a comma",
+                    hint: "bounds are written in braces: BETWEEN {\(first.text), \(peek().text)}")
+            }
         }
         try raise(above: leftHeight)
         let comparison = QueryPredicate.comparison(
@@ -250,15 +277,44 @@ extension PredicateParser {
 
     private mutating func comparisonOperator() throws -> QueryComparison.Operator {
         if current.kind == .not, case .comparison = peek().kind {
-            throw failure("expected a comparison operator (NOT stands before the comparison)")
+            throw failure(
+                "expected a comparison operator",
+                hint:
+                    "NOT stands before the comparison: NOT \(tokens[max(position - 1, 0)].text) \(peek().text) …"
+            )
         }
         guard case .comparison(let comparisonOperator) = current.kind else {
-            throw failure("expected a comparison operator such as == or BEGINSWITH")
+            throw failure(
+                "expected a comparison operator such as == or BEGINSWITH", hint: operatorHint)
         }
         advance()
         guard comparisonOperator == .matches, textIsOperator else { return comparisonOperator }
         advance()
         return .matchesText
+    }
+
+    /// What to write instead of a word that is an operator in SQL, or resembles one of this language.
+    private var operatorHint: String? {
+        switch current.kind {
+        case .end, .and, .or, .closeParenthesis:
+            guard position > 0, case .keyPath = tokens[position - 1].kind else { return nil }
+            return "to test whether it is true, write \(tokens[position - 1].text) == YES"
+        case .keyPath: break
+        default: return nil
+        }
+        if current.isWord("is") {
+            let isNegated = peek().kind == .not
+            let value = peek(isNegated ? 2 : 1)
+            let isNull = [.keyword(.null), .keyword(.nil)].contains(value.kind)
+            return "write \(isNegated ? "!=" : "==") \(isNull ? "nil" : value.text)"
+        }
+        let meant = [
+            "ilike": "LIKE[c]", "startswith": "BEGINSWITH", "regexp": "MATCHES",
+            "rlike": "MATCHES", "glob": "LIKE", "eq": "==", "has": "CONTAINS",
+        ]
+        let operators = ["BEGINSWITH", "ENDSWITH", "CONTAINS", "LIKE", "MATCHES", "IN", "BETWEEN"]
+        return (meant[current.text.lowercased()]
+            ?? CloseNames.of(current.text, among: operators).first).map { "write \($0)" }
     }
 
     /// Whether a `TEXT` after `MATCHES` is part of the operator, not a key: then a value follows it.

@@ -1,3 +1,5 @@
+internal import QuireSystem
+
 /// A token of a predicate's format string, with its position.
 struct PredicateToken {
     /// The kind of token.

@@ -244,9 +244,9 @@ import Testing
         Failure("a[FIRST", 8, "expected an operator or ]"),
         Failure(
             "upercase(a)", 1,
-            "expected a function at column 1, but found “upercase” (did you mean “uppercase” or “lowercase”?)."
+            "expected a function at column 1, but found “upercase”; did you mean “uppercase”?"
         ),
-        Failure("frobnicate(a)", 1, "but found “frobnicate”; there are abs, add:to:"),
+        Failure("frobnicate(a)", 1, "but found “frobnicate”; there are: abs, add:to:"),
         Failure("uppercase()", 1, "expected 1 argument of uppercase at column 1, but found 0"),
         Failure(
             "1 + modulus:by:(1)", 5, "expected 2 arguments of modulus:by: at column 5, but found 1"),
@@ -266,10 +266,10 @@ import Testing
         Failure("FUNCTION('sqr:', 4)", 18, "in quotation marks at column 18"),
         Failure(
             "FUNCTION('sqr:')", 10,
-            "expected a function at column 10, but found “sqr:” (did you mean “sqrt”"),
+            "expected a function at column 10, but found “sqr:”; did you mean “sqrt”"),
         Failure(
             "FUNCTION(a, 'uppercasestring')", 13,
-            "expected a method at column 13, but found “uppercasestring” (did you mean “uppercaseString”"
+            "expected a method at column 13, but found “uppercasestring”; did you mean “uppercaseString”"
         ),
         Failure(
             "FUNCTION(a, 'objectAtIndex:')", 13,
