@@ -54,7 +54,8 @@ struct ClassTemplate {
                 for: name, among: Self.builtIn.map(\.title), "built-in templates")
             throw QuireError(
                 .notFound,
-                "“\(name)” is neither a built-in template nor a folder or file; \(advice)", file: name)
+                "“\(name)” is neither a built-in template nor a folder or file; \(advice)",
+                file: name)
         }
         let isFolder = information.kind == .folder
         let folder = isFolder ? name : FileSystem.folder(of: name)

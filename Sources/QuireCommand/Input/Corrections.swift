@@ -74,7 +74,8 @@ enum Corrections {
         "order-by": "sort", "orderby": "sort", "order": "sort", "filter": "where", "if": "where",
         "select": "columns", "fields": "columns", "properties": "columns", "max": "limit",
         "top": "limit", "head": "limit", "skip": "offset", "group": "group-by", "force": "replace",
-        "overwrite": "replace", "password": "passphrase-fd", "key": "key-file", "unique": "distinct",
+        "overwrite": "replace", "password": "passphrase-fd", "key": "key-file",
+        "unique": "distinct",
         "type": "to", "v": "version", "V": "version",
     ]
 
@@ -92,8 +93,11 @@ enum Corrections {
         let command = path.reduce(root) { command, name in
             command.configuration.subcommands.first { $0._commandName == name } ?? command
         }
-        let names = root.helpMessage(for: command).matches(of: /--[a-z-]+/).map { String($0.output) }
-        return names.contains("--\(meant)") ? "\(match.output.0) Did you mean '--\(meant)'?" : sentence
+        let names = root.helpMessage(for: command).matches(of: /--[a-z-]+/).map {
+            String($0.output)
+        }
+        return names.contains("--\(meant)")
+            ? "\(match.output.0) Did you mean '--\(meant)'?" : sentence
     }
 
     // MARK: - Files

@@ -122,7 +122,9 @@ struct ExportCommand: AsyncParsableCommand {
             throw ValidationError(
                 "With --as, the only other options are --model, --replace and --remove-protection.")
         }
-        let meant = ["csv": "csv", "jsonl": "jsonl", "html": "html", "sqlite": "plain", "db": "plain"]
+        let meant = [
+            "csv": "csv", "jsonl": "jsonl", "html": "html", "sqlite": "plain", "db": "plain",
+        ]
         if form == nil, format == nil,
             let form = meant[archive.split(separator: ".").last.map(String.init) ?? ""]
         {

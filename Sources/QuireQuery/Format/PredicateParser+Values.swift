@@ -246,7 +246,8 @@ extension PredicateParser {
     /// Functions by the names that they have in SQL.
     private static let functionsOfSQL = [
         "avg": "average", "ceil": "ceiling", "len": "length", "char_length": "length",
-        "lcase": "lowercase", "ucase": "uppercase", "power": "raise:toPower:", "pow": "raise:toPower:",
+        "lcase": "lowercase", "ucase": "uppercase", "power": "raise:toPower:",
+        "pow": "raise:toPower:",
         "mod": "modulus:by:", "total": "sum", "truncate": "trunc",
     ]
 

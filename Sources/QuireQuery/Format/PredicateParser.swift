@@ -313,7 +313,8 @@ extension PredicateParser {
             "rlike": "MATCHES", "glob": "LIKE", "eq": "==", "has": "CONTAINS",
         ]
         let operators = ["BEGINSWITH", "ENDSWITH", "CONTAINS", "LIKE", "MATCHES", "IN", "BETWEEN"]
-        return (meant[current.text.lowercased()]
+        return
+            (meant[current.text.lowercased()]
             ?? CloseNames.of(current.text, among: operators).first).map { "write \($0)" }
     }
 
