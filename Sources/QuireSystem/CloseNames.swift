@@ -1,12 +1,12 @@
 /// Suggests the names that a misspelled one may have meant.
 package enum CloseNames {
-    /// The longest name for which suggestions are computed.
+    /// The longest name for which suggestions are computed, in bytes.
     private static let maximumCount = 100
 
     /// The names that differ only in case, or else by few letters or in being longer: the three closest, in order.
     package static func of(_ name: String, among names: [String]) -> [String] {
+        if name.isEmpty || name.utf8.count > maximumCount { return [] }
         let wanted = Array(name.lowercased())
-        if wanted.isEmpty || wanted.count > maximumCount { return [] }
         let bound = max(1, wanted.count / 3)
         let close = names.map { candidate -> (distance: Int, name: String) in
             let letters = Array(candidate.lowercased().prefix(maximumCount))

@@ -2,7 +2,7 @@ import Foundation
 import Quire
 import QuireDocuments
 
-/// Reads a CSV text (RFC 4180) strictly: commas, rows of equal length, quotation marks only around a whole
+/// Reads a CSV text (RFC 4180) strictly: one delimiter, rows of equal length, quotation marks only around a whole
 /// field and doubled within it, lines that end in LF or CR LF, UTF-8 with or without a byte order mark. One row at a
 /// time is in memory.
 ///
@@ -26,16 +26,20 @@ struct CSVReader {
 
     private var bytes: ByteReader
     private let file: String
+    private let delimiter: UInt8
     private var line = 1
     /// The number of fields in the first row.
     private var width: Int?
 
     /// Reads rows from the first byte on.
     ///
-    /// - Parameter file: The name to give the text in errors.
-    init(_ bytes: ByteReader, file: String) throws {
+    /// - Parameters:
+    ///   - file: The name to give the text in errors.
+    ///   - delimiter: The byte between fields, an ASCII character.
+    init(_ bytes: ByteReader, file: String, delimiter: UInt8 = UInt8(ascii: ",")) throws {
         self.bytes = bytes
         self.file = file
+        self.delimiter = delimiter
         try self.bytes.skipByteOrderMark()
     }
 
@@ -103,9 +107,12 @@ struct CSVReader {
         var fields: [Field] = []
         while true {
             let number = fields.count + 1
+            if number > Self.maximumCount {
+                throw error("there are more than \(Self.maximumCount) fields", line: start)
+            }
             fields.append(try field(number: number))
-            // `field` stops at a comma, at a line end or at the end of the text.
-            if try bytes.peek() == UInt8(ascii: ",") {
+            // `field` stops at a delimiter, at a line end or at the end of the text.
+            if try bytes.peek() == delimiter {
                 bytes.skip()
             } else {
                 _ = try takeLineEnd(number: number)
@@ -119,7 +126,7 @@ struct CSVReader {
             return Field(text: try quoted(number: number), isQuoted: true)
         }
         var content: [UInt8] = []
-        while let byte = try bytes.peek(), byte != UInt8(ascii: ","), byte != UInt8(ascii: "\n"),
+        while let byte = try bytes.peek(), byte != delimiter, byte != UInt8(ascii: "\n"),
             byte != UInt8(ascii: "\r")
         {
             if byte == UInt8(ascii: "\"") {
@@ -128,9 +135,23 @@ struct CSVReader {
                         + "marks and double this one", line: line)
             }
             bytes.skip()
-            content.append(byte)
+            try append(byte, to: &content, number: number)
         }
         return Field(text: try text(of: content, number: number, line: line), isQuoted: false)
+    }
+
+    /// The longest field in bytes, the longest name of a column, and the most columns: a file without line ends must not fill the
+    /// memory.
+    private static let (maximumSize, maximumNameSize, maximumCount) = (1 << 30, 1000, 32_767)
+
+    private func append(_ byte: UInt8, to content: inout [UInt8], number: Int) throws {
+        let limit = width == nil ? Self.maximumNameSize : Self.maximumSize
+        guard content.count < limit else {
+            throw error(
+                "field \(number) is longer than \(limit) bytes; check the format and the delimiter",
+                line: line)
+        }
+        content.append(byte)
     }
 
     private mutating func quoted(number: Int) throws -> String {
@@ -141,14 +162,14 @@ struct CSVReader {
             bytes.skip()
             if byte != UInt8(ascii: "\"") {
                 if byte == UInt8(ascii: "\n") { line += 1 }
-                content.append(byte)
+                try append(byte, to: &content, number: number)
                 continue
             }
             switch try bytes.peek() {
             case UInt8(ascii: "\""):
                 bytes.skip()
                 content.append(byte)
-            case nil, UInt8(ascii: ","), UInt8(ascii: "\n"), UInt8(ascii: "\r"):
+            case nil, delimiter, UInt8(ascii: "\n"), UInt8(ascii: "\r"):
                 return try text(of: content, number: number, line: start)
             default:
                 throw error(

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import Quire
 import QuireDocuments
@@ -5,23 +6,45 @@ import QuireDocuments
 /// The rows of a file to import, read one after the other, as often as they are asked for.
 struct ImportRows {
     /// The format of a file.
-    enum Format { case csv, json }
+    enum Format: String, ExpressibleByArgument, CaseIterable {
+        case csv, tsv, json, jsonl
+
+        /// The format for a file's extension.
+        init?(path: String) {
+            switch path.split(separator: ".").last?.lowercased() {
+            case "csv": self = .csv
+            case "tsv", "tab": self = .tsv
+            case "json": self = .json
+            case "jsonl", "ndjson": self = .jsonl
+            default: return nil
+            }
+        }
+    }
 
     let file: RereadableFile
     let format: Format
     let entity: ResolvedEntity
     let layout: ResolvedModel
+    /// The byte between fields, if it is not that of the format.
+    var delimiter: UInt8?
+    /// The properties that columns stand for, by the names of the columns.
+    var mapping: [String: String] = [:]
 
     /// Calls a closure with each row, of which one at a time is in memory.
     ///
-    /// - Throws: `QuireError` with code `invalidFormat`, `invalidValue` or `validation`, naming file, line and
-    ///   column; or what the closure throws.
+    /// - Throws: `QuireError` with code `invalidFormat` or `invalidValue`, naming file, line and column; or what the closure
+    ///   throws.
     func forEach(_ body: (ImportRow) throws -> Void) throws {
         try file.requireNotUTF16()
         switch format {
-        case .csv: try forEachOfCSV(body)
+        case .csv: try forEachOfCSV(delimiter ?? UInt8(ascii: ","), body)
+        case .tsv: try forEachOfCSV(delimiter ?? UInt8(ascii: "\t"), body)
         case .json:
             try JSONReader.forEachElement(of: file.bytes(), file: file.path) {
+                try body(row(of: $0))
+            }
+        case .jsonl:
+            try JSONReader.forEachValue(of: file.bytes(), file: file.path) {
                 try body(row(of: $0))
             }
         }
@@ -29,15 +52,22 @@ struct ImportRows {
 
     // MARK: - CSV
 
-    private func forEachOfCSV(_ body: (ImportRow) throws -> Void) throws {
+    private func forEachOfCSV(_ delimiter: UInt8, _ body: (ImportRow) throws -> Void) throws {
         let path = file.path
-        var reader = try CSVReader(file.bytes(), file: path)
+        var reader = try CSVReader(file.bytes(), file: path, delimiter: delimiter)
         guard let header = try reader.next() else {
             throw QuireError(
                 .invalidFormat, "\(path), line 1: the line that names the columns is missing.",
                 file: path, position: 1)
         }
-        let names = header.fields.map { $0.text.trimmingCharacters(in: .whitespaces) }
+        let written = header.fields.map { $0.text.trimmingCharacters(in: .whitespaces) }
+        if let name = mapping.keys.sorted().first(where: { !written.contains($0) }) {
+            throw QuireError(
+                .invalidFormat,
+                "\(path), line 1: there is no column “\(name)” for --map; \(CloseNames.advice(for: name, among: written, "there are"))",
+                file: path, position: 1)
+        }
+        let names = written.map { mapping[$0] ?? $0 }
         let columns = try columns(names)
         while let fields = try reader.next() {
             var row = ImportRow(entity: entity, place: "\(path), line \(fields.line)")
@@ -51,7 +81,6 @@ struct ImportRows {
                     throw ImportRow.locate(error, row.place, column: names[index])
                 }
             }
-            try row.validate()
             try body(row)
         }
     }
@@ -109,7 +138,8 @@ struct ImportRows {
         let entity = try Self.concreteEntity(of: element, entity, layout, place: place)
         var row = ImportRow(entity: entity, place: place)
         for member in members {
-            guard let name = Self.propertyName(of: member, in: entity) else { continue }
+            guard let name = mapping[member.name] ?? Self.propertyName(of: member, in: entity)
+            else { continue }
             do {
                 if case .composite(let slots)? = entity.properties[name] {
                     try Self.addElements(slots, of: name, from: member.value, to: &row)
@@ -122,7 +152,6 @@ struct ImportRows {
                     error, "\(path), line \(member.value.line)", column: name)
             }
         }
-        try row.validate()
         return row
     }
 
@@ -402,6 +431,16 @@ extension ImportRow {
                     entity: entity.name, property: relationship.name)
             }
         }
+    }
+
+    /// Checks only the attributes that the row names, because it changes an object that has the others.
+    func validateGiven() throws {
+        do {
+            for (key, value) in attributes {
+                guard let attribute = slot(of: key)?.attribute else { continue }
+                try attribute.validate(attribute.coerce(value), entity: entity.name)
+            }
+        } catch { throw Self.locate(error, place) }
     }
 
     /// Checks the attributes of an object that is to be made.

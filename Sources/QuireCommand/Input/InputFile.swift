@@ -14,13 +14,15 @@ enum InputFile {
     }
 
     /// A file that can be read from its beginning more than once. A pipe, which cannot, is copied to a temporary
-    /// file first.
+    /// file first. `-` is standard input.
     ///
     /// - Parameter progress: Counts the bytes that are copied, of an unknown number.
     /// - Throws: `QuireError` with code `notFound`, `inputOutput` or `outOfSpace`.
     static func rereadable(_ path: String, progress: Progress? = nil) throws -> RereadableFile {
-        let handle = try open(path)
-        defer { try? handle.close() }
+        let isStandardInput = path == "-"
+        let path = isStandardInput ? "standard input" : path
+        let handle = isStandardInput ? FileHandle.standardInput : try open(path)
+        defer { if !isStandardInput { try? handle.close() } }
         let file = try OpenFile.duplicate(of: handle.fileDescriptor)
         if try file.information().kind == .regular { return RereadableFile(file, path: path) }
         let temporary = FileSystem.path(

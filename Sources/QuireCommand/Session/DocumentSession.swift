@@ -68,7 +68,7 @@ final class DocumentSession {
     let unreadable = UnreadableValues()
     private let backing: Backing
     /// Whether changes stay unsaved until they are saved explicitly, and can be undone.
-    private let isInteractive: Bool
+    let isInteractive: Bool
 
     private init(
         path: String, kind: Kind, backing: Backing, coordinator: PersistentStoreCoordinator,

@@ -19,15 +19,41 @@ final class ObjectImport {
     private var order: [Target] = []
     /// The targets that are rows of the file, by the row's index.
     private var rowTargets: [Int: Target] = [:]
+    private let matching: ImportMatching?
+    /// What becomes of rows that no object is made of, by their index.
+    private var matches: [Int: Match] = [:]
 
-    init(document: DocumentSession, portionSize: Int = 1000, progress: Progress? = nil) {
+    /// - Parameters:
+    ///   - matching: Finds the rows that are objects already; `nil` if each row makes one.
+    ///   - portionSize: The number of objects that are saved together.
+    init(
+        document: DocumentSession, matching: ImportMatching? = nil, portionSize: Int = 1000,
+        progress: Progress? = nil
+    ) {
         self.document = document
+        self.matching = matching
         self.portionSize = portionSize
         self.progress = progress
     }
 
+    /// What an import does.
+    struct Counts {
+        var inserted = 0
+        var updated = 0
+        var skipped = 0
+        /// The number of related objects that are inserted, by entity.
+        var related: [String: Int] = [:]
+    }
+
+    /// What becomes of a row whose keys another object or row has.
+    private enum Match {
+        case skipped
+        case updates(Target)
+    }
+
     /// The result of an import.
     struct Result {
+        let counts: Counts
         /// The identifier of an object per row, in their order.
         let imported: @MainActor () -> ObjectIDRuns
         /// The related objects that were inserted.
@@ -60,9 +86,9 @@ final class ObjectImport {
         }
 
         /// Makes it the object of a row, which may be of a sub-entity.
-        func become(_ row: ImportRow, at index: Int) {
-            entity = row.entity
-            self.row = (index, row.place)
+        func become(_ entity: ResolvedEntity, of row: (index: Int, place: String)) {
+            self.entity = entity
+            self.row = row
         }
     }
 
@@ -73,23 +99,47 @@ final class ObjectImport {
         var value: AttributeValue
     }
 
-    /// Adds rows.
+    /// Looks everything up and checks it, and changes nothing.
     ///
-    /// - Throws: `QuireError`, naming the row and the column; then nothing is changed.
-    func run(_ rows: ImportRows) throws -> Result {
-        var rowCount: Int64 = 0
-        try rows.forEach {
-            try check($0)
-            rowCount += 1
-            progress?.completedUnitCount = rowCount
+    /// - Returns: What ``run(_:)`` would do.
+    /// - Throws: `QuireError`, naming the row and the column.
+    func check(_ rows: ImportRows) throws -> Counts {
+        var index = 0
+        var counts = Counts()
+        var known = try matching?.objects(of: rows.entity, in: document) ?? [:]
+        try rows.forEach { row in
+            let match = try match(row, at: index, among: &known)
+            matches[index] = match
+            switch match {
+            case .skipped: counts.skipped += 1
+            case .updates:
+                counts.updated += 1
+                try row.validateGiven()
+                try check(row)
+            case nil:
+                counts.inserted += 1
+                try row.validate()
+                try check(row)
+            }
+            index += 1
+            progress?.completedUnitCount = Int64(index)
         }
         try findTargets(in: rows)
         for target in order where target.isNew && target.row == nil {
             try checkCanBeMade(target)
+            counts.related[target.entity.name, default: 0] += 1
         }
         progress?.completedUnitCount = 0
-        progress?.totalUnitCount = rowCount
-        if let store = document.storeToImportInto { return try save(rows, to: store) }
+        progress?.totalUnitCount = Int64(index)
+        return counts
+    }
+
+    /// Adds rows.
+    ///
+    /// - Throws: `QuireError`, naming the row and the column; then nothing is changed.
+    func run(_ rows: ImportRows) throws -> Result {
+        let counts = try check(rows)
+        if let store = document.storeToImportInto { return try save(rows, counts, to: store) }
         let portion = Portion(document.context)
         do {
             for target in order { try make(target, in: portion) }
@@ -104,6 +154,7 @@ final class ObjectImport {
             let imported = portion.made.map(\.object)
             try document.context.obtainPermanentIDs(for: related + imported)
             return Result(
+                counts: counts,
                 imported: { ObjectIDRuns(imported.lazy.map(\.objectID)) },
                 related: { ObjectIDRuns(related.lazy.map(\.objectID)) })
         } catch {
@@ -115,6 +166,34 @@ final class ObjectImport {
     }
 
     // MARK: - Checking
+
+    /// What becomes of a row; `nil` if an object is made of it.
+    private func match(
+        _ row: ImportRow, at index: Int, among known: inout [[AttributeValue]: ImportMatching.Owner]
+    ) throws -> Match? {
+        guard let matching else { return nil }
+        let values = try matching.values(of: row)
+        guard let owner = known[values] else {
+            known[values] = .row(index, row.entity, place: row.place)
+            return nil
+        }
+        switch matching.conflict {
+        case .skip: return .skipped
+        case .fail: throw matching.conflictError(row, values, owner)
+        case .update: break
+        }
+        switch owner {
+        case .several: throw matching.conflictError(row, values, owner)
+        case .object(let id):
+            return .updates(Target(row.entity, existing: id, place: row.place, values: [:]))
+        case .row(let first, let entity, let place):
+            let target =
+                rowTargets[first] ?? Target(entity, existing: nil, place: place, values: [:])
+            target.become(entity, of: (first, place))
+            rowTargets[first] = target
+            return .updates(target)
+        }
+    }
 
     private func check(_ row: ImportRow) throws {
         for related in row.relationships {
@@ -226,18 +305,26 @@ final class ObjectImport {
         if keys.isEmpty { return }
         var index = 0
         try rows.forEach { row in
+            defer { index += 1 }
             for (entity, key) in keys where entity.subtree.contains(row.entity.number) {
                 let value = try row.value(of: key)
                 if value.isNull { continue }
                 let targetKey = TargetKey(entity: entity.number, key: key, value: value)
                 guard let target = targets[targetKey] else { continue }
+                if let match = matches[index] {
+                    // Its object is there already, and may get the value by this row.
+                    if target.isNew, target.row == nil, case .updates(let owner) = match {
+                        targets[targetKey] = owner
+                        order.removeAll { $0 === target }
+                    }
+                    continue
+                }
                 do {
                     targets[targetKey] = try resolve(target, key, value, as: row, at: index)
                 } catch {
                     throw ImportRow.locate(error, row.place, column: key)
                 }
             }
-            index += 1
         }
     }
 
@@ -264,7 +351,7 @@ final class ObjectImport {
             }
         }
         guard let same = rowTargets[index] else {
-            target.become(row, at: index)
+            target.become(row.entity, of: (index, row.place))
             rowTargets[index] = target
             return target
         }
@@ -326,10 +413,20 @@ final class ObjectImport {
         portion.count += 1
     }
 
-    /// Makes the object of a row.
+    /// Makes the object of a row, or changes the one that it matches.
     private func make(_ row: ImportRow, at index: Int, in portion: Portion) throws {
         progress?.completedUnitCount = Int64(index + 1)
         let context = portion.context
+        switch matches[index] {
+        case .skipped: return
+        case .updates(let target):
+            let object = try self.object(of: target, in: portion)
+            for (key, value) in row.attributes { try object.setValue(value, forKey: key) }
+            try setRelationships(of: row, on: object, in: portion)
+            portion.count += 1
+            return
+        case nil: break
+        }
         let target = rowTargets[index]
         let object: ManagedObject
         if let id = target?.objectID {
@@ -343,12 +440,21 @@ final class ObjectImport {
         for (key, value) in row.attributes where !value.isNull || target?.values[key] == nil {
             try object.setValue(value, forKey: key)
         }
+        try setRelationships(of: row, on: object, in: portion)
+        portion.made.append((object, target))
+        portion.count += 1
+    }
+
+    /// Sets the relationships that a row names; to-many relationships keep their objects.
+    private func setRelationships(
+        of row: ImportRow, on object: ManagedObject, in portion: Portion
+    ) throws {
         for related in row.relationships {
             var objects: [ManagedObject]
             switch related.objects {
             case .identifiers(let text):
                 objects = try document.objects(
-                    named: text, for: related.relationship, in: context)
+                    named: text, for: related.relationship, in: portion.context)
             case .values(let values):
                 objects = try values.compactMap {
                     try targets[key($0, of: related.relationship)].map {
@@ -365,8 +471,6 @@ final class ObjectImport {
             }
             try PropertyChange(related.relationship, objects, of: row.entity).apply(to: object)
         }
-        portion.made.append((object, target))
-        portion.count += 1
     }
 
     /// The object of a target. That of a row that has not come yet is inserted, and gets its values when the row comes.
@@ -382,7 +486,9 @@ final class ObjectImport {
 
     /// Makes and saves everything in one transaction, each portion in a context of its own. A portion goes on until all rows
     /// that its own refer to have come.
-    private func save(_ rows: ImportRows, to store: SQLiteStore) throws -> Result {
+    private func save(
+        _ rows: ImportRows, _ counts: Counts, to store: SQLiteStore
+    ) throws -> Result {
         let coordinator = PersistentStoreCoordinator(store: store, rowCacheSize: 1 << 20)
         var portion = Portion(.mainQueue(coordinator: coordinator))
         var ids = ObjectIDRuns()
@@ -413,6 +519,6 @@ final class ObjectImport {
             return (related, ids)
         }
         document.didSaveApart()
-        return Result(imported: { imported }, related: { related })
+        return Result(counts: counts, imported: { imported }, related: { related })
     }
 }

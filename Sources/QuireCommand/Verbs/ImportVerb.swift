@@ -6,7 +6,7 @@ import Quire
 struct ImportVerb: DocumentVerb {
     static let name = "import"
     static let abstract =
-        "Adds an object for each row of a CSV file or each object of a JSON array."
+        "Adds or updates an object for each row of a CSV file or each object of a JSON file."
     static let discussion = """
         If any row is invalid, none is added. The first line of a CSV file names the \
         columns; the members of a JSON object do. A column is an attribute, a relationship (identifiers), or \
@@ -16,42 +16,136 @@ struct ImportVerb: DocumentVerb {
         for a to-many relationship are separated by ; in CSV and are an array in JSON. An empty field of a \
         CSV file leaves the attribute's default; "" is an empty text.
 
+        With --key, rows are compared with the objects of the entity and with the rows above: one with the same \
+        values is an error, is skipped, or updates the object with --on-conflict update. Columns that the file \
+        does not have, and empty fields of a CSV file, keep their values; objects are added to a to-many relationship.
+
         The output of fetch --json can be imported; its identifiers are not kept.
 
         EXAMPLES:
           quire import Library.quire Book books.csv
           quire import Notes.quire Post posts.json
+          quire import Library.quire Book new.csv --key isbn --on-conflict update
+          curl https://example.org/books.jsonl | quire import Library.quire Book - --format jsonl
         """
     static let access = DocumentSession.Access.write
 
     @Argument(help: ArgumentHelp("The entity.", valueName: "ENTITY"))
     var entity: String
 
-    @Argument(help: ArgumentHelp("A file that ends in .csv or .json.", valueName: "FILE"))
+    @Argument(
+        help: ArgumentHelp(
+            "A CSV, TSV, JSON or JSON lines file, or - for standard input.", valueName: "FILE"))
     var file: String
 
+    @Option(
+        help: ArgumentHelp(
+            "The format: csv, tsv, json or jsonl; without it the file's extension decides.",
+            valueName: "FORMAT"))
+    var format: ImportRows.Format?
+
+    @Option(
+        help: ArgumentHelp(
+            "The character between the fields of a CSV file, such as ';'.", valueName: "C"))
+    var delimiter: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The property that a column stands for, if its name differs; may be repeated.",
+            valueName: "COLUMN=PROPERTY"))
+    var map: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Attributes that identify an object: a row with the values of an existing object is a conflict.",
+            valueName: "a,b"))
+    var key: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What to do with such a row: fail, skip it, or update the object.",
+            valueName: "ACTION"))
+    var onConflict: ImportMatching.Conflict?
+
+    @Flag(help: "Check everything and print what would be imported, but change nothing.")
+    var dryRun = false
+
     func validate() throws {
-        if format == nil {
+        guard let format = format ?? .init(path: file) else {
             throw ValidationError(
-                "The type of “\(file)” is unknown; use a name that ends in .csv or .json.")
+                file == "-"
+                    ? "Specify the format of standard input with --format."
+                    : "The type of “\(file)” is unknown; specify it with --format.")
+        }
+        if let delimiter {
+            let byte = Self.byte(delimiter)
+            guard format == .csv, byte != nil, byte != UInt8(ascii: "\""), byte != 10, byte != 13
+            else {
+                throw ValidationError(
+                    "--delimiter is one ASCII character between the fields of a CSV file.")
+            }
+        }
+        if onConflict != nil, keys.isEmpty { throw ValidationError("--on-conflict needs --key.") }
+        for word in map where word.first == "=" || !word.contains("=") || word.last == "=" {
+            throw ValidationError("“\(word)” is not COLUMN=PROPERTY.")
         }
     }
 
-    private var format: ImportRows.Format? {
-        let name = file.lowercased()
-        return name.hasSuffix(".csv") ? .csv : name.hasSuffix(".json") ? .json : nil
+    private static func byte(_ text: String) -> UInt8? {
+        let text = text == "\\t" ? "\t" : text
+        return text.utf8.count == 1 ? text.utf8.first : nil
+    }
+
+    private var keys: [String] {
+        (key ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }
+    }
+
+    /// The rows of the file.
+    private func rows(of entity: ResolvedEntity, in layout: ResolvedModel) throws -> ImportRows {
+        let rereadable = try ProgressBar.showing("Reading \(file)", of: .bytes) {
+            try InputFile.rereadable(file, progress: $0)
+        }
+        var rows = ImportRows(
+            file: rereadable, format: format ?? .init(path: file) ?? .json, entity: entity,
+            layout: layout)
+        rows.delimiter = delimiter.flatMap(Self.byte)
+        for word in map {
+            let mark = word.lastIndex(of: "=") ?? word.endIndex
+            rows.mapping[String(word[..<mark])] = String(word[mark...].dropFirst())
+        }
+        return rows
     }
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
         let entity = try document.layout.requireEntity(named: entity)
-        let rereadable = try ProgressBar.showing("Reading \(file)", of: .bytes) {
-            try InputFile.rereadable(file, progress: $0)
+        if file == "-", document.isInteractive {
+            throw Failure(
+                sentence: "A session reads its lines from standard input; name a file.",
+                status: .usage)
         }
-        let rows = ImportRows(
-            file: rereadable, format: format ?? .json, entity: entity, layout: document.layout)
+        let rows = try rows(of: entity, in: document.layout)
+        let matching =
+            keys.isEmpty ? nil : ImportMatching(keys: keys, conflict: onConflict ?? .fail)
+        if dryRun {
+            let counts = try ProgressBar.showing("Checking \(file)", of: .rows) {
+                try ObjectImport(document: document, matching: matching, progress: $0).check(rows)
+            }
+            return Reply { output in
+                try output.printResult(
+                    levels: 0, [sentence("Would import", counts, entity)]
+                ) {
+                    .object([
+                        "inserted": .integer(Int64(counts.inserted)),
+                        "updated": .integer(Int64(counts.updated)),
+                        "skipped": .integer(Int64(counts.skipped)),
+                        "related": .object(counts.related.mapValues { .integer(Int64($0)) }),
+                    ])
+                }
+            }
+        }
         let result = try ProgressBar.showing("Importing \(file)", of: .rows) {
-            try ObjectImport(document: document, progress: $0).run(rows)
+            try ObjectImport(document: document, matching: matching, progress: $0).run(rows)
         }
         return Reply { output in
             if output.json {
@@ -66,15 +160,29 @@ struct ImportVerb: DocumentVerb {
                 try printList(result.imported())
                 try output.print(raw: "], \"related\": [")
                 try printList(result.related())
-                try output.print(raw: "]}\n")
+                let counts = result.counts
+                try output.print(
+                    raw: "], \"skipped\": \(counts.skipped), \"updated\": \(counts.updated)}\n")
                 return
             }
-            let imported = result.imported()
-            var sentence = "Imported \(Count.of(imported.count, "object")) of \(entity.name)"
-            let related = result.related().countsByEntity
-                .sorted { $0.key < $1.key }.map { "\($0.value) of \($0.key)" }
-            if !related.isEmpty { sentence += " and made \(related.joined(separator: ", "))" }
-            try output.print(sentence + ".")
+            try output.print(sentence("Imported", result.counts, entity))
         }
+    }
+
+    private func sentence(
+        _ verb: String, _ counts: ObjectImport.Counts, _ entity: ResolvedEntity
+    ) -> String {
+        var parts = ["\(verb) \(Count.of(counts.inserted, "object")) of \(entity.name)"]
+        if !counts.related.isEmpty {
+            let related = counts.related.sorted { $0.key < $1.key }.map {
+                "\($0.value) of \($0.key)"
+            }
+            parts[0] += " and \(dryRun ? "make" : "made") \(related.joined(separator: ", "))"
+        }
+        if key != nil {
+            parts.append("\(dryRun ? "update" : "updated") \(counts.updated)")
+            parts.append("\(dryRun ? "skip" : "skipped") \(counts.skipped)")
+        }
+        return parts.joined(separator: ", ") + "."
     }
 }

@@ -11,6 +11,7 @@ package struct JSONReader {
     /// The position of the next byte.
     private var place = Place(line: 1, column: 1)
     private static let maximumDepth = 128
+    private static let maximumStringSize = 1 << 30
 
     private struct Place {
         /// From 1.
@@ -49,6 +50,20 @@ package struct JSONReader {
         throw QuireError(
             .invalidFormat, "\(file), line \(start.line): expected an array of objects.",
             file: file, position: start.line)
+    }
+
+    /// Reads values that follow each other, as one a line, and calls a closure with each. One value at a time is in memory.
+    ///
+    /// - Parameter file: The name of the text in errors.
+    /// - Throws: As ``read(_:file:)``; rethrows errors of the closure.
+    package static func forEachValue(
+        of bytes: ByteReader, file: String, _ body: (JSONNode) throws -> Void
+    ) throws {
+        var reader = try JSONReader(bytes, file: file)
+        while try reader.bytes.peek() != nil {
+            try body(reader.value(depth: 0))
+            try reader.skipSpace()
+        }
     }
 
     private init(_ bytes: ByteReader, file: String) throws {
@@ -227,6 +242,9 @@ package struct JSONReader {
             case UInt8(ascii: "\\"): try escape(into: &text)
             case 0..<0x20: throw error("a control character must be escaped")
             default:
+                if text.count == Self.maximumStringSize {
+                    throw error("this string is longer than 1 GiB", at: mark)
+                }
                 text.append(byte)
                 take(byte)
             }
