@@ -16,7 +16,7 @@ struct ImportVerb: DocumentVerb {
         for a to-many relationship are separated by ; in CSV and are an array in JSON. An empty field of a \
         CSV file leaves the attribute's default; "" is an empty text.
 
-        The output of fetch --json can be imported; its identifiers are not kept.
+        The output of fetch --json and fetch --csv can be imported; its identifiers are not kept.
 
         EXAMPLES:
           quire import Library.quire Book books.csv
