@@ -123,7 +123,8 @@ extension QuireCommand {
     /// Reports the failure of a command line.
     private static func report(_ error: any Error, of arguments: [String]) -> ExitStatus {
         let failure = Failure(error, of: QuireCommand.self)
-        failure.report(asJSON: arguments.prefix { $0 != "--" }.contains("--json"))
+        let options = arguments.prefix { $0 != "--" }
+        failure.report(asJSON: options.contains("--json") || options.contains("--jsonl"))
         return failure.status
     }
 

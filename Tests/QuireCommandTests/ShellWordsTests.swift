@@ -29,20 +29,6 @@ import Testing
     }
 }
 
-@Suite struct TextTableTests {
-    @Test func columnsAreAligned() {
-        var table = TextTable([("id", .left), ("year", .right), ("title", .left)])
-        table.rows = [["Book/p1", "1815", "Emma"], ["Book/p12", "8", ""]]
-        #expect(table.text == "id        year  title\nBook/p1   1815  Emma\nBook/p12     8\n")
-    }
-
-    @Test func controlCharactersAndLongTextsDoNotReachTheTerminal() {
-        #expect(TextTable.shown("a\u{1B}[2Jb\nc") == "a [2Jb c")
-        #expect(TextTable.shown(String(repeating: "x", count: 49)).count == 48)
-        #expect(TextTable.shown(String(repeating: "x", count: 48)).last == "x")
-    }
-}
-
 @Suite struct AssignmentTests {
     @Test(arguments: [
         ("a=", "a", Assignment.Source.none), ("a=b=c", "a", .text("b=c")),

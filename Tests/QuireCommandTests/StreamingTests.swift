@@ -24,13 +24,14 @@ import Testing
 
     /// The statements that have been run to read when the first bytes are written, and in all.
     private func statements(
-        printing reply: Reply, of document: DocumentSession, json: Bool, stopping: Bool = false
+        printing reply: Reply, of document: DocumentSession, as format: RowFormat = .json,
+        stopping: Bool = false
     ) throws -> (first: Int, all: Int, bytes: Int) {
         let store = try #require(document.store as? SQLiteStore)
         let start = store.readStatementCount
         var first: Int?
         var bytes = 0
-        let output = Output(json: json) { block in
+        let output = Output(format) { block in
             first = first ?? store.readStatementCount - start
             bytes += block.count
             if stopping { throw OutputClosed() }
@@ -42,8 +43,8 @@ import Testing
         return (try #require(first), store.readStatementCount - start, bytes)
     }
 
-    @Test(arguments: [true, false])
-    func objectsArePrintedAsTheyAreRead(json: Bool) async throws {
+    @Test(arguments: RowFormat.allCases)
+    func objectsArePrintedAsTheyAreRead(format: RowFormat) async throws {
         let shell = try CommandShell()
         let document = try await library(books: 5000, authors: 10, in: shell)
         let layout = document.layout
@@ -57,21 +58,21 @@ import Testing
             let listing = ObjectListing(
                 objects: try document.context.fetch(request), entity: entity, paths: paths,
                 document: document)
-            if output.json { try listing.printJSON(output) } else { try listing.printTable(output) }
+            try listing.print(output)
         }
-        let all = try statements(printing: reply, of: document, json: json)
+        let all = try statements(printing: reply, of: document, as: format)
         #expect(all.first < all.all * 2 / 3)
         #expect(all.bytes > 1 << 16)
         // Whoever has seen enough, as `head`, ends the work.
         let stopped = try statements(
-            printing: reply, of: document, json: json, stopping: true)
+            printing: reply, of: document, as: format, stopping: true)
         #expect(stopped.all <= all.first)
         try await document.close()
     }
 
     /// The last row cannot be read; what comes before it is printed all the same.
-    @Test(arguments: [true, false])
-    func computedRowsArePrintedAsTheyAreRead(json: Bool) async throws {
+    @Test(arguments: RowFormat.allCases)
+    func computedRowsArePrintedAsTheyAreRead(format: RowFormat) async throws {
         let shell = try CommandShell()
         try await library(books: 5000, authors: 10, in: shell).close()
         let document = try await DocumentSession.open(
@@ -81,7 +82,7 @@ import Testing
         let columns = "title,author,length(title) AS length"
         for grouping in [[], ["--group-by", "title,author"]] {
             var printed = ""
-            let output = Output(json: json) { printed += String(decoding: $0, as: UTF8.self) }
+            let output = Output(format) { printed += String(decoding: $0, as: UTF8.self) }
             let verb = try FetchVerb.parse(
                 ["Book", "--columns", grouping.isEmpty ? columns : "title,author,count(*) AS n"]
                     + grouping)
@@ -100,7 +101,7 @@ import Testing
         let reply = try await FetchVerb.parse([
             "Author", "--columns", "name,books[FIRST].title AS first",
         ]).run(on: document)
-        let count = try statements(printing: reply, of: document, json: true)
+        let count = try statements(printing: reply, of: document)
         #expect(count.first < count.all / 2)
         #expect(
             try shell.output(
@@ -127,7 +128,7 @@ import Testing
         let shell = try CommandShell()
         let document = try await library(books: 3000, authors: 1000, in: shell)
         let reply = try await DumpVerb().run(on: document)
-        let count = try statements(printing: reply, of: document, json: true)
+        let count = try statements(printing: reply, of: document)
         #expect(count.first < count.all / 2)
         // Not one for each relationship of each object.
         #expect(count.all < 500)
@@ -154,6 +155,7 @@ import Testing
         try await library(books: 5000, authors: 10, in: shell).close()
         for command in [
             "fetch L.quire Book", "fetch L.quire Book --json", "dump L.quire",
+            "fetch L.quire Book --csv", "fetch L.quire Book --markdown",
             "fetch L.quire Book --columns 'title,year+1'",
         ] {
             let result = try shell.run(

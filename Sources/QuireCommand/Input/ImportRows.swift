@@ -55,52 +55,107 @@ struct ImportRows {
     private func forEachOfCSV(_ delimiter: UInt8, _ body: (ImportRow) throws -> Void) throws {
         let path = file.path
         var reader = try CSVReader(file.bytes(), file: path, delimiter: delimiter)
-        guard let header = try reader.next() else {
+        guard let first = try reader.next() else {
             throw QuireError(
                 .invalidFormat, "\(path), line 1: the line that names the columns is missing.",
                 file: path, position: 1)
         }
-        let written = header.fields.map { $0.text.trimmingCharacters(in: .whitespaces) }
-        if let name = mapping.keys.sorted().first(where: { !written.contains($0) }) {
+        let header = CSVHeader(first, of: entity, mapping)
+        if let name = mapping.keys.sorted().first(where: { !header.written.contains($0) }) {
             throw QuireError(
                 .invalidFormat,
-                "\(path), line 1: there is no column “\(name)” for --map; \(CloseNames.advice(for: name, among: written, "there are"))",
+                "\(path), line 1: there is no column “\(name)” for --map; \(CloseNames.advice(for: name, among: header.written, "there are"))",
                 file: path, position: 1)
         }
-        let names = written.map { mapping[$0] ?? $0 }
-        let columns = try columns(names)
+        var columns = [entity.number: try self.columns(header, of: entity)]
         while let fields = try reader.next() {
-            var row = ImportRow(entity: entity, place: "\(path), line \(fields.line)")
-            for (index, field) in fields.fields.enumerated() {
+            let place = "\(path), line \(fields.line)"
+            var row = ImportRow(entity: entity, place: place)
+            if let index = header.entityIndex {
+                row.entity = try concreteEntity(named: fields.fields[index].text, place: place)
+            }
+            let rowColumns =
+                try columns[row.entity.number] ?? self.columns(header, of: row.entity)
+            columns[row.entity.number] = rowColumns
+            // The output of `fetch`, in which nothing is no value; elsewhere it is the default.
+            let isFetched = header.identifierIndex.map {
+                Self.isIdentifier(fields.fields[$0].text)
+            }
+            for (index, field) in fields.fields.enumerated() where index != header.entityIndex {
+                if index == header.identifierIndex, isFetched == true { continue }
+                let name = header.names[index]
                 do {
-                    guard let values = try Self.values(of: field, for: columns[index]) else {
-                        continue
+                    let isEmpty = field.text.isEmpty && !field.isQuoted
+                    if rowColumns[index] == nil, isEmpty { continue }
+                    let column =
+                        try rowColumns[index] ?? ImportColumn(name, in: row.entity, of: layout)
+                    if isEmpty, isFetched == true, case .attribute = column {
+                        try row.add(name, column, [.null])
+                    } else if let values = try Self.values(of: field, for: column) {
+                        try row.add(name, column, values)
                     }
-                    try row.add(names[index], columns[index], values)
                 } catch {
-                    throw ImportRow.locate(error, row.place, column: names[index])
+                    throw ImportRow.locate(error, row.place, column: name)
                 }
             }
             try body(row)
         }
     }
 
-    private func columns(_ names: [String]) throws -> [ImportColumn] {
+    /// The first line of a CSV file. Two of its columns may be those that `fetch` adds to properties.
+    private struct CSVHeader {
+        /// The names of the columns as they are written.
+        let written: [String]
+        /// The names that they stand for.
+        let texts: [String]
+        /// The names of properties.
+        let names: [String]
+        /// The column that names the entity of a row.
+        let entityIndex: Int?
+        /// The column `id`: identifiers, which are not kept, or the values of a property.
+        let identifierIndex: Int?
+
+        init(_ row: CSVReader.Row, of entity: ResolvedEntity, _ mapping: [String: String]) {
+            written = row.fields.map { $0.text.trimmingCharacters(in: .whitespaces) }
+            texts = written.map { mapping[$0] ?? $0 }
+            names = texts.map {
+                $0 == "property.id" || $0 == "property.entity" ? String($0.dropFirst(9)) : $0
+            }
+            entityIndex =
+                entity.properties["entity"] == nil || texts.contains("property.entity")
+                ? texts.firstIndex(of: "entity") : nil
+            identifierIndex = texts.firstIndex(of: "id")
+        }
+    }
+
+    /// The columns, of which those that only other entities have are `nil`.
+    private func columns(_ header: CSVHeader, of entity: ResolvedEntity) throws -> [ImportColumn?] {
         let place = "\(file.path), line 1"
         var known: Set<String> = []
-        return try names.map { name in
-            guard known.insert(name).inserted else {
+        return try header.texts.enumerated().map { index, text in
+            guard known.insert(text).inserted else {
                 throw QuireError(
-                    .invalidFormat, "\(place): there are two columns “\(name)”.",
+                    .invalidFormat, "\(place): there are two columns “\(text)”.",
                     file: file.path, position: 1)
             }
+            if index == header.entityIndex { return nil }
+            let name = header.names[index]
             do {
                 return try ImportColumn(name, in: entity, of: layout)
             } catch {
-                throw ImportRow.locate(error, place, column: name)
+                let isOfOther =
+                    header.entityIndex != nil
+                    && self.entity.subtree.contains {
+                        (try? ImportColumn(name, in: layout.entity(number: $0), of: layout)) != nil
+                    }
+                if isOfOther || index == header.identifierIndex { return nil }
+                throw ImportRow.locate(error, place, column: text)
             }
         }
     }
+
+    /// Whether a text is the identifier of an object, as `fetch` writes it.
+    private static func isIdentifier(_ text: String) -> Bool { text.hasPrefix("x-coredata://") }
 
     /// The values of a field, or `nil` if it is empty.
     private static func values(
@@ -135,7 +190,12 @@ struct ImportRows {
                 .invalidFormat, "\(place): this is \(element.kind) where an object must be.",
                 file: path, position: element.line)
         }
-        let entity = try Self.concreteEntity(of: element, entity, layout, place: place)
+        var entity = entity
+        if entity.properties["entity"] == nil,
+            case .string(let name)? = element["entity"]?.content
+        {
+            entity = try concreteEntity(named: name, place: place)
+        }
         var row = ImportRow(entity: entity, place: place)
         for member in members {
             guard let name = mapping[member.name] ?? Self.propertyName(of: member, in: entity)
@@ -155,13 +215,8 @@ struct ImportRows {
         return row
     }
 
-    /// The entity of an element: what its member `entity` says, as in the output of `fetch`, or the one given.
-    private static func concreteEntity(
-        of element: JSONNode, _ entity: ResolvedEntity, _ layout: ResolvedModel, place: String
-    ) throws -> ResolvedEntity {
-        guard entity.properties["entity"] == nil,
-            case .string(let name)? = element["entity"]?.content
-        else { return entity }
+    /// The entity of a row, as the output of `fetch` names it.
+    private func concreteEntity(named name: String, place: String) throws -> ResolvedEntity {
         do {
             let named = try layout.requireConcreteEntity(named: name)
             guard entity.subtree.contains(named.number) else {
@@ -184,7 +239,7 @@ struct ImportRows {
         case "property.entity": return "entity"
         case "entity": return entity.properties["entity"] == nil ? nil : "entity"
         case "id":
-            if case .string(let text) = member.value.content, text.hasPrefix("x-coredata://") {
+            if case .string(let text) = member.value.content, isIdentifier(text) {
                 return nil
             }
             return "id"

@@ -105,13 +105,7 @@ struct ListingRequest {
                 return Self.reply(count: count)
             }
             let listing = DictionaryListing(rows: rows, unreadable: document.unreadable)
-            return Reply { output in
-                if output.json {
-                    try listing.printJSON(output)
-                } else {
-                    try listing.printTable(output)
-                }
-            }
+            return Reply { try listing.print($0) }
         }
         if counts { return Self.reply(count: try document.context.count(for: request)) }
         var request = request
@@ -119,9 +113,7 @@ struct ListingRequest {
         let listing = ObjectListing(
             objects: try document.context.fetch(request), entity: entity, paths: paths,
             document: document)
-        return Reply { output in
-            if output.json { try listing.printJSON(output) } else { try listing.printTable(output) }
-        }
+        return Reply { try listing.print($0) }
     }
 
     private static func reply(count: Int) -> Reply {

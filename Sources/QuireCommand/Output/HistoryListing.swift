@@ -29,22 +29,40 @@ struct HistoryEntry {
         ])
     }
 
+    /// The columns of a list of transactions.
+    static let columns: [TextTable.Column] = [
+        ("number", .right), ("date", .left), ("author", .left), ("context", .left),
+        ("process", .left), ("bundle", .left), ("changes", .left),
+    ]
+
+    /// The texts of the columns.
+    var texts: [String] {
+        [
+            "\(transaction.number)", PrintedDate.text(transaction.date), transaction.author ?? "",
+            transaction.contextName ?? "", transaction.processName ?? "",
+            transaction.bundleID ?? "", changeLines.joined(separator: "\n"),
+        ]
+    }
+
     /// A line about the transaction, and one for each change.
     var lines: [String] {
         let origin = [transaction.author, transaction.contextName, transaction.processName]
             .compactMap { $0 }.joined(separator: ", ")
         let head = "\(transaction.number)  \(PrintedDate.text(transaction.date))  \(origin)"
-        return [head]
-            + changes.map { change in
-                var line = "   \(change.kind) \(change.objectID.shortDescription)"
-                if let properties = change.updatedProperties, !properties.isEmpty {
-                    line += ": " + properties.joined(separator: ", ")
-                }
-                let values = change.preservedValues.sorted { $0.key < $1.key }
-                    .map { "\($0.key) “\(PrintedValue($0.value).text)”" }
-                if !values.isEmpty { line += ": " + values.joined(separator: ", ") }
-                return line
+        return [head] + changeLines.map { "   " + $0 }
+    }
+
+    private var changeLines: [String] {
+        changes.map { change in
+            var line = "\(change.kind) \(change.objectID.shortDescription)"
+            if let properties = change.updatedProperties, !properties.isEmpty {
+                line += ": " + properties.joined(separator: ", ")
             }
+            let values = change.preservedValues.sorted { $0.key < $1.key }
+                .map { "\($0.key) “\(PrintedValue($0.value).text)”" }
+            if !values.isEmpty { line += ": " + values.joined(separator: ", ") }
+            return line
+        }
     }
 }
 

@@ -17,29 +17,34 @@ struct LibraryListing {
         }
     }
 
-    /// Prints a table, or an array.
+    /// Prints the documents, and reports those that are broken.
     func print(_ output: Output) throws {
-        if output.json {
-            return try output.print(.array(entries.map(Self.json)), levels: 1)
-        }
-        if entries.isEmpty { return }
-        var table = TextTable([
-            ("name", .left), ("title", .left), ("saved", .left), ("bytes", .right),
-            ("objects", .right), ("open", .left), ("protection", .left),
-        ])
-        table.rows = entries.map { entry in
+        var rows = RowOutput(
             [
-                URL(fileURLWithPath: entry.path).lastPathComponent,
-                entry.title, entry.modified.map(PrintedDate.text) ?? "",
-                String(entry.size), String(entry.objectCount),
-                entry.error == nil ? entry.owner == nil ? "" : "open" : "broken",
-                entry.fileProtection == .none ? "" : entry.fileProtection.rawValue,
-            ]
-        }
-        try output.print(raw: table.text)
+                ("name", .left), ("title", .left), ("saved", .left), ("bytes", .right),
+                ("objects", .right), ("open", .left), ("protection", .left),
+            ],
+            members: [
+                "path", "name", "title", "uuid", "created", "modified", "bytes", "objects",
+                "values",
+                "thumbnail", "open", "protection", "error",
+            ], to: output)
+        for entry in entries { try rows.add(Self.texts(entry), Self.json(entry)) }
+        if !entries.isEmpty || output.format != .table { try rows.finish() }
+        if output.json { return }
         for entry in entries {
             if let error = entry.error { Output.report(error.message) }
         }
+    }
+
+    private static func texts(_ entry: DocumentLibrary.Entry) -> [String] {
+        [
+            FileSystem.name(of: entry.path), entry.title,
+            entry.modified.map(PrintedDate.text) ?? "", String(entry.size),
+            String(entry.objectCount),
+            entry.error == nil ? entry.owner == nil ? "" : "open" : "broken",
+            entry.fileProtection == .none ? "" : entry.fileProtection.rawValue,
+        ]
     }
 
     static func json(_ entry: DocumentLibrary.Entry) -> JSONValue {

@@ -11,43 +11,55 @@ struct ObjectListing {
     let paths: [PropertyPath]?
     let document: DocumentSession
 
-    /// Prints an array with an object per line, each read when it is its turn.
-    func printJSON(_ output: Output) throws {
+    /// Prints the objects, each read when it is its turn.
+    func print(_ output: Output) throws {
+        let paths = try paths ?? PropertyPath.attributes(of: entity, in: document.layout)
+        let columns: [TextTable.Column] = paths.map { ($0.name, $0.isNumber ? .right : .left) }
+        var rows = RowOutput(
+            [("id", .left)] + columns, members: try memberNames, ifEmpty: "No objects.", to: output)
         var attributes: [String: [PropertyPath]] = [:]
-        try output.printList { element in
-            try document.forEach(of: objects) { object in
-                let entity = object.resolvedEntity
-                let paths: [PropertyPath]
-                if let given = self.paths ?? attributes[entity.name] {
-                    paths = given
-                } else {
-                    paths = try PropertyPath.attributes(of: entity, in: document.layout)
-                    attributes[entity.name] = paths
+        try document.forEach(of: objects) { object in
+            try rows.add(
+                [object.objectID.shortDescription]
+                    + paths.map { try $0.value(of: object, noting: document.unreadable).text },
+                members(of: object, &attributes))
+        }
+        try rows.finish()
+    }
+
+    /// The columns of CSV: also attributes of sub-entities, so that importing it gives the same objects.
+    private var memberNames: [String] {
+        get throws {
+            let layout = document.layout
+            let paths =
+                try self.paths
+                ?? entity.subtree.flatMap {
+                    try PropertyPath.attributes(of: layout.entity(number: $0), in: layout)
                 }
-                var members = try ObjectRecord.members(
-                    of: object, paths, noting: document.unreadable)
-                members["entity"] = .string(entity.name)
-                try element(.object(members))
-            }
+            var known: Set<String> = []
+            let names = paths.flatMap(\.elementNames).filter { known.insert($0).inserted }
+            return (entity.subtree.count > 1 ? ["id", "entity"] : ["id"])
+                + names.map(JSONValue.key(ofProperty:))
         }
     }
 
-    /// Prints a table with a row per object, each read when it is its turn.
-    func printTable(_ output: Output) throws {
-        if objects.isEmpty {
-            try output.print("No objects.")
-            return
+    /// The members for an object.
+    ///
+    /// - Parameter attributes: The columns of entities, which are looked up once.
+    private func members(
+        of object: ManagedObject, _ attributes: inout [String: [PropertyPath]]
+    ) throws -> JSONValue {
+        let entity = object.resolvedEntity
+        let paths: [PropertyPath]
+        if let given = self.paths ?? attributes[entity.name] {
+            paths = given
+        } else {
+            paths = try PropertyPath.attributes(of: entity, in: document.layout)
+            attributes[entity.name] = paths
         }
-        let paths =
-            try self.paths ?? PropertyPath.attributes(of: entity, in: document.layout)
-        var table = TableOutput(
-            [("id", .left)] + paths.map { ($0.name, $0.isNumber ? .right : .left) }, to: output)
-        try document.forEach(of: objects) { object in
-            try table.add(
-                [object.objectID.shortDescription]
-                    + paths.map { try $0.value(of: object, noting: document.unreadable).text })
-        }
-        try table.finish()
+        var members = try ObjectRecord.members(of: object, paths, noting: document.unreadable)
+        members["entity"] = .string(entity.name)
+        return .object(members)
     }
 }
 
@@ -72,25 +84,6 @@ enum ObjectRecord {
     }
 }
 
-extension Output {
-    /// Prints an array of JSON objects one by one.
-    func printList(
-        indentation: Int = 0, ending: String = "\n",
-        _ body: ((JSONValue) throws -> Void) throws -> Void
-    ) throws {
-        let lineEnd = compact ? "" : "\n" + String(repeating: " ", count: indentation)
-        var isFirst = true
-        try print(raw: "[")
-        try body { element in
-            let separator = isFirst ? "" : compact ? ", " : ","
-            try print(raw: separator + lineEnd + (compact ? "" : "  "))
-            try print(raw: element)
-            isFirst = false
-        }
-        try print(raw: (isFirst ? "" : lineEnd) + "]" + ending)
-    }
-}
-
 // MARK: - Dictionaries
 
 /// Computed rows as `fetch` prints them, each when it is read.
@@ -98,48 +91,19 @@ struct DictionaryListing {
     let rows: DictionaryStream
     let unreadable: UnreadableValues
 
-    /// Prints an array with a row per line.
-    func printJSON(_ output: Output) throws {
-        try output.printList { element in
-            try rows.forEach { values in
-                var members: [String: JSONValue] = [:]
-                for (name, value) in zip(rows.names, values) {
-                    members[name] = shown(value).json
-                }
-                try element(.object(members))
-            }
-        }
-    }
-
-    /// Prints a table with a line per row.
-    func printTable(_ output: Output) throws {
-        var first: [[PrintedValue]] = []
-        var table: TableOutput?
-        try rows.forEach { values in
+    /// Prints the rows.
+    func print(_ output: Output) throws {
+        var rows = RowOutput(
+            self.rows.names.map { ($0, nil) }, members: self.rows.names, ifEmpty: "No rows.",
+            to: output)
+        try self.rows.forEach { values in
             let values = values.map(shown)
-            if table != nil {
-                try table?.add(values.map(\.text))
-                return
-            }
-            first.append(values)
-            if first.count == TableOutput.firstRowCount {
-                table = try self.table(of: first, to: output)
-                first = []
-            }
+            try rows.add(
+                values.map(\.text),
+                .object(
+                    Dictionary(zip(self.rows.names, values.map(\.json))) { _, last in last }))
         }
-        if table == nil && first.isEmpty { return try output.print("No rows.") }
-        if table == nil { table = try self.table(of: first, to: output) }
-        try table?.finish()
-    }
-
-    /// A table that has the first rows. They decide about the sides of columns.
-    private func table(of first: [[PrintedValue]], to output: Output) throws -> TableOutput {
-        var table = TableOutput(
-            rows.names.enumerated().map { column, name in
-                (name, Self.isNumber(first.lazy.map { $0[column] }) ? .right : .left)
-            }, to: output)
-        for row in first { try table.add(row.map(\.text)) }
-        return table
+        try rows.finish()
     }
 
     /// A value as it is printed.
@@ -153,17 +117,6 @@ struct DictionaryListing {
             unreadable.add(error)
             return .unreadable(error.message)
         }
-    }
-
-    /// Whether a column holds numbers and nothing else.
-    private static func isNumber(_ column: some Sequence<PrintedValue>) -> Bool {
-        var hasNumber = false
-        for value in column {
-            if case .attribute(.null, _) = value { continue }
-            guard value.isNumber else { return false }
-            hasNumber = true
-        }
-        return hasNumber
     }
 }
 

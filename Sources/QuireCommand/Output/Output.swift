@@ -9,13 +9,19 @@ struct OutputClosed: Error {
 
 /// The output of verbs, and its form.
 final class Output {
-    /// Whether to print JSON.
-    let json: Bool
+    /// The format of rows.
+    let format: RowFormat
+    /// Whether tables, CSV and TSV begin with the names of the columns.
+    let hasHeader: Bool
     /// Whether JSON stays on one line, for a session that is driven by a program.
     let compact: Bool
     /// Whether the output reports a change that has been made. The exit code says whether it has: output that cannot be
     /// written is only reported then.
     let reportsChanges: Bool
+    /// The width of the terminal that is written to; `nil` if lines may have any length.
+    let width: Int?
+    /// Whether a terminal shows the output.
+    private let isOnTerminal: Bool
     private let write: (UnsafeRawBufferPointer) throws -> Void
     /// Whether that has failed.
     private var hasFailed = false
@@ -26,18 +32,50 @@ final class Output {
 
     /// Prints to standard output, or gives the bytes to a closure, a block at a time.
     init(
-        json: Bool, compact: Bool = false, reportsChanges: Bool = false,
-        write: @escaping (UnsafeRawBufferPointer) throws -> Void = Output.write
+        _ format: RowFormat = .table, hasHeader: Bool = true, compact: Bool = false,
+        reportsChanges: Bool = false, width: Int? = nil,
+        write: ((UnsafeRawBufferPointer) throws -> Void)? = nil
     ) {
-        self.json = json
+        self.format = format
+        self.hasHeader = hasHeader
         self.compact = compact
         self.reportsChanges = reportsChanges
-        self.write = write
+        self.width = width ?? (write == nil ? Self.terminalWidth : nil)
+        isOnTerminal = write == nil && isatty(STDOUT_FILENO) == 1
+        self.write = write ?? Output.write
     }
+
+    /// Prints JSON, or text, as ``init(_:hasHeader:compact:reportsChanges:width:write:)`` does.
+    convenience init(
+        json: Bool, compact: Bool = false, reportsChanges: Bool = false,
+        write: ((UnsafeRawBufferPointer) throws -> Void)? = nil
+    ) {
+        self.init(
+            json ? .json : .table, compact: compact, reportsChanges: reportsChanges, write: write)
+    }
+
+    /// Whether to print JSON.
+    var json: Bool { format == .json || format == .jsonl }
+
+    /// The width of the terminal that standard output goes to; `nil` if it goes elsewhere.
+    static let terminalWidth: Int? = {
+        guard isatty(STDOUT_FILENO) == 1 else { return nil }
+        if let width = getenv("COLUMNS").flatMap({ Int(String(cString: $0)) }), width > 0 {
+            return width
+        }
+        return ProgressTerminal.columns(of: STDOUT_FILENO)
+    }()
 
     /// Prints a text of one or several lines, or of a part of one. It has no line ends or tabs of names and values.
     func print(raw text: String) throws {
         buffer.append(contentsOf: TerminalText.block(text).utf8)
+        if buffer.count >= Self.maximumBufferSize { try flush() }
+    }
+
+    /// Prints bytes as they are, unless a terminal could obey them.
+    func print(exactly bytes: [UInt8]) throws {
+        if isOnTerminal { return try print(raw: String(decoding: bytes, as: UTF8.self)) }
+        buffer += bytes
         if buffer.count >= Self.maximumBufferSize { try flush() }
     }
 
@@ -52,7 +90,7 @@ final class Output {
 
     /// Prints a JSON value, spread over lines to a depth where lines are allowed.
     func print(_ value: JSONValue, levels: Int) throws {
-        try print(raw: value.text(levels: compact ? 0 : levels) + "\n")
+        try print(raw: value.text(levels: compact || format == .jsonl ? 0 : levels) + "\n")
     }
 
     /// Writes out what is buffered.

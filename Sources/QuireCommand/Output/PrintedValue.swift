@@ -50,12 +50,6 @@ enum PrintedValue {
         case .unreadable: "<unreadable>"
         }
     }
-
-    /// Whether tables show it on the right.
-    var isNumber: Bool {
-        if case .attribute(_, let type) = self { return type.isNumber }
-        return false
-    }
 }
 
 // MARK: - Dates

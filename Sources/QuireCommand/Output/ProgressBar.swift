@@ -192,9 +192,12 @@ struct ProgressTerminal: Sendable {
     }
 
     /// Its width, which may change.
-    var columns: Int {
+    var columns: Int { Self.columns(of: descriptor) ?? 80 }
+
+    /// The width of a terminal, if it is known.
+    static func columns(of descriptor: Int32) -> Int? {
         var size = winsize()
-        guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
         return Int(size.ws_col)
     }
 

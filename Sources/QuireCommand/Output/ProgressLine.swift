@@ -256,7 +256,7 @@ private struct SmoothedRate {
 // MARK: - Columns
 
 /// A text and the number of columns that it takes on a terminal, or a few more: terminals disagree about some characters.
-private struct Columns {
+struct Columns {
     let text: String
     let count: Int
 
@@ -281,6 +281,17 @@ private struct Columns {
         }
         return Columns(
             String(characters[..<kept.start]) + ellipsis + String(characters[kept.end...]))
+    }
+
+    /// The text without its end if it is wider than some columns.
+    func cut(to columns: Int) -> String {
+        if count <= columns { return text }
+        var room = columns - 1
+        let kept = text.prefix {
+            room -= Self.count($0)
+            return room >= 0
+        }
+        return kept + "…"
     }
 
     private static func count(_ character: Character) -> Int {

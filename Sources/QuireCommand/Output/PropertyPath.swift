@@ -113,6 +113,13 @@ struct PropertyPath {
         return slot.attribute?.type.isNumber ?? false
     }
 
+    /// The path, or those of the elements if it is a composite attribute's.
+    var elementNames: [String] {
+        let isList = steps.contains { if case .toMany = $0 { true } else { false } }
+        guard !isList, case .composite(let key, let entity)? = steps.last else { return [name] }
+        return entity.elementNames(of: key).map { name + $0.dropFirst(key.count) }
+    }
+
     /// The relationships on the path to the objects whose values the column shows, as a request takes them to read
     /// these ahead; `nil` if there are none, or they are not in the store.
     var relationshipPath: String? {

@@ -16,6 +16,8 @@ protocol DocumentVerb: ParsableArguments {
     static var discussion: String { get }
     /// Whether it only reads.
     static var access: DocumentSession.Access { get }
+    /// The options for the form of its output: ``RowOptions`` if it prints rows.
+    associatedtype Printing: PrintingOptions = JSONOption
 
     /// Does it, without saving.
     ///
@@ -35,10 +37,11 @@ struct Reply {
 
 /// The arguments that every verb has which works on a document.
 struct DocumentOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "The model of a store that does not carry its own, or another document or store that carries it.",
-            valueName: "M.xcdatamodeld"))
+    static let modelHelp = ArgumentHelp(
+        "The model of a store that does not carry its own, or another document or store that carries it.",
+        valueName: "M.xcdatamodeld")
+
+    @Option(help: modelHelp)
     var model: String?
 
     @Flag(help: "Print JSON.")
@@ -59,22 +62,25 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
     var path: String
 
     @OptionGroup var verb: Verb
-    @OptionGroup var options: DocumentOptions
+    @Option(help: DocumentOptions.modelHelp)
+    var model: String?
+
+    @OptionGroup var printing: Verb.Printing
     @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
-        let output = Output(json: options.json, reportsChanges: Verb.access == .write)
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
-            path, modelPath: options.model, access: Verb.access, waiting: wait, unlock: unlock)
+            path, modelPath: model, access: Verb.access, waiting: wait, unlock: unlock)
         if let note = document.modelNote { Output.report(note) }
         try await document.closing {
             let reply = try await verb.run(on: document)
             if Verb.access == .write { try await document.save() }
-            try reply.print(output)
-            try output.flush()
+            try printing.print(
+                default: .table, compact: false, reportsChanges: Verb.access == .write
+            ) { try reply.print($0) }
             try document.unreadable.check()
         }
     }
@@ -88,16 +94,15 @@ struct InSession<Verb: DocumentVerb>: ParsableCommand, SessionLine {
 
     @OptionGroup var verb: Verb
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: Verb.Printing
 
     @MainActor
     func run(in session: InteractiveSession) async throws {
         let reply = try await verb.run(on: session.document)
         session.document.endUserEvent()
-        try session.answer(json: json, reportsChanges: Verb.access == .write) {
-            try reply.print($0)
-        }
+        try printing.print(
+            default: session.format, compact: true, reportsChanges: Verb.access == .write
+        ) { try reply.print($0) }
         try session.document.unreadable.check()
     }
 }

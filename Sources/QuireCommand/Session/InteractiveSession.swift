@@ -14,8 +14,8 @@ protocol SessionLine: ParsableCommand {
 @MainActor
 final class InteractiveSession {
     let document: DocumentSession
-    /// Whether every answer is JSON.
-    private let json: Bool
+    /// The format of answers, unless a line gives another: JSON or tables.
+    let format: RowFormat
     private let isTerminal: Bool
     private(set) var status = ExitStatus.success
     private var isFinished = false
@@ -23,7 +23,7 @@ final class InteractiveSession {
 
     init(document: DocumentSession, json: Bool, isTerminal: Bool) {
         self.document = document
-        self.json = json
+        format = json ? .json : .table
         self.isTerminal = isTerminal
     }
 
@@ -89,7 +89,7 @@ final class InteractiveSession {
 
     /// Reports a failure; the session goes on.
     func report(_ failure: Failure) {
-        failure.report(asJSON: json)
+        failure.report(asJSON: format == .json)
         if status == .success && !isTerminal { status = failure.status }
     }
 
@@ -97,11 +97,8 @@ final class InteractiveSession {
     func finish() { isFinished = true }
 
     /// Prints an answer, in the form the line or the session asks for.
-    func answer(
-        json: Bool, reportsChanges: Bool = false, _ body: (Output) throws -> Void
-    ) throws {
-        let output = Output(
-            json: json || self.json, compact: true, reportsChanges: reportsChanges)
+    func answer(json: Bool, _ body: (Output) throws -> Void) throws {
+        let output = Output(json ? .json : format, compact: true)
         try body(output)
         try output.flush()
     }

@@ -121,15 +121,10 @@ struct SyncConflictsCommand: AsyncParsableCommand {
             return try await document.replica().conflicts()
         }
         let output = Output(json: options.json)
-        if options.json {
-            try output.print(.array(conflicts.map(\.json)), levels: 1)
-        } else if conflicts.isEmpty {
-            try output.print("No conflicts.")
-        } else {
-            var table = TableOutput(SyncConflict.columns, to: output)
-            for conflict in conflicts { try table.add(conflict.cells) }
-            try table.finish()
-        }
+        var rows = RowOutput(
+            SyncConflict.columns, members: [], ifEmpty: "No conflicts.", to: output)
+        for conflict in conflicts { try rows.add(conflict.texts, conflict.json) }
+        try rows.finish()
         try output.flush()
     }
 }

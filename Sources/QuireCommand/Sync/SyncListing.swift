@@ -152,12 +152,12 @@ extension SyncConflict {
         byteCount.map { "<\($0) bytes>" } ?? PrintedValue(value).text
     }
 
-    /// The cells of a table's row.
-    var cells: [String] {
+    /// The texts of a table's row.
+    var texts: [String] {
         [String(number), objectName, propertyName, lostText, keptText, PrintedDate.text(date)]
     }
 
-    static let columns: [(name: String, alignment: TextTable.Alignment)] = [
+    static let columns: [TextTable.Column] = [
         ("number", .right), ("object", .left), ("property", .left), ("lost", .left),
         ("kept", .left), ("set", .left),
     ]

@@ -83,20 +83,24 @@ struct ContentListCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("Only this file or folder.", valueName: "FILE"))
     var file: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: RowOptions
 
     func run() async throws {
         let files = try document.with(writing: false) { package in
             try file.map { try ContentDocument.files($0, in: package) }
                 ?? package.additionalContent()
         }
-        var table = TextTable([("file", .left), ("bytes", .right)])
-        table.rows = files.map { [$0.path, "\($0.size)"] }
-        try Output.printResult(
-            json: json, reportsChanges: false,
-            files.isEmpty ? ["No additional content."] : table.lines
-        ) { .array(files.map { .object(["path": .string($0.path), "bytes": .integer($0.size)]) }) }
+        try printing.print { output in
+            var rows = RowOutput(
+                [("file", .left), ("bytes", .right)], members: ["path", "bytes"],
+                ifEmpty: "No additional content.", to: output)
+            for file in files {
+                try rows.add(
+                    [file.path, "\(file.size)"],
+                    .object(["path": .string(file.path), "bytes": .integer(file.size)]))
+            }
+            try rows.finish()
+        }
     }
 }
 

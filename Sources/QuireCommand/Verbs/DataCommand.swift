@@ -138,6 +138,7 @@ struct DataListVerb: DocumentVerb {
           quire data list Films.quire --verify --json
         """
     static let access = DocumentSession.Access.read
+    typealias Printing = RowOptions
 
     @Flag(help: "Read every file and compare it with its digest.")
     var verify = false
@@ -147,27 +148,26 @@ struct DataListVerb: DocumentVerb {
         let values = try (document.store as? SQLiteStore)?.externalValues() ?? []
         let rows = try values.map { ($0, try verify ? $0.verifiedState() : $0.state) }
         return Reply { output in
-            var table = TextTable([
-                ("object", .left), ("attribute", .left), ("bytes", .right), ("file", .left),
-                ("digest", .left),
-            ])
-            table.rows = rows.map { value, state in
+            var list = RowOutput(
                 [
-                    value.objectID.shortDescription, value.attribute, "\(value.size)", value.name,
-                    state.rawValue,
-                ]
+                    ("object", .left), ("attribute", .left), ("bytes", .right), ("file", .left),
+                    ("digest", .left),
+                ], members: ["id", "attribute", "bytes", "file", "state", "sha256"],
+                ifEmpty: "No values are in files.", to: output)
+            for (value, state) in rows {
+                try list.add(
+                    [
+                        value.objectID.shortDescription, value.attribute, "\(value.size)",
+                        value.name, state.rawValue,
+                    ],
+                    .object([
+                        "id": .string(value.objectID.uriRepresentation),
+                        "attribute": .string(value.attribute), "bytes": .integer(value.size),
+                        "file": .string(value.name), "state": .string(state.rawValue),
+                        "sha256": JSONValue(value.sha256.map(Self.hexadecimal)),
+                    ]))
             }
-            try output.printResult(rows.isEmpty ? ["No values are in files."] : table.lines) {
-                .array(
-                    rows.map { value, state in
-                        .object([
-                            "id": .string(value.objectID.uriRepresentation),
-                            "attribute": .string(value.attribute), "bytes": .integer(value.size),
-                            "file": .string(value.name), "state": .string(state.rawValue),
-                            "sha256": JSONValue(value.sha256.map(Self.hexadecimal)),
-                        ])
-                    })
-            }
+            try list.finish()
         }
     }
 

@@ -11,15 +11,21 @@ struct FetchVerb: DocumentVerb {
         rows of values: without --group-by a row for each object, or, if a column is count(), sum(), avg(), \
         min() or max() of what each object has, one row of all.
 
+        Tables are cut to the width of a terminal, and nowhere else. CSV and TSV contain identifiers, and \
+        whole values as in JSON: binary values in base64, several values separated by semicolons. In CSV a \
+        missing value is nothing, and an empty text is ""; TSV is escaped as in PostgreSQL.
+
         EXAMPLES:
           quire fetch Library.quire Book --where 'year < 1800' --sort -year
           quire fetch Library.quire Book --columns title,author.name --json
+          quire fetch Library.quire Book --csv -o books.csv
           quire fetch Library.quire Book --where 'author.name LIKE "J*"' --count
           quire fetch Library.quire Author --sort -books.@count --limit 3
           quire fetch Library.quire Book --columns 'author.name,count(*) AS n,average(year)' \
         --group-by author.name --having 'n > 1' --sort -n
         """
     static let access = DocumentSession.Access.read
+    typealias Printing = RowOptions
 
     @OptionGroup var query: QueryArguments
 

@@ -20,7 +20,7 @@ struct ImportVerb: DocumentVerb {
         values is an error, is skipped, or updates the object with --on-conflict update. Columns that the file \
         does not have, and empty fields of a CSV file, keep their values; objects are added to a to-many relationship.
 
-        The output of fetch --json can be imported; its identifiers are not kept.
+        The output of fetch as JSON, JSON lines, CSV or TSV can be imported; its identifiers are not kept.
 
         EXAMPLES:
           quire import Library.quire Book books.csv

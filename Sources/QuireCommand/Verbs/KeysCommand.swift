@@ -35,17 +35,21 @@ struct KeysListCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
     var path: String
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: RowOptions
 
     func run() async throws {
         _ = try DocumentPath.kind(of: path)
         let domain = try UnlockOptions.domain(at: path)
         if domain == nil { try UnlockOptions.checkIsNotSealed(path) }
-        try Output.printResult(
-            json: json, reportsChanges: false,
-            domain.map { ProtectionListing.table($0.slots).lines } ?? ["\(path) is not protected."]
-        ) { .array((domain?.slots ?? []).map(ProtectionListing.json)) }
+        try printing.print { output in
+            var rows = RowOutput(
+                ProtectionListing.columns, members: ["id", "kind", "label", "created"],
+                ifEmpty: domain == nil ? "\(path) is not protected." : nil, to: output)
+            for slot in domain?.slots ?? [] {
+                try rows.add(ProtectionListing.texts(slot), ProtectionListing.json(slot))
+            }
+            try rows.finish()
+        }
     }
 }
 
@@ -243,14 +247,20 @@ enum ProtectionListing {
         ])
     }
 
+    /// The columns of a table of slots.
+    static let columns: [TextTable.Column] = [
+        ("key", .left), ("kind", .left), ("label", .left), ("made", .left),
+    ]
+
+    /// The texts of the columns.
+    static func texts(_ slot: ProtectionDomain.Slot) -> [String] {
+        [slot.id.uuidString, slot.kind.rawValue, slot.label, PrintedDate.text(slot.created)]
+    }
+
     /// Slots, one a line.
     static func table(_ slots: [ProtectionDomain.Slot]) -> TextTable {
-        var table = TextTable([
-            ("key", .left), ("kind", .left), ("label", .left), ("made", .left),
-        ])
-        table.rows = slots.map {
-            [$0.id.uuidString, $0.kind.rawValue, $0.label, PrintedDate.text($0.created)]
-        }
+        var table = TextTable(columns)
+        table.rows = slots.map(texts)
         return table
     }
 

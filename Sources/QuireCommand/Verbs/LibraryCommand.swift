@@ -56,12 +56,11 @@ struct LibraryCommand: AsyncParsableCommand {
                 """)
 
         @OptionGroup var folder: FolderOptions
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var printing: RowOptions
 
         func run() async throws {
-            let output = Output(json: options.json)
-            try await LibraryListing(entries: folder.library.entries()).print(output)
-            try output.flush()
+            let listing = try await LibraryListing(entries: folder.library.entries())
+            try printing.print { try listing.print($0) }
         }
     }
 
@@ -170,15 +169,19 @@ struct LibraryCommand: AsyncParsableCommand {
                 "A folder, to list the trash of its file system too.",
                 valueName: "FOLDER"))
         var folder: String?
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var printing: RowOptions
 
         func run() async throws {
             let items = Trash().items(besides: folder)
-            // A path is printed whole; a terminal must not obey what a name holds.
-            try Output.printResult(
-                json: options.json, reportsChanges: false,
-                items.map { TextTable.line($0.originalPath) }
-            ) { .array(items.map { LibraryCommand.json($0, withDate: true) }) }
+            try printing.print { output in
+                var rows = RowOutput(
+                    [("path", .left)], members: ["originalPath", "path", "deleted"], isList: true,
+                    to: output)
+                for item in items {
+                    try rows.add([item.originalPath], LibraryCommand.json(item, withDate: true))
+                }
+                try rows.finish()
+            }
         }
     }
 

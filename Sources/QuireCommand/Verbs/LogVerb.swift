@@ -17,6 +17,7 @@ struct LogVerb: DocumentVerb {
           quire log Recipes.sqlite --object Recipe/p12 --json
         """
     static let access = DocumentSession.Access.read
+    typealias Printing = RowOptions
 
     @Option(help: ArgumentHelp("At most so many transactions.", valueName: "N"))
     var limit: Int?
@@ -59,10 +60,17 @@ struct LogVerb: DocumentVerb {
             if let limit, found.count == limit { break }
             if let entry = filter.entry(of: transaction) { found.append(entry) }
         }
-        return Reply {
-            try $0.printResult(found.isEmpty ? ["No transactions."] : found.flatMap(\.lines)) {
-                .array(found.map(\.json))
+        return Reply { output in
+            if output.format == .table {
+                for line in found.isEmpty ? ["No transactions."] : found.flatMap(\.lines) {
+                    try output.print(line)
+                }
+                return
             }
+            var rows = RowOutput(
+                HistoryEntry.columns, members: HistoryEntry.columns.map(\.name), to: output)
+            for entry in found { try rows.add(entry.texts, entry.json) }
+            try rows.finish()
         }
     }
 }

@@ -24,8 +24,7 @@ struct ModelTemplatesCommand: AsyncParsableCommand {
     @Flag(help: "Overwrite existing templates.")
     var force = false
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: RowOptions
 
     @MainActor
     func run() async throws {
@@ -37,23 +36,30 @@ struct ModelTemplatesCommand: AsyncParsableCommand {
                 }
             }
             let written = try files.write(force: force)
-            return try Output.printResult(
-                json: json, reportsChanges: false,
-                written.map { "\($0.path) \($0.status.rawValue)" }
-            ) { .array(written.map(ModelGenerateCommand.json)) }
+            return try printing.print { output in
+                var rows = RowOutput(
+                    [("path", .left), ("status", .left)], members: ["path", "status"],
+                    isList: true, to: output)
+                for file in written {
+                    try rows.add(
+                        [file.path, file.status.rawValue], ModelGenerateCommand.json(file))
+                }
+                try rows.finish()
+            }
         }
-        let templates = ClassTemplate.builtIn
-        try Output.printResult(
-            json: json, reportsChanges: false,
-            TextTable.lines(templates.map { ($0.title, $0.summary) })
-        ) {
-            .array(
-                templates.map {
+        try printing.print { output in
+            var rows = RowOutput(
+                [("name", .left), ("description", .left)],
+                members: ["name", "description", "files"], isList: true, to: output)
+            for template in ClassTemplate.builtIn {
+                try rows.add(
+                    [template.title, template.summary],
                     .object([
-                        "name": .string($0.title), "description": .string($0.summary),
-                        "files": .array($0.sources.keys.sorted().map { .string($0) }),
-                    ])
-                })
+                        "name": .string(template.title), "description": .string(template.summary),
+                        "files": .array(template.sources.keys.sorted().map { .string($0) }),
+                    ]))
+            }
+            try rows.finish()
         }
     }
 }

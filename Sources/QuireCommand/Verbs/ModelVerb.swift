@@ -18,6 +18,7 @@ struct ModelVerb: DocumentVerb {
           quire model Library.quire --template booksBy --set 'NAME=Jane Austen' --sort year
         """
     static let access = DocumentSession.Access.read
+    typealias Printing = RowOptions
 
     @Argument(help: ArgumentHelp("Only this entity.", valueName: "ENTITY"))
     var entity: String?
@@ -45,7 +46,14 @@ struct ModelVerb: DocumentVerb {
     func run(on document: DocumentSession) async throws -> Reply {
         if let template { return try run(template, on: document) }
         let listing = try ModelListing(document.layout, entity: entity)
-        return Reply { try listing.print($0) }
+        return Reply { output in
+            guard output.json || output.format == .table else {
+                throw Failure(
+                    sentence: "A model is printed as text or JSON; rows need --template.",
+                    status: .usage)
+            }
+            try listing.print(output)
+        }
     }
 
     /// Finds what a fetch request of the model finds.

@@ -29,16 +29,20 @@ struct TemplatesListCommand: AsyncParsableCommand {
               quire templates list --json
             """)
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: RowOptions
 
     @MainActor
     func run() async throws {
         let templates = try DocumentTemplate.all()
-        try Output.printResult(
-            json: json, reportsChanges: false,
-            TextTable.lines(templates.map { ($0.name, $0.summary) })
-        ) { .array(templates.map(\.json)) }
+        try printing.print { output in
+            var rows = RowOutput(
+                [("name", .left), ("description", .left)],
+                members: ["name", "description", "path"], isList: true, to: output)
+            for template in templates {
+                try rows.add([template.name, template.summary], template.json)
+            }
+            try rows.finish()
+        }
     }
 }
 

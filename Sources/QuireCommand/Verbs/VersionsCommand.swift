@@ -31,9 +31,6 @@ struct VersionsDocument: ParsableArguments {
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
     var path: String
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
     @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
@@ -154,20 +151,27 @@ struct VersionsListCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var document: VersionsDocument
+    @OptionGroup var printing: RowOptions
 
     func run() async throws {
         let versions = try document.versions()
-        var table = TextTable([
-            ("version", .left), ("size", .right), ("added", .right), ("name", .left),
-            ("kept", .left),
-        ])
-        table.rows = versions.map {
-            [$0.id, "\($0.size)", "\($0.addedSize)", $0.name ?? "", $0.remark]
+        try printing.print { output in
+            var rows = RowOutput(
+                [
+                    ("version", .left), ("size", .right), ("added", .right), ("name", .left),
+                    ("kept", .left),
+                ],
+                members: ["id", "date", "name", "reason", "size", "addedSize", "problem"],
+                ifEmpty: "No versions.", to: output)
+            for version in versions {
+                try rows.add(
+                    [
+                        version.id, "\(version.size)", "\(version.addedSize)",
+                        version.name ?? "", version.remark,
+                    ], version.json)
+            }
+            try rows.finish()
         }
-        try Output.printResult(
-            json: document.json, reportsChanges: false,
-            versions.isEmpty ? ["No versions."] : table.lines
-        ) { .array(versions.map(\.json)) }
     }
 }
 
@@ -177,6 +181,7 @@ struct VersionsKeepCommand: AsyncParsableCommand {
         commandName: "keep", abstract: "Keeps the current state of a document as a version.")
 
     @OptionGroup var document: VersionsDocument
+    @OptionGroup var printing: JSONOption
 
     @Option(help: ArgumentHelp("Its name; versions with a name are not pruned.", valueName: "NAME"))
     var name: String?
@@ -203,7 +208,7 @@ struct VersionsKeepCommand: AsyncParsableCommand {
             ? "Nothing has changed since version \(version.id)."
             : "Kept version \(version.id): \(Count.of(Int(version.addedSize), "byte")) added."
         try Output.printResult(
-            json: document.json, reportsChanges: true, levels: 0, [sentence]
+            json: printing.json, reportsChanges: true, levels: 0, [sentence]
         ) { version.json }
     }
 }
@@ -216,6 +221,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
         discussion: "The document itself may be open elsewhere.")
 
     @OptionGroup var document: VersionsDocument
+    @OptionGroup var printing: JSONOption
 
     @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
     var version: String
@@ -265,7 +271,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
         }
         if let to { lines += ["", "Made \(to) of it."] }
         try Output.printResult(
-            json: document.json, reportsChanges: to != nil, levels: 2, lines
+            json: printing.json, reportsChanges: to != nil, levels: 2, lines
         ) {
             .object([
                 "version": version.json, "path": JSONValue(to),
@@ -290,6 +296,7 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var document: VersionsDocument
+    @OptionGroup var printing: JSONOption
 
     @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
     var version: String
@@ -311,7 +318,7 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
             }
         }
         try Output.printResult(
-            json: document.json, reportsChanges: true, levels: 0,
+            json: printing.json, reportsChanges: true, levels: 0,
             ["Restored version \(version.id) of \(document.path)."]
         ) { .object(["restored": .string(version.id)]) }
     }

@@ -9,6 +9,7 @@ struct VersionsDeleteCommand: AsyncParsableCommand {
         commandName: "delete", abstract: "Removes versions.")
 
     @OptionGroup var document: VersionsDocument
+    @OptionGroup var printing: JSONOption
 
     @Argument(help: ArgumentHelp("The versions.", valueName: "VERSION"))
     var versions: [String]
@@ -19,7 +20,7 @@ struct VersionsDeleteCommand: AsyncParsableCommand {
             for id in meant { try package.deleteVersion(id) }
             return ((), package)
         }
-        try Self.report(meant, json: document.json)
+        try Self.report(meant, json: printing.json)
     }
 
     static func report(_ ids: [String], json: Bool, would: Bool = false) throws {
@@ -42,6 +43,7 @@ struct VersionsPruneCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var document: VersionsDocument
+    @OptionGroup var printing: JSONOption
 
     @Option(help: ArgumentHelp("Keep at most so many.", valueName: "N"))
     var count: Int?
@@ -73,7 +75,7 @@ struct VersionsPruneCommand: AsyncParsableCommand {
         } else {
             old = try document.writing { (try $0.pruneVersions(retention), $0) }
         }
-        try VersionsDeleteCommand.report(old.map(\.id), json: document.json, would: dryRun)
+        try VersionsDeleteCommand.report(old.map(\.id), json: printing.json, would: dryRun)
     }
 }
 
@@ -89,6 +91,7 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var document: VersionsDocument
+    @OptionGroup var printing: JSONOption
 
     @Flag(help: "Turn them into versions of the document, to be resolved, and remove the copies.")
     var adopt = false
@@ -106,7 +109,7 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
             return adopt ? "\(name) is version \(adopted[index]) now." : name
         }
         try Output.printResult(
-            json: document.json, reportsChanges: adopt, levels: 2,
+            json: printing.json, reportsChanges: adopt, levels: 2,
             lines.isEmpty ? ["No conflicting copies."] : lines
         ) {
             .object([
@@ -126,6 +129,7 @@ struct VersionsResolveCommand: AsyncParsableCommand {
     enum Side: String, ExpressibleByArgument, CaseIterable { case document, version }
 
     @OptionGroup var document: VersionsDocument
+    @OptionGroup var printing: JSONOption
 
     @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
     var version: String
@@ -145,7 +149,7 @@ struct VersionsResolveCommand: AsyncParsableCommand {
             ((), try $0.resolveConflict(version.id, keeping: side, migrating: migration))
         }
         try Output.printResult(
-            json: document.json, reportsChanges: true, levels: 0,
+            json: printing.json, reportsChanges: true, levels: 0,
             ["Resolved \(version.id): \(document.path) keeps the \(keep)."]
         ) { .object(["resolved": .string(version.id)]) }
     }

@@ -102,7 +102,7 @@ struct CSVTables {
         try file.write { bytes in
             for (index, column) in columns.enumerated() {
                 if index > 0 { bytes.append(UInt8(ascii: ",")) }
-                Self.append(column.name, to: &bytes)
+                CSVField.append(column.name, to: &bytes)
             }
             bytes += "\r\n".utf8
         }
@@ -146,7 +146,7 @@ struct CSVTables {
             let number = row.double(index)
             let text = AttributeValue.double(number).text(as: type) ?? ""
             bytes += (number.isInfinite ? (number < 0 ? "-INF" : "INF") : text).utf8
-        case .text: append(row.text(index), to: &bytes)
+        case .text: CSVField.append(row.text(index), to: &bytes)
         case .binary: break
         }
     }
@@ -158,7 +158,7 @@ struct CSVTables {
     ) throws {
         if row.isNull(index + 1) { return }
         guard row.isNull(index) else {
-            return Self.append(row.data(index).base64EncodedString(), to: &bytes)
+            return CSVField.append(row.data(index).base64EncodedString(), to: &bytes)
         }
         let key = row.integer(0)
         let path = try export.writeValue(
@@ -167,13 +167,22 @@ struct CSVTables {
             try SQLiteBlob(connection, table: table, column: column.source, row: key)
                 .forEachBlock(write)
         }
-        Self.append(path, to: &bytes)
+        CSVField.append(path, to: &bytes)
     }
+}
 
+// MARK: - Fields
+
+/// A field of a CSV file.
+package enum CSVField {
     /// Adds a field, within quotation marks if it is empty, or has a character that means something in CSV, or a space at an end.
-    private static func append(_ text: String, to bytes: inout [UInt8]) {
+    ///
+    /// - Parameter delimiter: The byte between fields.
+    package static func append(
+        _ text: String, delimiter: UInt8 = UInt8(ascii: ","), to bytes: inout [UInt8]
+    ) {
         let isSpecial = { (byte: UInt8) in
-            byte == UInt8(ascii: ",") || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\n")
+            byte == delimiter || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\n")
                 || byte == UInt8(ascii: "\r")
         }
         var text = text
