@@ -82,7 +82,7 @@ struct QuireCommand: AsyncParsableCommand {
             status = await run(Array(arguments.dropFirst()))
         } catch {
             let failure = Failure(error, of: QuireCommand.self)
-            Output.report(failure.sentence)
+            Output.report(failure.sentence, .red)
             status = failure.status
         }
         // If a signal is ending the process, it does.
@@ -112,7 +112,7 @@ struct QuireCommand: AsyncParsableCommand {
                 return show(fullMessage(for: error))
             }
             let failure = Failure(error, of: QuireCommand.self)
-            if !failure.sentence.isEmpty { Output.report(failure.sentence) }
+            if !failure.sentence.isEmpty { Output.report(failure.sentence, .red) }
             return failure.status
         }
     }
@@ -140,7 +140,7 @@ extension QuireCommand {
             return .success
         } catch {
             let failure = Failure(error, of: QuireCommand.self)
-            Output.report(failure.sentence)
+            Output.report(failure.sentence, .red)
             return failure.status
         }
     }

@@ -85,7 +85,7 @@ final class InteractiveSession {
 
     /// Tells about a failure; the session goes on.
     func report(_ failure: Failure) {
-        Output.report(failure.sentence)
+        Output.report(failure.sentence, .red)
         if status == .success && !isTerminal { status = failure.status }
     }
 
