@@ -131,7 +131,7 @@ extension Failure {
     /// `{"error": {"code", "message", "file", "line", "column"}}`, without what is not known.
     func report(asJSON isJSON: Bool) {
         if sentence.isEmpty { return }
-        guard isJSON else { return Output.report(sentence, excerpt: excerpt) }
+        guard isJSON else { return Output.report(sentence, .red, excerpt: excerpt) }
         var members: [String: JSONValue] = [
             "code": .string(code?.rawValue ?? "\(status)"), "message": .string(sentence),
         ]

@@ -83,7 +83,7 @@ struct QuireCommand: AsyncParsableCommand {
             status = await run(Array(arguments.dropFirst()))
         } catch {
             let failure = Failure(error, of: QuireCommand.self)
-            Output.report(failure.sentence)
+            Output.report(failure.sentence, .red)
             status = failure.status
         }
         // If a signal is ending the process, it does.
@@ -137,7 +137,7 @@ extension QuireCommand {
             return .success
         } catch {
             let failure = Failure(error, of: QuireCommand.self)
-            Output.report(failure.sentence)
+            Output.report(failure.sentence, .red)
             return failure.status
         }
     }

@@ -120,6 +120,22 @@ import Testing
         #expect(size > 1_000_000)
     }
 
+    @Test func wideRowAfterTheFirstOnesFitsTheTerminal() throws {
+        var lines: [String] = []
+        let output = Output(.table, width: 40) {
+            lines += String(decoding: $0, as: UTF8.self).split(separator: "\n").map(String.init)
+        }
+        var table = TableOutput([("a", .right), ("b", .left)], to: output)
+        for number in 0..<TableOutput.firstRowCount { try table.add(["\(number)", "x"]) }
+        try table.add(["7", String(repeating: "y", count: 60)])
+        try table.add(["8", "z"])
+        try table.finish()
+        try output.flush()
+        #expect(lines.count == TableOutput.firstRowCount + 3)
+        #expect(lines[1001] == "  7  " + String(repeating: "y", count: 34) + "…")
+        #expect(lines[1002] == "  8  z")
+    }
+
     /// On a terminal of 40 columns, which `script` makes.
     @Test func tablesFitTheTerminal() throws {
         let shell = try CommandShell()
@@ -149,5 +165,45 @@ import Testing
             "ulimit -f 0; quire fetch L.quire Book --csv -o out.csv --replace")
         #expect(result.code == 1, "\(result.output)")
         #expect(try shell.output("cat out.csv; ls -A") == "old\nL.quire\nout.csv\n")
+    }
+}
+
+@Suite struct TextStyleTests {
+    private func isUsed(_ environment: [String: String]) throws -> Bool {
+        let pipe = Pipe()
+        return TextStyle.isUsed(
+            on: pipe.fileHandleForWriting.fileDescriptor, environment: environment)
+    }
+
+    @Test func pipesHaveStylesOnlyIfForced() throws {
+        #expect(try !isUsed(["TERM": "xterm"]))
+        #expect(try isUsed(["CLICOLOR_FORCE": "1"]))
+        #expect(try !isUsed(["CLICOLOR_FORCE": "0"]))
+        #expect(try !isUsed(["CLICOLOR_FORCE": "1", "NO_COLOR": "1"]))
+    }
+
+    @Test func linesHaveColoursOnATerminal() throws {
+        let shell = try CommandShell()
+        _ = try shell.output(
+            """
+            quire new L.quire --template Library; quire versions keep L.quire
+            quire insert L.quire Author name=$'a\\e[2J'; quire delete L.quire Friend/p1
+            """)
+        let terminal = { (command: String) in
+            "TERM=xterm script -qec '\(command)' /dev/null < /dev/null | tr -d '\\r' | tr '\\033' '^'"
+        }
+        let diff = try shell.output(terminal("quire diff L.quire"))
+        #expect(diff.contains("^[1m+++ L.quire^[0m\n"), "\(diff)")
+        #expect(diff.contains("^[32m+ Author/p1^[0m\n"), "\(diff)")
+        #expect(diff.contains("^[31m- Friend/p1^[0m\n"), "\(diff)")
+        #expect(diff.contains("\\u001b[2J"), "\(diff)")
+        let log = try shell.output(terminal("quire log L.quire"))
+        #expect(log.contains("^[32m   insert Author/p1^[0m\n"), "\(log)")
+        let check = try shell.output(terminal("quire check L.quire"))
+        #expect(check.hasPrefix("^[32mChecked"), "\(check)")
+        let error = try shell.output(terminal("quire info none.quire"))
+        #expect(error == "^[31mquire: There is no document “none.quire”.^[0m\n")
+        #expect(try shell.output("quire diff L.quire").contains("\n+ Author/p1\n"))
+        #expect(try !shell.output("NO_COLOR=1 " + terminal("quire diff L.quire")).contains("^["))
     }
 }

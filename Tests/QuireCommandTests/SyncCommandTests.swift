@@ -173,6 +173,9 @@ import Testing
                 == "Book/p1, title: “Persuasion” is back; the next run sends it.\n")
         #expect(try shell.output("quire sync conflicts b/L.quire") == "No conflicts.\n")
         #expect(
+            try shell.output("quire sync conflicts b/L.quire --csv")
+                == "number,id,entity,property,kind,lost,kept,date\n")
+        #expect(
             normal(try shell.output("quire sync status b/L.quire")).contains("To be sent: 1 file."))
         _ = try shell.output("quire sync run b/L.quire; quire sync run a/L.quire")
         #expect(try shell.output("quire sync conflicts a/L.quire --json") == "[]\n")

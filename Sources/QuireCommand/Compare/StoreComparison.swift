@@ -16,6 +16,14 @@ struct ObjectDifference {
             case .delete: "-"
             }
         }
+
+        var style: TextStyle? {
+            switch self {
+            case .insert: .green
+            case .update: nil
+            case .delete: .red
+            }
+        }
     }
 
     /// The old and the new form of a property.

@@ -136,8 +136,8 @@ struct DifferenceListing {
         _ forEachDifference: Source
     ) throws {
         var counts: [String: Counts] = [:]
-        try output.print("--- \(old)")
-        try output.print("+++ \(new)")
+        try output.print("--- \(old)", .bold)
+        try output.print("+++ \(new)", .bold)
         for (unmatched, count) in unmatched {
             try output.print(Self.sentence(unmatched, count))
         }
@@ -150,7 +150,8 @@ struct DifferenceListing {
             let sign = file.old == nil ? "+" : file.new == nil ? "-" : "~"
             let bytes = [file.old, file.new].compactMap(\.?.text).joined(separator: " → ")
             try output.print(
-                "\(sign) additional content \(JSONValue.string(file.path).text()): \(bytes)")
+                "\(sign) additional content \(JSONValue.string(file.path).text()): \(bytes)",
+                file.old == nil ? .green : file.new == nil ? .red : nil)
         }
         if isStatistic, !counts.isEmpty {
             var table = TextTable([
@@ -192,11 +193,12 @@ struct DifferenceListing {
 
     private func print(_ difference: ObjectDifference) throws {
         let id = difference.objectID.shortDescription
+        let style = difference.kind.style
         try output.print(
-            "\(difference.kind.sign) \(id)\(difference.knowsProperties ? "" : ": unknown properties")"
-        )
+            "\(difference.kind.sign) \(id)\(difference.knowsProperties ? "" : ": unknown properties")",
+            style)
         for (property, change) in difference.changes {
-            try output.print("    \(property)\(Self.text(change))")
+            try output.print("    \(property)\(Self.text(change))", style)
         }
     }
 

@@ -40,29 +40,32 @@ struct HistoryEntry {
         [
             "\(transaction.number)", PrintedDate.text(transaction.date), transaction.author ?? "",
             transaction.contextName ?? "", transaction.processName ?? "",
-            transaction.bundleID ?? "", changeLines.joined(separator: "\n"),
+            transaction.bundleID ?? "", changes.map(Self.line).joined(separator: "\n"),
         ]
     }
 
-    /// A line about the transaction, and one for each change.
-    var lines: [String] {
+    /// Prints a line about the transaction, and one for each change.
+    func print(_ output: Output) throws {
         let origin = [transaction.author, transaction.contextName, transaction.processName]
             .compactMap { $0 }.joined(separator: ", ")
-        let head = "\(transaction.number)  \(PrintedDate.text(transaction.date))  \(origin)"
-        return [head] + changeLines.map { "   " + $0 }
+        try output.print(
+            "\(transaction.number)  \(PrintedDate.text(transaction.date))  \(origin)", .bold)
+        for change in changes {
+            try output.print(
+                "   " + Self.line(change),
+                ObjectDifference.Kind(rawValue: "\(change.kind)")?.style)
+        }
     }
 
-    private var changeLines: [String] {
-        changes.map { change in
-            var line = "\(change.kind) \(change.objectID.shortDescription)"
-            if let properties = change.updatedProperties, !properties.isEmpty {
-                line += ": " + properties.joined(separator: ", ")
-            }
-            let values = change.preservedValues.sorted { $0.key < $1.key }
-                .map { "\($0.key) “\(PrintedValue($0.value).text)”" }
-            if !values.isEmpty { line += ": " + values.joined(separator: ", ") }
-            return line
+    private static func line(_ change: PersistentHistoryChange) -> String {
+        var line = "\(change.kind) \(change.objectID.shortDescription)"
+        if let properties = change.updatedProperties, !properties.isEmpty {
+            line += ": " + properties.joined(separator: ", ")
         }
+        let values = change.preservedValues.sorted { $0.key < $1.key }
+            .map { "\($0.key) “\(PrintedValue($0.value).text)”" }
+        if !values.isEmpty { line += ": " + values.joined(separator: ", ") }
+        return line
     }
 }
 

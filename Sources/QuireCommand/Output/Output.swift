@@ -22,6 +22,7 @@ final class Output {
     let width: Int?
     /// Whether a terminal shows the output.
     private let isOnTerminal: Bool
+    private let usesStyles: Bool
     private let write: (UnsafeRawBufferPointer) throws -> Void
     /// Whether that has failed.
     private var hasFailed = false
@@ -42,6 +43,7 @@ final class Output {
         self.reportsChanges = reportsChanges
         self.width = width ?? (write == nil ? Self.terminalWidth : nil)
         isOnTerminal = write == nil && isatty(STDOUT_FILENO) == 1
+        usesStyles = write == nil && TextStyle.isUsed(on: STDOUT_FILENO)
         self.write = write ?? Output.write
     }
 
@@ -87,6 +89,13 @@ final class Output {
 
     /// Prints a line. Line ends and tabs in it are those of names and values, and are escaped.
     func print(_ line: String) throws { try print(raw: TerminalText.line(line) + "\n") }
+
+    /// Prints a line with a style, on a terminal.
+    func print(_ line: String, _ style: TextStyle?) throws {
+        guard usesStyles, let style else { return try print(line) }
+        buffer += style.applied(to: TerminalText.line(line)).utf8
+        try print(raw: "\n")
+    }
 
     /// Prints a JSON value, spread over lines to a depth where lines are allowed.
     func print(_ value: JSONValue, levels: Int) throws {
@@ -140,9 +149,10 @@ final class Output {
     }
 
     /// Prints a sentence on standard error, and lines below it.
-    static func report(_ sentence: String, excerpt: [String] = []) {
-        let lines = ["quire: \(sentence)"] + excerpt
-        writeError(lines.map { TerminalText.line($0) + "\n" }.joined())
+    static func report(_ sentence: String, _ style: TextStyle? = nil, excerpt: [String] = []) {
+        var first = TerminalText.line("quire: \(sentence)")
+        if let style, TextStyle.isUsed(on: STDERR_FILENO) { first = style.applied(to: first) }
+        writeError(([first] + excerpt.map(TerminalText.line)).map { $0 + "\n" }.joined())
     }
 
     /// Writes a text to standard error, after what was printed before.

@@ -59,34 +59,38 @@ struct TextTable {
             let isNumeric = !texts.isEmpty && texts.allSatisfy(Self.isNumber)
             layout.columns[index].alignment = isNumeric ? .right : .left
         }
-        guard let maximumWidth else {
+        if maximumWidth == nil {
             layout.widths = widths.map { min($0, Self.maximumPadding) }
-            return layout
-        }
-        var room = maximumWidth - Self.gap.count * (columns.count - 1)
-        layout.isNarrow = widths.reduce(0, +) > room
-        if !layout.isNarrow { return layout }
-        // The narrow columns keep their widths; the wide ones share what is left.
-        for (count, index) in widths.indices.sorted(by: { widths[$0] < widths[$1] }).enumerated() {
-            let share = max(room / (columns.count - count), Self.minimumWidth)
-            layout.widths[index] = min(widths[index], share)
-            room -= layout.widths[index]
+        } else {
+            layout.widths = fitted(widths)
+            layout.isNarrow = layout.widths != widths
         }
         return layout
+    }
+
+    /// Widths with which a line fits the terminal: the narrow columns keep theirs, the wide ones share what is left.
+    private func fitted(_ widths: [Int]) -> [Int] {
+        guard let maximumWidth else { return widths }
+        var room = maximumWidth - Self.gap.count * (widths.count - 1)
+        if widths.reduce(0, +) <= room { return widths }
+        var fitted = widths
+        for (count, index) in widths.indices.sorted(by: { widths[$0] < widths[$1] }).enumerated() {
+            fitted[index] = min(
+                widths[index], max(room / (widths.count - count), Self.minimumWidth))
+            room -= fitted[index]
+        }
+        return fitted
     }
 
     /// A row with its line end. A text that is wider than its column moves what comes after it, if the line still fits.
     fileprivate func line(_ row: [String], _ layout: Layout) -> String {
         var cells = row.map(Self.shown)
         var widths = cells.map(Self.width)
-        let length = zip(widths, layout.widths).reduce(Self.gap.count * (row.count - 1)) {
-            $0 + max($1.0, $1.1)
-        }
-        if layout.isNarrow || length > maximumWidth ?? .max {
-            for index in row.indices where widths[index] > layout.widths[index] {
-                cells[index] = Columns(cells[index]).cut(to: layout.widths[index])
-                widths[index] = Self.width(cells[index])
-            }
+        let limits =
+            layout.isNarrow ? layout.widths : fitted(zip(widths, layout.widths).map { max($0, $1) })
+        for index in row.indices where widths[index] > limits[index] {
+            cells[index] = Columns(cells[index]).cut(to: limits[index])
+            widths[index] = Self.width(cells[index])
         }
         var line = ""
         for (index, cell) in cells.enumerated() {

@@ -96,7 +96,7 @@ struct SyncInitCommand: AsyncParsableCommand {
         let name = name ?? (FileSystem.name(of: path) as NSString).deletingPathExtension
         let folder = FolderTransport.place(of: folder)
         let password = try encrypt ? password.newPassword() : nil
-        let (status, count, result) = try await DocumentSession.use(path, .write, options) {
+        let (status, count, result) = try await DocumentSession.use(path, .write, options.wait) {
             document in
             // Before anything is made.
             if try await document.replica().status() != nil { throw synchronizedAlready }
@@ -207,7 +207,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
     private func joinExisting(_ transport: FolderTransport) async throws -> Joined {
         try options.unlock.unlock(path)
         // One that is a replica already has the key.
-        let isReplica = try await DocumentSession.use(path, .read, options) { document in
+        let isReplica = try await DocumentSession.use(path, .read, options.wait) { document in
             try await document.replica().status() != nil
         }
         return try await join(
@@ -219,7 +219,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
         _ path: String, _ transport: FolderTransport, _ password: String?
     ) async throws -> Joined {
         try options.unlock.unlock(path)
-        return try await DocumentSession.use(path, .write, options) { document in
+        return try await DocumentSession.use(path, .write, options.wait) { document in
             let sync = try document.replica(transport, inClear: options.inClear)
             try await sync.join(password: password)
             try await excluding.apply(to: sync)
@@ -296,7 +296,8 @@ struct SyncLeaveCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         try options.unlock.unlock(path)
-        let (status, count) = try await DocumentSession.use(path, .write, options) { document in
+        let (status, count) = try await DocumentSession.use(path, .write, options.wait) {
+            document in
             let status = try await document.syncStatus()
             let count = try document.objectCount()
             if everywhere {

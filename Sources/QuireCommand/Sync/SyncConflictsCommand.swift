@@ -33,7 +33,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
         try options.unlock.unlock(path)
         let access: DocumentSession.Access = check ? .write : .read
         let (faults, status, folder, protection) = try await DocumentSession.use(
-            path, access, options
+            path, access, options.wait
         ) {
             document in
             let replica = try document.replica()
@@ -111,21 +111,25 @@ struct SyncConflictsCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
 
-    @OptionGroup var options: SyncOptions
+    @OptionGroup var printing: RowOptions
+    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
-        try options.unlock.unlock(path)
-        let conflicts = try await DocumentSession.use(path, .read, options) { document in
+        try unlock.unlock(path)
+        let conflicts = try await DocumentSession.use(path, .read, wait) { document in
             _ = try await document.syncStatus()
             return try await document.replica().conflicts()
         }
-        let output = Output(json: options.json)
-        var rows = RowOutput(
-            SyncConflict.columns, members: [], ifEmpty: "No conflicts.", to: output)
-        for conflict in conflicts { try rows.add(conflict.texts, conflict.json) }
-        try rows.finish()
-        try output.flush()
+        try printing.print { output in
+            var rows = RowOutput(
+                SyncConflict.columns,
+                members: ["number", "id", "entity", "property", "kind", "lost", "kept", "date"],
+                ifEmpty: "No conflicts.", to: output)
+            for conflict in conflicts { try rows.add(conflict.texts, conflict.json) }
+            try rows.finish()
+        }
     }
 }
 
@@ -184,7 +188,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         try options.unlock.unlock(path)
-        let resolved = try await DocumentSession.use(path, .write, options) { document in
+        let resolved = try await DocumentSession.use(path, .write, options.wait) { document in
             _ = try await document.syncStatus()
             let sync = try document.replica()
             let all = try await sync.conflicts()

@@ -110,7 +110,7 @@ enum SyncRound {
     ) async throws {
         try options.unlock.unlock(path)
         if let folder { try FolderTransport.checkApart(folder, document: path) }
-        let result = try await DocumentSession.use(path, .write, options) { document in
+        let result = try await DocumentSession.use(path, .write, options.wait) { document in
             let transport = try FolderTransport.existing(await document.sharedFolder(folder))
             let sync = try document.replica(transport, inClear: options.inClear)
             let result = try await document.synchronize(sync, body)

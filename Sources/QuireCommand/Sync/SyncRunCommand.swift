@@ -162,7 +162,9 @@ private final class SyncWatch {
                 transport = opened
             }
             guard let transport else { return }
-            result = try await DocumentSession.use(path, .write, options, reportsWaiting: false) {
+            result = try await DocumentSession.use(
+                path, .write, options.wait, reportsWaiting: false
+            ) {
                 document in
                 let sync = try document.replica(transport, inClear: options.inClear)
                 let result = try await document.synchronize(sync)

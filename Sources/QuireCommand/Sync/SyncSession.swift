@@ -81,11 +81,11 @@ extension DocumentSession {
     ///
     /// - Parameter reportsWaiting: Whether waiting for who has it open is said.
     static func use<Result>(
-        _ path: String, _ access: Access, _ options: SyncOptions, reportsWaiting: Bool = true,
+        _ path: String, _ access: Access, _ wait: WaitOption, reportsWaiting: Bool = true,
         _ body: @MainActor (DocumentSession) async throws -> Result
     ) async throws -> Result {
         let document = try await open(
-            path, modelPath: nil, access: access, waiting: options.wait,
+            path, modelPath: nil, access: access, waiting: wait,
             reportsWaiting: reportsWaiting)
         return try await document.closing {
             let result = try await body(document)

@@ -63,28 +63,30 @@ extension StoreCheckReport {
     /// Prints the report.
     @MainActor
     func print(_ output: Output) throws {
-        let unlisted =
-            unlistedProblems > 0
-            ? ["There are \(unlistedProblems) more problems of these kinds."] : []
         let files = externalFiles > 0 ? ", \(Count.of(externalFiles, "external file"))" : ""
         let verdict =
             "Checked \(Count.of(objects, "object")), \(Count.of(values, "value")), "
             + "\(Count.of(references, "reference"))\(files): "
             + (isWhole ? "all is well." : "\(Count.of(problemCount, "problem")).")
-        try output.printResult(
-            levels: 2,
-            problems.map(\.message) + unlisted + notes.map { "Note: \($0.message)" } + [verdict]
-        ) {
-            .object([
-                "ok": .boolean(isWhole),
-                "objects": .integer(Int64(objects)),
-                "values": .integer(Int64(values)),
-                "references": .integer(Int64(references)),
-                "externalFiles": .integer(Int64(externalFiles)),
-                "problems": .array(problems.map(\.json)),
-                "notes": .array(notes.map(\.json)),
-                "unlisted": .integer(Int64(unlistedProblems)),
-            ])
+        if output.json { return try output.print(json, levels: 2) }
+        for problem in problems { try output.print(problem.message, .red) }
+        if unlistedProblems > 0 {
+            try output.print("There are \(unlistedProblems) more problems of these kinds.", .red)
         }
+        for note in notes { try output.print("Note: \(note.message)") }
+        try output.print(verdict, isWhole ? .green : .bold)
+    }
+
+    private var json: JSONValue {
+        .object([
+            "ok": .boolean(isWhole),
+            "objects": .integer(Int64(objects)),
+            "values": .integer(Int64(values)),
+            "references": .integer(Int64(references)),
+            "externalFiles": .integer(Int64(externalFiles)),
+            "problems": .array(problems.map(\.json)),
+            "notes": .array(notes.map(\.json)),
+            "unlisted": .integer(Int64(unlistedProblems)),
+        ])
     }
 }

@@ -62,9 +62,8 @@ struct LogVerb: DocumentVerb {
         }
         return Reply { output in
             if output.format == .table {
-                for line in found.isEmpty ? ["No transactions."] : found.flatMap(\.lines) {
-                    try output.print(line)
-                }
+                if found.isEmpty { return try output.print("No transactions.") }
+                for entry in found { try entry.print(output) }
                 return
             }
             var rows = RowOutput(

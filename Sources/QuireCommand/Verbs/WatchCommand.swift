@@ -182,7 +182,11 @@ private struct WatchReport {
         for transaction in transactions {
             last = transaction.number
             guard let entry = filter.entry(of: transaction) else { continue }
-            try output.printResult(levels: 0, entry.lines) { entry.json }
+            if output.json {
+                try output.print(entry.json, levels: 0)
+            } else {
+                try entry.print(output)
+            }
             try output.flush()
             remaining -= 1
             if remaining == 0 { return }
