@@ -62,7 +62,7 @@ import Testing
         #expect(
             result.lines.contains("quire: “\(path)” is locked \(holder); waiting up to 60 s."),
             "\(result.output)")
-        #expect(result.lines.contains("code 1"), "\(result.output)")
+        #expect(result.lines.contains("code 6"), "\(result.output)")
         #expect(result.lines.contains("owner 0"), "\(result.output)")
         #expect(result.lines.contains("waiter 0"), "\(result.output)")
         #expect(result.lines.last == "3", "\(result.output)")
@@ -77,13 +77,13 @@ import Testing
         let me = ProcessInfo.processInfo.processIdentifier
         for arguments in ["insert B.sqlite Author name=A", "repair B.sqlite"] {
             let result = try shell.run("quire \(arguments) --wait 0.1")
-            #expect(result.code == 1, "\(arguments)")
+            #expect(result.code == 6, "\(arguments)")
             #expect(
                 result.lines.first?.hasPrefix("quire: “B.sqlite” is locked by process \(me) (")
                     == true && result.lines.first?.hasSuffix("waiting up to 0.1 s.") == true,
                 "\(arguments): \(result.output)")
             let atOnce = try shell.run("quire \(arguments) --wait 0")
-            #expect(atOnce.code == 1 && !atOnce.output.contains("waiting"), "\(atOnce.output)")
+            #expect(atOnce.code == 6 && !atOnce.output.contains("waiting"), "\(atOnce.output)")
         }
         try store.release()
     }
@@ -100,14 +100,14 @@ import Testing
             "library trash L.quire", "save-as M.quire L.quire --replace",
         ] {
             let result = try shell.run("quire \(arguments) --wait 0.1 </dev/null")
-            #expect(result.code == 1, "\(arguments)")
+            #expect(result.code == 6, "\(arguments)")
             #expect(
                 result.lines.first?.contains("is open for writing by process \(me) (") == true
                     && result.lines.first?.hasSuffix("waiting up to 0.1 s.") == true,
                 "\(arguments): \(result.output)")
             // At once, and without a word about waiting.
             let atOnce = try shell.run("quire \(arguments) --wait 0 </dev/null")
-            #expect(atOnce.code == 1 && !atOnce.output.contains("waiting"), "\(atOnce.output)")
+            #expect(atOnce.code == 6 && !atOnce.output.contains("waiting"), "\(atOnce.output)")
         }
         try package.close()
     }

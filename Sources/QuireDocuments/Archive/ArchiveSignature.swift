@@ -57,8 +57,9 @@ struct ArchiveSignature {
         guard armored.count <= Self.maximumSize, let blob = Self.blob(inArmored: armored) else {
             throw malformed()
         }
-        var reader = SSHReader(blob)
-        guard reader.bytes(6) == Array("SSHSIG".utf8)[...], let version = reader.number() else {
+        var reader = BinaryFields(ofSSH: blob)
+        guard reader.bytes(6) == Array("SSHSIG".utf8)[...], let version = reader.next(UInt32.self)
+        else {
             throw malformed()
         }
         if version > 1 {
@@ -163,7 +164,7 @@ struct SSHPublicKey: Equatable {
     /// - Returns: `nil` if the bytes do not begin with a type.
     init?(_ bytes: some Sequence<UInt8>) {
         self.bytes = Array(bytes)
-        var reader = SSHReader(self.bytes)
+        var reader = BinaryFields(ofSSH: self.bytes)
         guard let type = reader.name() else { return nil }
         self.type = type
     }
@@ -179,8 +180,8 @@ struct SSHPublicKey: Equatable {
 
     /// Whether a signature is that of a message by this key. Both are untrusted.
     func isValid(_ signature: [UInt8], of message: [UInt8]) -> Bool {
-        var keyReader = SSHReader(bytes)
-        var reader = SSHReader(signature)
+        var keyReader = BinaryFields(ofSSH: bytes)
+        var reader = BinaryFields(ofSSH: signature)
         guard isSupported, keyReader.name() == type, reader.name() == type,
             let point = keyReader.string(), point.count == 32,
             let value = reader.string(), value.count == 64,
@@ -200,26 +201,14 @@ struct SSHPublicKey: Equatable {
     }
 }
 
-/// Reads the fields of SSH's binary formats. Everything it returns is within the bytes.
-struct SSHReader {
-    private var rest: ArraySlice<UInt8>
-
-    init(_ bytes: [UInt8]) { rest = bytes[...] }
-
-    var isAtEnd: Bool { rest.isEmpty }
-
-    /// The next bytes, or `nil` if there are fewer.
-    mutating func bytes(_ count: Int) -> ArraySlice<UInt8>? {
-        guard count <= rest.count else { return nil }
-        defer { rest = rest.dropFirst(count) }
-        return rest.prefix(count)
-    }
-
-    /// A number of 32 bits.
-    mutating func number() -> UInt32? { bytes(4)?.reduce(0) { $0 << 8 | UInt32($1) } }
+/// The parts of SSH's binary formats (RFC 4251, section 5).
+extension BinaryFields {
+    init(ofSSH bytes: [UInt8]) { self.init(bytes, isBigEndian: true) }
 
     /// Bytes preceded by their number.
-    mutating func string() -> ArraySlice<UInt8>? { number().flatMap { bytes(Int(clamping: $0)) } }
+    mutating func string() -> ArraySlice<UInt8>? {
+        next(UInt32.self).flatMap { bytes(Int(clamping: $0)) }
+    }
 
     /// A string of 1 to 255 printable ASCII characters without spaces.
     mutating func name() -> String? {

@@ -178,7 +178,7 @@ extension ZipDirectory.Entry {
     ) throws -> (start: Int64, name: String, size: Int64)? {
         let end = try file.information().size
         guard offset <= end - Int64(headerSize) else { return nil }
-        var fields = LittleEndianFields(try file.read(headerSize, at: offset))
+        var fields = BinaryFields(try file.read(headerSize, at: offset))
         guard fields.next(UInt32.self) == 0x0403_4B50,
             // Version, flags, method, time and checksum.
             fields.bytes(14) != nil, fields.next(UInt32.self) != nil,
@@ -236,7 +236,7 @@ private final class ZipArchiveFile: ArchivedFile {
     ) throws -> (size: Int, [Int64]) {
         let entry = member.entry
         guard let index = try entry.indexStart(in: file) else { throw wrongIndex(of: member, file) }
-        var fields = LittleEndianFields(
+        var fields = BinaryFields(
             try file.read(min(index.size, 32), at: index.start))
         guard fields.next(UInt32.self) == 1, fields.next(UInt32.self) == 0,
             let chunkSize = fields.next(UInt32.self).map(Int64.init), chunkSize >= 1 << 10,
@@ -249,7 +249,7 @@ private final class ZipArchiveFile: ArchivedFile {
         guard Int64(index.size) == 32 + (count - 1) * 8,
             Int64(index.size) <= entry.compressedSize
         else { throw wrongIndex(of: member, file) }
-        fields = LittleEndianFields(try file.read(index.size - 32, at: index.start + 32))
+        fields = BinaryFields(try file.read(index.size - 32, at: index.start + 32))
         var chunks: [Int64] = [0]
         chunks.reserveCapacity(Int(count) + 1)
         while let next = fields.next(Int64.self) { chunks.append(next) }

@@ -34,7 +34,7 @@ struct ZipDirectory {
         guard let (start, size, count) = try Self.location(in: file), count <= maximumCount,
             size <= Self.largestSize
         else { return nil }
-        var fields = LittleEndianFields(try file.read(Int(size), at: start))
+        var fields = BinaryFields(try file.read(Int(size), at: start))
         var entries: [Entry] = []
         for _ in 0..<count {
             guard let entry = Self.entry(&fields) else { return nil }
@@ -59,7 +59,7 @@ struct ZipDirectory {
     ) throws -> (start: Int64, size: Int64, count: Int)? {
         var end = try file.information().size - endSize
         guard end >= 0 else { return nil }
-        var fields = LittleEndianFields(try file.read(Int(endSize), at: end))
+        var fields = BinaryFields(try file.read(Int(endSize), at: end))
         guard fields.next(UInt32.self) == 0x0605_4B50, fields.next(UInt32.self) == 0,
             let ownCount = fields.next(UInt16.self), fields.next(UInt16.self) == ownCount,
             var size = fields.next(UInt32.self).map(Int64.init),
@@ -71,7 +71,7 @@ struct ZipDirectory {
             let locatorSize: Int64 = 20
             end -= recordSize + locatorSize
             guard end >= 0 else { return nil }
-            fields = LittleEndianFields(
+            fields = BinaryFields(
                 try file.read(Int(recordSize + locatorSize), at: end))
             guard fields.next(UInt32.self) == 0x0606_4B50, fields.next(Int64.self) == 44,
                 fields.next(UInt32.self) != nil, fields.next(Int64.self) == 0,
@@ -88,7 +88,7 @@ struct ZipDirectory {
         return (start, size, Int(clamping: count))
     }
 
-    private static func entry(_ fields: inout LittleEndianFields) -> Entry? {
+    private static func entry(_ fields: inout BinaryFields) -> Entry? {
         guard fields.next(UInt32.self) == 0x0201_4B50, fields.next(UInt32.self) != nil,
             let flags = fields.next(UInt16.self), flags & ~0x0800 == 0,
             let method = fields.next(UInt16.self), method == 0 || method == 8,
@@ -106,7 +106,7 @@ struct ZipDirectory {
             let path = String(validating: name, as: UTF8.self)
         else { return nil }
         if extraSize > 0 {
-            var fields = LittleEndianFields(Array(extra))
+            var fields = BinaryFields(Array(extra))
             guard fields.next(UInt16.self) == 1, fields.next(UInt16.self) != nil else { return nil }
             for keyPath in [\Sizes.size, \.compressedSize, \.offset] {
                 var sizes = Sizes(size: size, compressedSize: compressedSize, offset: offset)
@@ -128,32 +128,5 @@ struct ZipDirectory {
         var size: Int64
         var compressedSize: Int64
         var offset: Int64
-    }
-}
-
-/// The fields of a record, the least significant byte first.
-struct LittleEndianFields {
-    private let record: [UInt8]
-    private var position = 0
-
-    init(_ record: [UInt8]) { self.record = record }
-
-    /// Whether all of the record was read.
-    var isAtEnd: Bool { position == record.count }
-
-    /// The next number; `nil` if the record ends before.
-    mutating func next<Number: FixedWidthInteger & BitwiseCopyable>(
-        _ type: Number.Type
-    ) -> Number? {
-        bytes(MemoryLayout<Number>.size).map {
-            Number(littleEndian: $0.withUnsafeBytes { $0.loadUnaligned(as: Number.self) })
-        }
-    }
-
-    /// The next bytes; `nil` if the record ends before.
-    mutating func bytes(_ count: Int) -> ArraySlice<UInt8>? {
-        guard count <= record.count - position else { return nil }
-        position += count
-        return record[position - count..<position]
     }
 }

@@ -150,17 +150,15 @@ extension DocumentPackage {
         }
         // The check takes as long as the copy, which is of no use if there is damage.
         nonisolated(unsafe) var problems: Result<[String], any Error> = .success([])
-        nonisolated(unsafe) var digests: Result<[String: String], any Error> = .success([:])
-        DispatchQueue.concurrentPerform(iterations: 2) { iteration in
-            if iteration == 0 {
-                problems = Result { try store.integrityProblems() }
-            } else {
-                digests = Result {
-                    try fillRepeatedly(
-                        target, by: method, keepingDamage: false, progress: progress)
-                }
-            }
+        let check = DispatchGroup()
+        // Not the global queue: if callers blocked all of its threads, none of them would get on.
+        DispatchQueue(label: "quire.package.check").async(group: check) {
+            problems = Result { try self.store.integrityProblems() }
         }
+        let digests = Result {
+            try fillRepeatedly(target, by: method, keepingDamage: false, progress: progress)
+        }
+        check.wait()
         let found = try problems.get()
         if !found.isEmpty { throw damaged(found.map(databaseMessage)) }
         return try digests.get()

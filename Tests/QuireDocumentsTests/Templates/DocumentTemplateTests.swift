@@ -67,12 +67,16 @@ import Testing
         try await document.close()
     }
 
-    @Test func unknownNameIsRefusedNamingThoseThereAre() {
+    @Test(arguments: [
+        ("Libary", "did you mean “Library”?"),
+        ("Other", "available templates: \(names.joined(separator: ", "))."),
+    ])
+    func unknownNameIsRefusedNamingASimilarOneOrAll(_ name: String, _ advice: String) {
         let error = #expect(throws: QuireError.self) {
-            try DocumentTemplate.named("Libary", in: templates)
+            try DocumentTemplate.named(name, in: templates)
         }
         #expect(error?.code == .notFound)
-        #expect(error?.message.contains(Self.names.joined(separator: ", ")) == true)
+        #expect(error?.message.hasSuffix(advice) == true, "\(error?.message ?? "")")
     }
 
     @Test func folderWithoutModelIsNoTemplate() throws {
