@@ -43,7 +43,7 @@ struct Failure: Error {
     var status: ExitStatus
     /// The code of the library's error.
     private var code: QuireError.Code?
-    /// What the library's error is about.
+    /// The subject of the library's error.
     private var subject = QuireError.Subject()
 
     /// The failure that an error means, or `nil` if it is a request for help, whose text is printed on
@@ -140,6 +140,12 @@ extension Failure {
             members[code == .invalidQuery ? "column" : "line"] = .integer(Int64(position))
         }
         Output.writeError(JSONValue.object(["error": .object(members)]).text() + "\n")
+    }
+
+    /// Whether errors of a command line are JSON.
+    static func isJSON(_ words: [String]) -> Bool {
+        let options = words.prefix { $0 != "--" }
+        return options.contains("--json") || options.contains("--jsonl")
     }
 
     /// The text that cannot be read, with a mark below the place.

@@ -92,12 +92,6 @@ struct QuireCommand: AsyncParsableCommand {
 
     /// Runs one command line.
     static func run(_ arguments: [String]) async -> ExitStatus {
-        TypedPaths.note(arguments)
-        // The parser ignores words after `help` that are no commands.
-        let words = arguments.first == "help" ? arguments.dropFirst() : arguments[...]
-        if let failure = Corrections.unknownCommand(words, after: QuireCommand.self) {
-            return report(failure, of: arguments)
-        }
         do {
             var command = try parseAsRoot(arguments)
             if var command = command as? any AsyncParsableCommand {
@@ -110,6 +104,11 @@ struct QuireCommand: AsyncParsableCommand {
             // The reader of the output has closed it.
             return .success
         } catch {
+            // The parser ignores words after `help` that are not commands.
+            let words = arguments.first == "help" ? arguments.dropFirst() : arguments[...]
+            if let failure = Corrections.unknownCommand(words, after: QuireCommand.self) {
+                return report(failure, of: arguments)
+            }
             if exitCode(for: error) == .success {
                 // Help and the version are asked for, not errors.
                 return show(fullMessage(for: error))
@@ -123,8 +122,7 @@ extension QuireCommand {
     /// Reports the failure of a command line.
     private static func report(_ error: any Error, of arguments: [String]) -> ExitStatus {
         let failure = Failure(error, of: QuireCommand.self)
-        let options = arguments.prefix { $0 != "--" }
-        failure.report(asJSON: options.contains("--json") || options.contains("--jsonl"))
+        failure.report(asJSON: Failure.isJSON(arguments))
         return failure.status
     }
 

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// Paths are relative to its top, whose path is empty.
 package protocol ReadableArchive: AnyObject, Sendable {
-    /// Information on a file or folder, or `nil` if there is none. Every file has an identity of its own.
+    /// Information on a file or folder, or `nil` if there is none. Every file has a unique identity.
     func information(at path: String) -> FileInformation?
 
     /// The names in a folder, sorted by their bytes.

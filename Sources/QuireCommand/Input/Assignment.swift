@@ -27,7 +27,7 @@ struct Assignment: Equatable {
     static func checkSpaces(_ words: [String]) throws {
         guard let mark = words.firstIndex(of: "="), mark > 0, mark + 1 < words.count else { return }
         throw ValidationError(
-            "An assignment has no spaces: write \(words[mark - 1])=\(words[mark + 1]).")
+            "Write assignments without spaces: \(words[mark - 1])=\(words[mark + 1]).")
     }
 
     /// Reads words, each of which is an assignment of another key.

@@ -105,6 +105,7 @@ struct CSVReader {
     private mutating func row() throws -> Row {
         let start = line
         var fields: [Field] = []
+        size = 0
         while true {
             let number = fields.count + 1
             if number > Self.maximumCount {
@@ -140,17 +141,20 @@ struct CSVReader {
         return Field(text: try text(of: content, number: number, line: line), isQuoted: false)
     }
 
-    /// The longest field in bytes, the longest name of a column, and the most columns: a file without line ends must not fill the
-    /// memory.
+    /// The limits on the bytes of a row, the bytes of a column's name, and the number of columns: a file without line ends must not
+    /// fill the memory.
     private static let (maximumSize, maximumNameSize, maximumCount) = (1 << 30, 1000, 32_767)
+    /// The number of bytes in the row.
+    private var size = 0
 
-    private func append(_ byte: UInt8, to content: inout [UInt8], number: Int) throws {
-        let limit = width == nil ? Self.maximumNameSize : Self.maximumSize
-        guard content.count < limit else {
+    private mutating func append(_ byte: UInt8, to content: inout [UInt8], number: Int) throws {
+        size += 1
+        if width == nil, content.count == Self.maximumNameSize {
             throw error(
-                "field \(number) is longer than \(limit) bytes; check the format and the delimiter",
+                "the name of column \(number) is longer than \(Self.maximumNameSize) bytes; check the format and the delimiter",
                 line: line)
         }
+        if size > Self.maximumSize { throw error("the row is longer than 1 GiB", line: line) }
         content.append(byte)
     }
 
@@ -168,7 +172,7 @@ struct CSVReader {
             switch try bytes.peek() {
             case UInt8(ascii: "\""):
                 bytes.skip()
-                content.append(byte)
+                try append(byte, to: &content, number: number)
             case nil, delimiter, UInt8(ascii: "\n"), UInt8(ascii: "\r"):
                 return try text(of: content, number: number, line: start)
             default:

@@ -2,8 +2,8 @@ import ArgumentParser
 import Foundation
 import Quire
 
-/// What a mistaken command line may have meant: the nearest command, the nearest file, and the option that other programs call
-/// otherwise.
+/// Suggestions for mistaken command lines: the nearest command, the nearest file, and options by the names that they have in other
+/// programs.
 enum Corrections {
     // MARK: - Commands
 
@@ -13,15 +13,14 @@ enum Corrections {
         "list": "fetch", "show": "fetch", "count": "fetch", "add": "insert", "update": "set",
         "edit": "open", "shell": "open", "rm": "delete", "remove": "delete", "del": "delete",
         "create": "new", "init": "new", "make": "new", "load": "import", "schema": "model",
-        "validate": "check", "verify-integrity": "check", "fsck": "check", "zip": "export",
+        "validate": "check", "fsck": "check", "zip": "export",
         "archive": "export", "pack": "export", "unzip": "extract", "unpack": "extract",
         "restore": "versions", "snapshot": "versions", "backup": "versions", "encrypt": "protect",
         "copy": "duplicate", "cp": "duplicate", "salvage": "recover", "fix": "repair",
         "compare": "diff", "upgrade": "migrate", "version": "--version",
     ]
 
-    /// The failure about the first word that is not a command where one is expected; `nil` if there is none, so that the parser
-    /// knows better.
+    /// The failure for the first word that is not a command although one is expected there; `nil` if there is no such word.
     ///
     /// - Parameter root: The command that the words follow.
     static func unknownCommand(
@@ -45,7 +44,8 @@ enum Corrections {
                 if command == QuireCommand.self, lines.contains(where: { $0._commandName == word })
                 {
                     return Failure(
-                        sentence: "“\(word)” is a line of a session; begin one with 'quire open'.",
+                        sentence:
+                            "“\(word)” is a session command; start a session with 'quire open'.",
                         status: .usage)
                 }
                 let names = below.map { $0._commandName }
@@ -71,7 +71,7 @@ enum Corrections {
 
     /// Options by the names that other programs have for them.
     private static let options = [
-        "order-by": "sort", "orderby": "sort", "order": "sort", "filter": "where", "if": "where",
+        "order-by": "sort", "orderby": "sort", "order": "sort", "filter": "where",
         "select": "columns", "fields": "columns", "properties": "columns", "max": "limit",
         "top": "limit", "head": "limit", "skip": "offset", "group": "group-by", "force": "replace",
         "overwrite": "replace", "password": "passphrase-fd", "key": "key-file",
@@ -136,19 +136,23 @@ enum Corrections {
 
 /// The paths of the command line, which errors print as they were typed.
 enum TypedPaths {
-    /// The words that may be paths, by the absolute path that each is.
-    private static let known = Lock<[String: String]>([:])
+    /// The words of the command line, or of the line of a session.
+    private static let words = Lock(Array(CommandLine.arguments.dropFirst()))
 
-    /// Remembers the words of a command line.
-    static func note(_ words: some Sequence<String>) {
+    /// Sets the words of the line that is run.
+    static func use(_ line: [String]) { words.withLock { $0 = line } }
+
+    /// The words that may be paths, by the absolute path that each is.
+    private static var known: [String: String] {
         var found: [String: String] = [:]
-        for word in words where !word.hasPrefix("-") && !word.isEmpty && word.utf8.count < 4096 {
+        for word in words.withLock(\.self)
+        where !word.hasPrefix("-") && !word.isEmpty && word.utf8.count < 4096 {
             // `key=@FILE` too.
             let path = word.firstRange(of: "=@").map { String(word[$0.upperBound...]) } ?? word
             let absolute = FileSystem.absolute(path)
             if absolute != path { found[absolute] = path }
         }
-        known.withLock { $0 = found }
+        return found
     }
 
     /// A path as it was typed.
@@ -158,7 +162,7 @@ enum TypedPaths {
 
     /// A sentence with the paths in quotation marks as they were typed.
     static func restoring(_ sentence: String) -> String {
-        let paths = known.withLock(\.self).sorted { $0.key.utf8.count > $1.key.utf8.count }
+        let paths = known.sorted { $0.key.utf8.count > $1.key.utf8.count }
         return paths.reduce(sentence) { sentence, path in
             sentence.replacing("“\(path.key)”", with: "“\(path.value)”")
                 .replacing("“\(path.key)/", with: "“\(path.value)/")

@@ -63,7 +63,7 @@ struct ListingRequest {
         let (text, name) = ExpressionList.named(part)
         if text == "*" {
             throw QuireError(
-                .invalidQuery, "“*” is not a column; without --columns every attribute is printed.")
+                .invalidQuery, "“*” is not a column; omit --columns to print all attributes.")
         }
         if ExpressionList.isKeyPath(text) {
             var column = ExpressionDescription(text)
@@ -207,7 +207,7 @@ struct QueryArguments: ParsableArguments {
     func listingRequest(in layout: ResolvedModel) throws -> ListingRequest {
         guard let name = entity else {
             let names = layout.entities.map(\.name).sorted().joined(separator: ", ")
-            throw Failure(sentence: "Specify an entity, one of: \(names).", status: .usage)
+            throw Failure(sentence: "Specify an entity: \(names).", status: .usage)
         }
         if let match = name.wholeMatch(of: /(?:.*\/)?(?<entity>\w+)\/p\d+/) {
             throw Failure(

@@ -55,13 +55,13 @@ struct RowOptions: PrintingOptions {
 
     @Flag var shorthands: [RowFormat] = []
 
-    @Flag(help: "Leave out the line with the names of the columns.")
+    @Flag(help: "Omit the header line.")
     var noHeaders = false
 
     @Option(
         name: .shortAndLong,
         help: ArgumentHelp(
-            "The file to write, which appears when it is complete.", valueName: "FILE"),
+            "Write to a file instead of standard output.", valueName: "FILE"),
         completion: .file())
     var output: String?
 
@@ -78,7 +78,7 @@ struct RowOptions: PrintingOptions {
         if noHeaders, [.json, .jsonl, .markdown].contains(chosen) {
             throw ValidationError("--no-headers is for tables, CSV and TSV.")
         }
-        if replace, output == nil { throw ValidationError("--replace goes with --output.") }
+        if replace, output == nil { throw ValidationError("--replace requires --output.") }
     }
 
     func print(

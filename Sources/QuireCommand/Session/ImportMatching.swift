@@ -4,12 +4,12 @@ import Quire
 
 /// Finds the rows of an import that are objects of the document already, or rows above them, by the values of attributes.
 struct ImportMatching {
-    /// What is done with a row whose values another object or row has.
+    /// The action for a row whose keys another object or row already has.
     enum Conflict: String, ExpressibleByArgument, CaseIterable {
         case fail, skip, update
     }
 
-    /// Who has the values of a key.
+    /// The owner of the values of the keys.
     enum Owner {
         case object(ManagedObjectID)
         /// A row of the file, by its index.
@@ -59,7 +59,7 @@ struct ImportMatching {
             guard let value = row.attributes[key], !value.isNull else {
                 throw ImportRow.locate(
                     QuireError(
-                        .invalidValue, "Every row needs a value of a key.",
+                        .invalidValue, "--key requires a value in every row.",
                         entity: row.entity.name, property: key),
                     row.place, column: key)
             }
@@ -67,7 +67,7 @@ struct ImportMatching {
         }
     }
 
-    /// The error about a row that matches, if it must not, or that does not say which object it matches.
+    /// The error for a row that conflicts, or that matches several objects.
     func conflictError(_ row: ImportRow, _ values: [AttributeValue], _ owner: Owner) -> any Error {
         let shown = zip(keys, values).map { key, value in
             "\(key) “\(PrintedValue.attribute(value, .undefined).text)”"
@@ -75,11 +75,11 @@ struct ImportMatching {
         let message =
             switch owner {
             case .object(let id):
-                "\(id.shortDescription) has the \(shown) already; choose --on-conflict skip or update."
+                "\(id.shortDescription) already has \(shown); use --on-conflict skip or update."
             case .row(_, _, let place):
-                "\(place) has the \(shown) already; choose --on-conflict skip or update."
+                "\(place) already has \(shown); use --on-conflict skip or update."
             case .several:
-                "Several objects of \(row.entity.name) have the \(shown), so none can be updated."
+                "Several \(row.entity.name) objects have \(shown), so none can be updated."
             }
         return ImportRow.locate(
             QuireError(.invalidValue, message, entity: row.entity.name), row.place)

@@ -19,6 +19,8 @@ final class InteractiveSession {
     private let isTerminal: Bool
     private(set) var status = ExitStatus.success
     private var isFinished = false
+    /// The words of the line that is run.
+    private var line: [String] = []
     private var isOutputClosed = false
 
     init(document: DocumentSession, json: Bool, isTerminal: Bool) {
@@ -60,7 +62,8 @@ final class InteractiveSession {
         do {
             let words = try ShellWords.split(line)
             if words.isEmpty { return }
-            TypedPaths.note(words + [document.path])
+            TypedPaths.use(words + [document.path])
+            self.line = words
             if let failure = Corrections.unknownCommand(words, after: SessionCommand.self) {
                 throw failure
             }
@@ -89,7 +92,7 @@ final class InteractiveSession {
 
     /// Reports a failure; the session goes on.
     func report(_ failure: Failure) {
-        failure.report(asJSON: format == .json)
+        failure.report(asJSON: format == .json || Failure.isJSON(line))
         if status == .success && !isTerminal { status = failure.status }
     }
 

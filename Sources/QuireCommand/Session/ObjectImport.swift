@@ -20,7 +20,7 @@ final class ObjectImport {
     /// The targets that are rows of the file, by the row's index.
     private var rowTargets: [Int: Target] = [:]
     private let matching: ImportMatching?
-    /// What becomes of rows that no object is made of, by their index.
+    /// The matches of rows, by their index; a row without one is inserted.
     private var matches: [Int: Match] = [:]
 
     /// - Parameters:
@@ -36,7 +36,7 @@ final class ObjectImport {
         self.progress = progress
     }
 
-    /// What an import does.
+    /// The numbers of objects that an import inserts, updates and skips.
     struct Counts {
         var inserted = 0
         var updated = 0
@@ -45,7 +45,7 @@ final class ObjectImport {
         var related: [String: Int] = [:]
     }
 
-    /// What becomes of a row whose keys another object or row has.
+    /// The action for a row that matches an existing object or an earlier row.
     private enum Match {
         case skipped
         case updates(Target)
@@ -101,7 +101,7 @@ final class ObjectImport {
 
     /// Looks everything up and checks it, and changes nothing.
     ///
-    /// - Returns: What ``run(_:)`` would do.
+    /// - Returns: The numbers of objects that ``run(_:)`` would insert, update and skip.
     /// - Throws: `QuireError`, naming the row and the column.
     func check(_ rows: ImportRows) throws -> Counts {
         var index = 0
@@ -167,7 +167,7 @@ final class ObjectImport {
 
     // MARK: - Checking
 
-    /// What becomes of a row; `nil` if an object is made of it.
+    /// The match of a row; `nil` if it is inserted.
     private func match(
         _ row: ImportRow, at index: Int, among known: inout [[AttributeValue]: ImportMatching.Owner]
     ) throws -> Match? {

@@ -205,7 +205,7 @@ struct DiffCommand: AsyncParsableCommand {
                 let advice = DocumentVersion.advice(since, among: versions)
                 throw QuireError(
                     .notFound,
-                    "There is no “\(since)”, and “\(path)” has no version of that name\(advice)",
+                    "“\(since)” is neither a document nor a version of “\(path)”\(advice)",
                     file: since)
             } catch let error as QuireError where error.code == .notFound {}
         }

@@ -16,9 +16,9 @@ struct ImportVerb: DocumentVerb {
         for a to-many relationship are separated by ; in CSV and are an array in JSON. An empty field of a \
         CSV file leaves the attribute's default; "" is an empty text.
 
-        With --key, rows are compared with the objects of the entity and with the rows above: one with the same \
-        values is an error, is skipped, or updates the object with --on-conflict update. Columns that the file \
-        does not have, and empty fields of a CSV file, keep their values; objects are added to a to-many relationship.
+        With --key, a row whose keys an object or an earlier row already has is an error, is skipped, or updates that \
+        object, as --on-conflict specifies. An update changes only the attributes that have a value in the row, and \
+        adds objects to to-many relationships.
 
         The output of fetch as JSON, JSON lines, CSV or TSV can be imported; its identifiers are not kept.
 
@@ -46,28 +46,28 @@ struct ImportVerb: DocumentVerb {
 
     @Option(
         help: ArgumentHelp(
-            "The character between the fields of a CSV file, such as ';'.", valueName: "C"))
+            "Field delimiter of a CSV file, such as ';'.", valueName: "C"))
     var delimiter: String?
 
     @Option(
         help: ArgumentHelp(
-            "The property that a column stands for, if its name differs; may be repeated.",
+            "Import a column as a property with another name; may be repeated.",
             valueName: "COLUMN=PROPERTY"))
     var map: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "Attributes that identify an object: a row with the values of an existing object is a conflict.",
+            "Attributes that identify an object; a row whose values an object already has is a conflict.",
             valueName: "a,b"))
     var key: String?
 
     @Option(
         help: ArgumentHelp(
-            "What to do with such a row: fail, skip it, or update the object.",
+            "How to resolve conflicts: fail (the default), skip the row, or update the object.",
             valueName: "ACTION"))
     var onConflict: ImportMatching.Conflict?
 
-    @Flag(help: "Check everything and print what would be imported, but change nothing.")
+    @Flag(help: "Check the file and print what would be imported, without changing anything.")
     var dryRun = false
 
     func validate() throws {
@@ -82,12 +82,14 @@ struct ImportVerb: DocumentVerb {
             guard format == .csv, byte != nil, byte != UInt8(ascii: "\""), byte != 10, byte != 13
             else {
                 throw ValidationError(
-                    "--delimiter is one ASCII character between the fields of a CSV file.")
+                    "--delimiter takes one ASCII character, and is for CSV files.")
             }
         }
-        if onConflict != nil, keys.isEmpty { throw ValidationError("--on-conflict needs --key.") }
+        if onConflict != nil, keys.isEmpty {
+            throw ValidationError("--on-conflict requires --key.")
+        }
         for word in map where word.first == "=" || !word.contains("=") || word.last == "=" {
-            throw ValidationError("“\(word)” is not COLUMN=PROPERTY.")
+            throw ValidationError("“\(word)” is not of the form COLUMN=PROPERTY.")
         }
     }
 
@@ -121,7 +123,7 @@ struct ImportVerb: DocumentVerb {
         let entity = try document.layout.requireEntity(named: entity)
         if file == "-", document.isInteractive {
             throw Failure(
-                sentence: "A session reads its lines from standard input; name a file.",
+                sentence: "A session reads commands from standard input; specify a file.",
                 status: .usage)
         }
         let rows = try rows(of: entity, in: document.layout)

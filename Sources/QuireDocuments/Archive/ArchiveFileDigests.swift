@@ -11,7 +11,7 @@ final class ArchiveFileDigests {
     private var whole = SHA256()
     private var parts = Parts()
     private let hasParts: Bool
-    /// What the queues read, and nobody changes before they are done.
+    /// The bytes that the queues hash. They change only after both have finished.
     private var bytes: [UInt8] = []
     private let pending = DispatchGroup()
     // Not the global queue: if callers blocked all of its threads, none of them would get on.

@@ -148,7 +148,7 @@ extension DocumentPackage {
             return try fillRepeatedly(
                 target, by: method, keepingDamage: true, progress: progress)
         }
-        // The check takes as long as the copy, which is of no use if there is damage.
+        // Checked while it is copied; the caller removes the copy if there is damage.
         nonisolated(unsafe) var problems: Result<[String], any Error> = .success([])
         let check = DispatchGroup()
         // Not the global queue: if callers blocked all of its threads, none of them would get on.

@@ -177,7 +177,7 @@ package struct QueryKeyPath: Sendable {
         var error = entity.unknownKey(key)
         // Names of properties begin with a small letter.
         if key.first?.isUppercase == true, CloseNames.of(key, among: entity.propertyNames).isEmpty {
-            error.message += " A text is written in quotation marks: \"\(key)\"."
+            error.message += " Put text in quotation marks: \"\(key)\"."
         }
         return error
     }

@@ -209,7 +209,8 @@ extension QuireError {
         _ format: String, _ noun: String, _ problem: String, column: Int
     ) -> QuireError {
         QuireError(
-            .invalidQuery, "The \(noun) “\(format)” cannot be read: \(problem).",
+            .invalidQuery,
+            "The \(noun) “\(format)” cannot be read: \(problem)\(".?".contains(problem.last ?? " ") ? "" : ".")",
             subject: .init(position: column, value: format))
     }
 }

@@ -123,7 +123,7 @@ extension PredicateParser {
             advance()
             let inner = try nested { try $0.expression() }
             if current.kind == .comma {
-                throw failure("expected )", hint: "a list is written in braces: {1, 2}")
+                throw failure("expected )", hint: "write lists in braces: {1, 2}")
             }
             try expect(.closeParenthesis, ")")
             return inner
@@ -235,12 +235,9 @@ extension PredicateParser {
     ) -> QuireError {
         let meant = Self.functionsOfSQL[name.lowercased()].map { "did you mean “\($0)”?" }
         let advice = meant ?? CloseNames.advice(for: name, among: names, "there are")
-        var error = failure(
+        return failure(
             "expected \(what) at column \(token.column), but found “\(name)”; \(advice)",
             column: token.column)
-        // The advice has its full stop.
-        error.message.removeLast()
-        return error
     }
 
     /// Functions by the names that they have in SQL.

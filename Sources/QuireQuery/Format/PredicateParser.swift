@@ -228,7 +228,7 @@ struct PredicateParser {
         var end = position
         while isWord(end) { end += 1 }
         let text = tokens[start..<end].map(\.text).joined(separator: " ")
-        return "a text is written in quotation marks: \"\(text)\""
+        return "put text in quotation marks: \"\(text)\""
     }
 
     func failure(_ problem: String, column: Int) -> QuireError {
@@ -265,7 +265,7 @@ extension PredicateParser {
             if case .constant = right, current.kind == .and {
                 throw failure(
                     "expected a comma",
-                    hint: "bounds are written in braces: BETWEEN {\(first.text), \(peek().text)}")
+                    hint: "write the bounds in braces: BETWEEN {\(first.text), \(peek().text)}")
             }
         }
         try raise(above: leftHeight)
@@ -280,7 +280,7 @@ extension PredicateParser {
             throw failure(
                 "expected a comparison operator",
                 hint:
-                    "NOT stands before the comparison: NOT \(tokens[max(position - 1, 0)].text) \(peek().text) …"
+                    "put NOT before the comparison: NOT \(tokens[max(position - 1, 0)].text) \(peek().text) …"
             )
         }
         guard case .comparison(let comparisonOperator) = current.kind else {
@@ -293,7 +293,7 @@ extension PredicateParser {
         return .matchesText
     }
 
-    /// What to write instead of a word that is an operator in SQL, or resembles one of this language.
+    /// The hint for a word that is an operator in SQL, or resembles one of this language.
     private var operatorHint: String? {
         switch current.kind {
         case .end, .and, .or, .closeParenthesis:

@@ -320,7 +320,7 @@ import Testing
     }
 
     @Test(arguments: [FileProtection.none, .complete])
-    func archivesReplacedMeanwhileOpenAsOneOfThem(_ protection: FileProtection) async throws {
+    func archivesReplacedWhileOpeningOpenCompletely(_ protection: FileProtection) async throws {
         let fixture = try await ProtectedDocumentFixture(protection)
         let (archive, new) = (fixture.folder.path("a.zip"), fixture.folder.path("new.zip"))
         let source = try DocumentPackage.open(at: fixture.path, readOnly: true)

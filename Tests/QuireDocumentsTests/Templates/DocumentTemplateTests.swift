@@ -71,7 +71,7 @@ import Testing
         ("Libary", "did you mean “Library”?"),
         ("Other", "available templates: \(names.joined(separator: ", "))."),
     ])
-    func unknownNameIsRefusedNamingASimilarOneOrAll(_ name: String, _ advice: String) {
+    func unknownNameSuggestsSimilarNamesOrListsAll(_ name: String, _ advice: String) {
         let error = #expect(throws: QuireError.self) {
             try DocumentTemplate.named(name, in: templates)
         }
