@@ -90,15 +90,20 @@ struct QuireCommand: AsyncParsableCommand {
         TerminationCleanup.uninterrupted { Foundation.exit(status.rawValue) }
     }
 
-    /// Runs one command line.
+    /// Runs one command line, and throws what it throws.
+    static func execute(_ arguments: [String]) async throws {
+        var command = try parseAsRoot(Assignment.withoutLeadingDashes(arguments))
+        if var command = command as? any AsyncParsableCommand {
+            try await command.run()
+        } else {
+            try command.run()
+        }
+    }
+
+    /// Runs one command line, and reports what it throws.
     static func run(_ arguments: [String]) async -> ExitStatus {
         do {
-            var command = try parseAsRoot(arguments)
-            if var command = command as? any AsyncParsableCommand {
-                try await command.run()
-            } else {
-                try command.run()
-            }
+            try await execute(arguments)
             return .success
         } catch is OutputClosed {
             // The reader of the output has closed it.
@@ -190,6 +195,38 @@ enum Interruption {
                 task.cancel()
             }
         }
+    }
+}
+
+// MARK: - Interruption of a line
+
+extension Interruption {
+    private static let request = Lock(false)
+
+    /// Whether Ctrl-C was pressed while the present line of a session runs.
+    static var isRequested: Bool {
+        get { request.withLock { $0 } }
+        set { request.withLock { $0 = newValue } }
+    }
+
+    /// Has Ctrl-C drop the line that is edited, or stop the one that runs; and Ctrl-Z suspend the program.
+    static func drop(linesOf editor: LineEditor) {
+        let queue = DispatchQueue(label: "quire.interruption")
+        TerminationCleanup.handle(SIGINT, on: queue) {
+            if editor.interrupt() { return }
+            if isRequested {
+                Output.report("The session was ended; unsaved changes were not saved.")
+                TerminationCleanup.end(by: SIGINT)
+            }
+            isRequested = true
+            Output.report("Interrupting; Ctrl-C again ends the session without saving.")
+        }
+        TerminationCleanup.handle(SIGTSTP, on: queue) { editor.suspend() }
+    }
+
+    /// - Throws: `Failure` if the line is to stop.
+    static func check() throws {
+        if isRequested { throw Failure(sentence: "Interrupted.", status: .failed) }
     }
 }
 

@@ -398,6 +398,11 @@ enum ImportColumn {
                     entity: destination.name, property: parts[1])
             }
             self = .related(relationship, key: parts[1], attribute)
+        case .attribute where parts.count == 2:
+            throw QuireError(
+                .unknownKey,
+                "“\(parts[0])” of \(entity.name) is an attribute, so it has no “\(parts[1])”.",
+                entity: entity.name, property: parts[0])
         case .attribute, .composite, .fetched:
             throw QuireError(
                 .invalidValue, "“\(name)” of \(entity.name) cannot be imported.",

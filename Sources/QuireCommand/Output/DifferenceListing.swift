@@ -99,7 +99,7 @@ struct DifferenceListing {
         }
     }
 
-    private static func json(_ difference: ObjectDifference, _ entity: String) -> JSONValue {
+    static func json(_ difference: ObjectDifference, _ entity: String) -> JSONValue {
         var members: [String: JSONValue] = [:]
         for (property, change) in difference.changes { members[property] = json(change) }
         return .object([
@@ -143,7 +143,7 @@ struct DifferenceListing {
         }
         try forEachDifference { entity, difference in
             counts[entity, default: Counts()].add(difference.kind)
-            if !isStatistic { try print(difference) }
+            if !isStatistic { try Self.print(difference, to: output) }
         }
         if !counts.isEmpty { differs = true }
         for file in files {
@@ -191,14 +191,15 @@ struct DifferenceListing {
         }
     }
 
-    private func print(_ difference: ObjectDifference) throws {
+    /// Prints the difference of an object.
+    static func print(_ difference: ObjectDifference, to output: Output) throws {
         let id = difference.objectID.shortDescription
         let style = difference.kind.style
         try output.print(
             "\(difference.kind.sign) \(id)\(difference.knowsProperties ? "" : ": unknown properties")",
             style)
         for (property, change) in difference.changes {
-            try output.print("    \(property)\(Self.text(change))", style)
+            try output.print("    \(property)\(text(change))", style)
         }
     }
 

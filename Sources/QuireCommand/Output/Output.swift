@@ -60,13 +60,13 @@ final class Output {
     var json: Bool { format == .json || format == .jsonl }
 
     /// The width of the terminal that standard output goes to; `nil` if it goes elsewhere.
-    static let terminalWidth: Int? = {
+    static var terminalWidth: Int? {
         guard isatty(STDOUT_FILENO) == 1 else { return nil }
         if let width = getenv("COLUMNS").flatMap({ Int(String(cString: $0)) }), width > 0 {
             return width
         }
         return ProgressTerminal.columns(of: STDOUT_FILENO)
-    }()
+    }
 
     /// Prints a text of one or several lines, or of a part of one. It has no line ends or tabs of names and values.
     func print(raw text: String) throws {
@@ -109,7 +109,10 @@ final class Output {
     func flush() throws {
         if buffer.isEmpty { return }
         defer { buffer.removeAll(keepingCapacity: true) }
-        guard reportsChanges else { return try buffer.withUnsafeBytes(write) }
+        guard reportsChanges else {
+            try Interruption.check()
+            return try buffer.withUnsafeBytes(write)
+        }
         if hasFailed { return }
         do {
             try buffer.withUnsafeBytes(write)

@@ -27,9 +27,11 @@ extension DocumentSession {
     /// The objects of identifiers, each once.
     ///
     /// - Throws: `QuireError` with code `notFound` if there is no such object.
-    func objects(named identifiers: [String]) throws -> [ManagedObject] {
+    func objects(
+        named identifiers: [String], in context: ManagedObjectContext? = nil
+    ) throws -> [ManagedObject] {
         var known: Set<ManagedObjectID> = []
-        return try identifiers.map { try object(named: $0) }
+        return try identifiers.map { try object(named: $0, in: context) }
             .filter { known.insert($0.objectID).inserted }
     }
 

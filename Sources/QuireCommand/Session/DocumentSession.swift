@@ -284,8 +284,8 @@ final class DocumentSession {
     }
 
     /// Saves unsaved changes when a signal ends the process, instead of ending at once as other commands do.
-    func saveOnTermination() {
-        ManagedDocument.saveOnTermination {
+    func saveOnTermination(signals: [Int32]) {
+        ManagedDocument.saveOnTermination(signals: signals) {
             guard case .store(let store, let context) = self.backing else { return }
             do { try context.save() } catch { Output.report("\(error)") }
             store.closeSaved()

@@ -108,6 +108,7 @@ final class ObjectImport {
         var counts = Counts()
         var known = try matching?.objects(of: rows.entity, in: document) ?? [:]
         try rows.forEach { row in
+            try Interruption.check()
             let match = try match(row, at: index, among: &known)
             matches[index] = match
             switch match {
@@ -202,7 +203,7 @@ final class ObjectImport {
                 case .identifiers(let text):
                     // Checked here, so that applying it later cannot fail.
                     _ = try PropertyChange(
-                        related.relationship,
+                        .set, related.relationship,
                         document.objects(named: text, for: related.relationship), of: row.entity)
                 case .values(let objects):
                     for values in objects {
@@ -257,11 +258,7 @@ final class ObjectImport {
     private func newTarget(
         _ key: TargetKey, in destination: ResolvedEntity, place: String
     ) throws -> Target {
-        var request = FetchRequest(destination.name)
-        request.predicate = .comparison(
-            QueryComparison(.keyPath([key.key]), .equal, .constant(key.value)))
-        request.fetchLimit = 2
-        let found = try document.context.fetch(request)
+        let found = try document.objects(of: destination, with: [(key.key, key.value)])
         guard found.count < 2 else {
             throw QuireError(
                 .invalidValue,
@@ -415,6 +412,7 @@ final class ObjectImport {
 
     /// Makes the object of a row, or changes the one that it matches.
     private func make(_ row: ImportRow, at index: Int, in portion: Portion) throws {
+        try Interruption.check()
         progress?.completedUnitCount = Int64(index + 1)
         let context = portion.context
         switch matches[index] {
@@ -469,7 +467,8 @@ final class ObjectImport {
                 objects += object.objects(related.relationship.name)
                     .filter { !ids.contains($0.objectID) }
             }
-            try PropertyChange(related.relationship, objects, of: row.entity).apply(to: object)
+            try PropertyChange(.set, related.relationship, objects, of: row.entity).apply(
+                to: object)
         }
     }
 
