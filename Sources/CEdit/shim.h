@@ -44,25 +44,17 @@ static inline void quire_edit_prepare_terminal(EditLine *editor, int edits) {
 
 static inline void quire_edit_refresh(EditLine *editor) { el_set(editor, EL_REFRESH); }
 
-/// A history of a number of different lines, with those of a file. The file need not exist.
-static inline History *quire_history_init(int size, const char *path) {
+/// A history of a number of different lines.
+static inline History *quire_history_init(int size) {
     History *lines = history_init();
     HistEvent event;
     if (lines == NULL) return NULL;
     history(lines, &event, H_SETSIZE, size);
     history(lines, &event, H_SETUNIQUE, 1);
-    if (path != NULL) history(lines, &event, H_LOAD, path);
     return lines;
 }
 
 static inline void quire_history_add(History *lines, const char *line) {
     HistEvent event;
     history(lines, &event, H_ENTER, line);
-}
-
-/// Writes the newest line, or all of them, to a file. Returns -1 on failure.
-static inline int quire_history_write(History *lines, int newestOnly, FILE *file) {
-    HistEvent event;
-    if (newestOnly) return history(lines, &event, H_NSAVE_FP, (size_t)1, file);
-    return history(lines, &event, H_SAVE_FP, file);
 }

@@ -28,6 +28,14 @@ final class Output {
     private var hasFailed = false
     private var buffer: [UInt8] = []
 
+    private static let compactness = Lock(false)
+
+    /// Whether all JSON stays on one line, because a session is driven by a program.
+    static var isCompact: Bool {
+        get { compactness.withLock { $0 } }
+        set { compactness.withLock { $0 = newValue } }
+    }
+
     /// The number of bytes written at once.
     private static let maximumBufferSize = 1 << 16
 
@@ -39,7 +47,7 @@ final class Output {
     ) {
         self.format = format
         self.hasHeader = hasHeader
-        self.compact = compact
+        self.compact = compact || Self.isCompact
         self.reportsChanges = reportsChanges
         self.width = width ?? (write == nil ? Self.terminalWidth : nil)
         isOnTerminal = write == nil && isatty(STDOUT_FILENO) == 1

@@ -29,6 +29,7 @@ final class InteractiveSession {
         json: Bool, isTerminal: Bool, open: @escaping @MainActor () async throws -> DocumentSession
     ) async throws {
         format = json ? .json : .table
+        Output.isCompact = json
         self.isTerminal = isTerminal
         self.open = open
         document = try await open()

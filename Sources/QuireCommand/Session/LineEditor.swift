@@ -30,7 +30,7 @@ final class LineEditor: LineSource, @unchecked Sendable {
     /// Control-C, as a key.
     private static let interruptKey = wchar_t(3)
     /// The number of lines in the history.
-    private static let historySize: Int32 = 1000
+    private static let historySize = 1000
     /// The size of a history file that is written anew with the lines that are kept.
     private static let maximumHistoryFileSize = 1 << 20
 
@@ -52,7 +52,7 @@ final class LineEditor: LineSource, @unchecked Sendable {
         self.editor = editor
         self.complete = complete
         self.historyPath = historyPath
-        history = quire_history_init(Self.historySize, historyPath)
+        history = quire_history_init(Int32(Self.historySize))
         quire_edit_set_up(
             editor, Unmanaged.passUnretained(self).toOpaque(),
             { LineEditor.owner(of: $0)?.prompt },
@@ -67,7 +67,7 @@ final class LineEditor: LineSource, @unchecked Sendable {
         }
         // The user's own keys, such as those of vi.
         el_source(editor, nil)
-        shortenHistory()
+        readHistory()
         restoreTerminalAtEnd()
     }
 
@@ -295,27 +295,37 @@ final class LineEditor: LineSource, @unchecked Sendable {
         return FileSystem.path(folder, "history")
     }
 
+    /// Reads the file of the history, and shortens one that has grown too long. It has a line per entry, in which `\n` is a line
+    /// end and `\\` a backslash.
+    private func readHistory() {
+        guard let history, let historyPath,
+            let text = try? String(contentsOfFile: historyPath, encoding: .utf8)
+        else { return }
+        let lines = text.split(separator: "\n").suffix(Self.historySize)
+        for line in lines {
+            let parts = line.split(separator: "\\\\", omittingEmptySubsequences: false)
+            quire_history_add(
+                history, parts.map { $0.replacing("\\n", with: "\n") }.joined(separator: "\\"))
+        }
+        if text.utf8.count > Self.maximumHistoryFileSize {
+            write(lines.joined(separator: "\n"), toHistory: historyPath, O_TRUNC)
+        }
+    }
+
     /// Adds a line to the history and its file. Lines that begin with a space are not kept.
     private func remember(_ line: String) {
         guard let history, let first = line.first, !first.isWhitespace else { return }
         quire_history_add(history, line)
-        writeHistory(newestOnly: true)
+        guard let historyPath else { return }
+        let escaped = line.replacing("\\", with: "\\\\").replacing("\n", with: "\\n")
+        write(escaped, toHistory: historyPath, O_APPEND)
     }
 
-    /// Writes a file that has grown too long with the lines that are kept.
-    private func shortenHistory() {
-        guard let historyPath, let file = try? FileSystem.information(at: historyPath),
-            file.size > Self.maximumHistoryFileSize
-        else { return }
-        writeHistory(newestOnly: false)
-    }
-
-    private func writeHistory(newestOnly: Bool) {
-        guard let history, let historyPath else { return }
-        let flags = O_WRONLY | O_CREAT | O_CLOEXEC | (newestOnly ? O_APPEND : O_TRUNC)
-        let descriptor = open(historyPath, flags, 0o600)
-        guard descriptor >= 0, let file = fdopen(descriptor, newestOnly ? "a" : "w") else { return }
-        quire_history_write(history, newestOnly ? 1 : 0, file)
-        fclose(file)
+    /// Writes a line. A history that cannot be written is no reason to disturb its user.
+    private func write(_ line: String, toHistory path: String, _ mode: Int32) {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | mode, 0o600)
+        if descriptor < 0 { return }
+        _ = "\(line)\n".withCString { Glibc.write(descriptor, $0, strlen($0)) }
+        close(descriptor)
     }
 }

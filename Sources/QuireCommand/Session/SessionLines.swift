@@ -142,8 +142,21 @@ struct HelpLine: ParsableCommand, SessionLine {
     private static func overview(of commands: [any ParsableCommand.Type]) -> String {
         let lines = TextTable.lines(
             commands.map { ($0.configuration.commandName ?? "", $0.configuration.abstract) })
-        let others = DocumentLine.commands.keys.sorted().joined(separator: ", ")
-        return (lines + ["", "As on the command line, without PATH: \(others)."])
+        let others = Dictionary(grouping: DocumentLine.commands.keys) { $0.prefix { $0 != " " } }
+            .map { name, commands in
+                let subcommands = commands.sorted().map { String($0.dropFirst(name.count + 1)) }
+                let command = QuireCommand.configuration.subcommands.first {
+                    $0._commandName == name
+                }
+                let abstract = command?.configuration.abstract ?? ""
+                return (
+                    String(name),
+                    subcommands == [""] ? abstract : subcommands.joined(separator: ", ")
+                )
+            }.filter { name, _ in !commands.contains { $0._commandName == name } }
+        return
+            (lines + ["", "As on the command line, without PATH:"]
+            + TextTable.lines(others.sorted { $0.0 < $1.0 }))
             .map { $0 + "\n" }.joined()
     }
 }
