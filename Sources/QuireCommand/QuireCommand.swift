@@ -57,6 +57,8 @@ struct QuireCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Archives",
                 subcommands: [ExportCommand.self, ExtractCommand.self, VerifyCommand.self]),
+            CommandGroup(
+                name: "Shell", subcommands: [CompletionCommand.self, CompleteWordsCommand.self]),
         ])
 
     static func main() async {
