@@ -135,9 +135,42 @@ final class InteractiveSession {
     func completions(of text: String) -> [String] {
         let parsed = ShellWords(text)
         guard parsed.continuation == .none else { return [] }
-        let current = parsed.lastWordStart == nil ? "" : parsed.words.last ?? ""
-        let words = SessionCommand.configuration.subcommands.map { $0._commandName }
-        return words.filter { $0.hasPrefix(current) }.map(ShellWords.quoted)
+        var words = parsed.words
+        let current = parsed.lastWordStart == nil ? "" : words.removeLast()
+        let line = DocumentLine(words)
+        let completion = CommandCompletion(
+            words: line?.arguments(for: document.path) ?? words, current: current,
+            in: line == nil ? SessionCommand.self : QuireCommand.self)
+        var found = Set(
+            completion.candidates(in: document).map {
+                ShellWords.quoted($0.text) + ($0.isUnfinished ? "" : " ")
+            })
+        for command in DocumentLine.commands.keys {
+            let names = command.split(separator: " ").map(String.init)
+            if names.starts(with: words), let next = names.dropFirst(words.count).first,
+                next.hasPrefix(current)
+            {
+                found.insert(next + " ")
+            }
+        }
+        if found.isEmpty, let files = completion.files {
+            found = Set(Self.files(completion.value, foldersOnly: files == .folders))
+        }
+        return found.sorted()
+    }
+
+    /// The files and folders whose paths begin with a text.
+    private static func files(_ text: String, foldersOnly: Bool) -> [String] {
+        let slash = text.lastIndex(of: "/").map(text.index(after:)) ?? text.startIndex
+        let (folder, start) = (String(text[..<slash]), text[slash...])
+        let names = (try? FileSystem.names(in: folder.isEmpty ? "." : folder)) ?? []
+        return names.compactMap { name in
+            guard name.hasPrefix(start), !name.hasPrefix(".") || start.hasPrefix("."),
+                let file = try? FileSystem.information(at: folder + name),
+                file.kind == .folder || !foldersOnly
+            else { return nil }
+            return ShellWords.quoted(folder + name) + (file.kind == .folder ? "/" : " ")
+        }
     }
 
     /// Saves the changes at the end, and reports what was saved to a user or a program that asked to quit.
@@ -151,7 +184,9 @@ final class InteractiveSession {
             }
         } else if isTerminal {
             let changes = status.counts.isEmpty ? "the changes" : status.counts
-            Output.report(status.hasUnsavedChanges ? "Saved: \(changes)." : "Nothing to save.")
+            try answer {
+                try $0.print(status.hasUnsavedChanges ? "Saved: \(changes)." : "Nothing to save.")
+            }
         }
     }
 
@@ -221,14 +256,18 @@ struct DocumentLine {
         return nil
     }
 
+    /// The command line for a document.
+    func arguments(for path: String) -> [String] {
+        words[..<commandLength] + [path] + words[commandLength...]
+    }
+
     @MainActor
     func run(in session: InteractiveSession) async throws {
-        var given = words[..<commandLength] + [session.document.path] + words[commandLength...]
-        let json = given + ["--json"]
-        if session.format == .json, (try? QuireCommand.parseAsRoot(Array(json))) != nil {
-            given = json
+        var arguments = arguments(for: session.document.path)
+        let json = arguments + ["--json"]
+        if session.format == .json, (try? QuireCommand.parseAsRoot(json)) != nil {
+            arguments = json
         }
-        let arguments = Array(given)
         if !reads {
             return try await session.closingDocument { try await QuireCommand.execute(arguments) }
         }

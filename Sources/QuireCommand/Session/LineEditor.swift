@@ -19,7 +19,7 @@ final class LineEditor: LineSource, @unchecked Sendable {
     private let isEditing = Lock(false)
     /// Wakes the editor, which waits for a key: a byte says why.
     private let wake: (read: Int32, write: Int32)
-    /// Completes the text before the cursor.
+    /// Completes the text before the cursor: words, with a space behind those that are whole.
     private let complete: @MainActor (String) -> [String]
 
     private enum Wake {
@@ -235,14 +235,13 @@ final class LineEditor: LineSource, @unchecked Sendable {
         }
         guard let first = candidates.first else { return UInt8(CC_REFRESH_BEEP) }
         let word = ShellWords(text).lastWordStart.map { text[$0...] } ?? ""
-        var common = candidates.dropFirst().reduce(first) { $0.commonPrefix(with: $1) }
-        if candidates.count == 1, !"=/,.".contains(common.last ?? " ") { common += " " }
+        let common = candidates.dropFirst().reduce(first) { $0.commonPrefix(with: $1) }
         if common.count > word.count {
             el_deletestr(editor, Int32(word.unicodeScalars.count))
             if el_insertstr(editor, common) == 0 { return UInt8(CC_REFRESH) }
             return UInt8(CC_REFRESH_BEEP)
         }
-        list(candidates)
+        list(candidates.map { $0.trimmingCharacters(in: .whitespaces) })
         return UInt8(CC_REDISPLAY)
     }
 
@@ -313,8 +312,9 @@ final class LineEditor: LineSource, @unchecked Sendable {
     }
 
     /// Adds a line to the history and its file. Lines that begin with a space are not kept.
-    private func remember(_ line: String) {
-        guard let history, let first = line.first, !first.isWhitespace else { return }
+    private func remember(_ typed: String) {
+        guard let history, let first = typed.first, !first.isWhitespace else { return }
+        let line = typed.trimmingCharacters(in: .whitespacesAndNewlines)
         quire_history_add(history, line)
         guard let historyPath else { return }
         let escaped = line.replacing("\\", with: "\\\\").replacing("\n", with: "\\n")
