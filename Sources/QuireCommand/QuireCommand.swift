@@ -48,6 +48,7 @@ struct QuireCommand: AsyncParsableCommand {
                     OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
                     OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
+                    OnDocument<LoadVerb>.self,
                     OnDocument<LogVerb>.self, WatchCommand.self, HistoryCommand.self,
                     DataCommand.self,
                 ]),

@@ -12,7 +12,7 @@ enum Corrections {
         "select": "fetch", "query": "fetch", "find": "fetch", "get": "fetch", "ls": "fetch",
         "list": "fetch", "show": "fetch", "count": "fetch", "add": "insert", "update": "set",
         "edit": "open", "rm": "delete", "remove": "delete", "del": "delete",
-        "create": "new", "init": "new", "make": "new", "load": "import", "schema": "model",
+        "create": "new", "init": "new", "make": "new", "schema": "model",
         "validate": "check", "fsck": "check", "zip": "export",
         "archive": "export", "pack": "export", "unzip": "extract", "unpack": "extract",
         "restore": "versions", "snapshot": "versions", "backup": "versions", "encrypt": "protect",

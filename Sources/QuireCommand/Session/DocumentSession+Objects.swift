@@ -57,6 +57,26 @@ extension DocumentSession {
         }
     }
 
+    /// Runs a body that changes objects in a child context, which is saved to the document's context: all changes are made, or
+    /// none if the body throws or the changes are not valid.
+    func changingTogether<Result>(
+        _ body: (ManagedObjectContext) throws -> Result
+    ) throws -> Result {
+        let child = ManagedObjectContext.mainQueue(parent: context)
+        let result = try body(child)
+        try child.save()
+        return result
+    }
+
+    /// - Throws: `Failure` in a session, which reads its commands from standard input.
+    func requireStandardInput() throws {
+        if isInteractive {
+            throw Failure(
+                sentence: "A session reads commands from standard input; specify a file.",
+                status: .usage)
+        }
+    }
+
     /// Calls a closure with each object that was found, but for those that others have deleted since.
     ///
     /// - Throws: What the closure throws, or what reading an object hit that had no other way to tell.

@@ -141,8 +141,8 @@ final class ObjectImport {
     func run(_ rows: ImportRows) throws -> Result {
         let counts = try check(rows)
         if let store = document.storeToImportInto { return try save(rows, counts, to: store) }
-        let portion = Portion(document.context)
-        do {
+        return try document.changingTogether { context in
+            let portion = Portion(context)
             for target in order { try make(target, in: portion) }
             let related = portion.made.map(\.object)
             portion.made = []
@@ -153,16 +153,9 @@ final class ObjectImport {
             }
             try portion.checkIsComplete()
             let imported = portion.made.map(\.object)
-            try document.context.obtainPermanentIDs(for: related + imported)
-            return Result(
-                counts: counts,
-                imported: { ObjectIDRuns(imported.lazy.map(\.objectID)) },
-                related: { ObjectIDRuns(related.lazy.map(\.objectID)) })
-        } catch {
-            // The file has changed since it was checked.
-            document.endUserEvent()
-            if document.canUndo { document.undo() }
-            throw error
+            try context.obtainPermanentIDs(for: related + imported)
+            let ids = [imported, related].map { ObjectIDRuns($0.lazy.map(\.objectID)) }
+            return Result(counts: counts, imported: { ids[0] }, related: { ids[1] })
         }
     }
 

@@ -11,6 +11,7 @@ struct SessionCommand: ParsableCommand {
             InSession<SetVerb>.self,
             InSession<DeleteVerb>.self, InSession<ImportVerb>.self, InSession<InfoVerb>.self,
             InSession<ModelVerb>.self, InSession<CheckVerb>.self, InSession<DumpVerb>.self,
+            InSession<LoadVerb>.self,
             InSession<LogVerb>.self, DiffLine.self,
             UndoLine.self, RedoLine.self, SaveLine.self, SaveAsLine.self, RevertLine.self,
             StatusLine.self,

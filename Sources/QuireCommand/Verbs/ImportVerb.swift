@@ -121,11 +121,7 @@ struct ImportVerb: DocumentVerb {
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
         let entity = try document.layout.requireEntity(named: entity)
-        if file == "-", document.isInteractive {
-            throw Failure(
-                sentence: "A session reads commands from standard input; specify a file.",
-                status: .usage)
-        }
+        if file == "-" { try document.requireStandardInput() }
         let rows = try rows(of: entity, in: document.layout)
         let matching =
             keys.isEmpty ? nil : ImportMatching(keys: keys, conflict: onConflict ?? .fail)
