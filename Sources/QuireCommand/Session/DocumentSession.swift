@@ -462,8 +462,7 @@ struct DocumentStatus {
 
     /// The numbers of changed objects; empty if there are none.
     var counts: String {
-        [(inserted, "inserted"), (updated, "changed"), (deleted, "deleted")]
-            .filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+        ChangeCounts(inserted: inserted, updated: updated, deleted: deleted).text
     }
 
     var sentence: String {
