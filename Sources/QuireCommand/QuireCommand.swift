@@ -25,6 +25,7 @@ struct QuireCommand: AsyncParsableCommand {
               quire new Library.quire --template Library
               quire import Library.quire Book books.csv
               quire fetch Library.quire Book --where 'year < 1800' --sort year
+              quire search Library.quire 'northanger'
               quire show Library.quire Book/p1
               quire set Library.quire Book/p1 rating=4.5
               quire open Library.quire
@@ -46,7 +47,7 @@ struct QuireCommand: AsyncParsableCommand {
                 name: "Objects",
                 subcommands: [
                     OnDocument<FetchVerb>.self, OnDocument<ShowVerb>.self,
-                    OnDocument<ExplainVerb>.self,
+                    OnDocument<SearchVerb>.self, OnDocument<ExplainVerb>.self,
                     OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
                     OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
