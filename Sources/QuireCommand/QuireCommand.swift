@@ -37,7 +37,7 @@ struct QuireCommand: AsyncParsableCommand {
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, OnDocument<InfoVerb>.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, DiffCommand.self,
-                    MigrateCommand.self, OnDocument<StatsVerb>.self,
+                    MigrateCommand.self, OnDocument<StatsVerb>.self, CompactCommand.self,
                     OpenCommand.self, StatusCommand.self, LibraryCommand.self, ContentCommand.self,
                     VersionsCommand.self, ProtectCommand.self, KeysCommand.self,
                     UnlockCommand.self, LockCommand.self, SyncCommand.self,
