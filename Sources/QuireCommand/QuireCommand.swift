@@ -25,6 +25,8 @@ struct QuireCommand: AsyncParsableCommand {
               quire new Library.quire --template Library
               quire import Library.quire Book books.csv
               quire fetch Library.quire Book --where 'year < 1800' --sort year
+              quire search Library.quire 'northanger'
+              quire show Library.quire Book/p1
               quire set Library.quire Book/p1 rating=4.5
               quire open Library.quire
             """,
@@ -35,7 +37,7 @@ struct QuireCommand: AsyncParsableCommand {
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, OnDocument<InfoVerb>.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, DiffCommand.self,
-                    MigrateCommand.self,
+                    MigrateCommand.self, OnDocument<StatsVerb>.self, CompactCommand.self,
                     OpenCommand.self, StatusCommand.self, LibraryCommand.self, ContentCommand.self,
                     VersionsCommand.self, ProtectCommand.self, KeysCommand.self,
                     UnlockCommand.self, LockCommand.self, SyncCommand.self,
@@ -44,7 +46,8 @@ struct QuireCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Objects",
                 subcommands: [
-                    OnDocument<FetchVerb>.self, OnDocument<ExplainVerb>.self,
+                    OnDocument<FetchVerb>.self, OnDocument<ShowVerb>.self,
+                    OnDocument<SearchVerb>.self, OnDocument<ExplainVerb>.self,
                     OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
                     OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,

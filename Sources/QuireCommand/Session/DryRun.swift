@@ -31,10 +31,7 @@ struct DryRunOption: ParsableArguments {
         let changes = try UnsavedChanges(of: context, in: document.layout)
         try changes.validate()
         return changes.reply(
-            changes.counts.isEmpty
-                ? "Nothing would change."
-                : "Would \(changes.counts.map { "\($0.verb) \(Count.of($0.count, "object"))" }.joined(separator: " and "))."
-        )
+            "Dry run: \(changes.counts.text.isEmpty ? "no changes" : changes.counts.text).")
     }
 }
 
@@ -61,11 +58,9 @@ struct UnsavedChanges {
         try unreadable.check()
     }
 
-    /// The numbers of changed objects, without zeros.
-    var counts: [(verb: String, count: Int)] {
-        [(ObjectDifference.Kind.insert, "insert"), (.update, "change"), (.delete, "delete")]
-            .map { kind, verb in (verb, differences.count { $0.kind == kind }) }
-            .filter { $0.1 > 0 }
+    /// The numbers of changed objects.
+    var counts: ChangeCounts {
+        differences.reduce(into: ChangeCounts()) { $0.add($1.kind) }
     }
 
     /// - Throws: `QuireError` if a save would not be valid.

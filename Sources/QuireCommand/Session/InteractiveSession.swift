@@ -232,9 +232,10 @@ struct DocumentLine {
 
     /// The commands, and whether they only read.
     static let commands: [String: Bool] = [
-        "diff": true, "export": true, "duplicate": true,
+        "compact": false, "diff": true, "export": true, "duplicate": true,
         "versions list": true, "versions keep": false, "versions show": true,
-        "versions restore": false, "versions prune": false, "versions delete": false,
+        "versions diff": true, "versions restore": false, "versions prune": false,
+        "versions delete": false,
         "versions conflicts": true, "versions resolve": false,
         "content list": true, "content add": false, "content get": true, "content remove": false,
         "data list": true, "data get": true, "data put": false, "history purge": false,

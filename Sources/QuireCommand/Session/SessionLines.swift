@@ -7,7 +7,8 @@ struct SessionCommand: ParsableCommand {
         commandName: "",
         abstract: "The document stays open; each line is one undo step.",
         subcommands: [
-            InSession<FetchVerb>.self, InSession<ExplainVerb>.self, InSession<InsertVerb>.self,
+            InSession<FetchVerb>.self, InSession<ShowVerb>.self, InSession<SearchVerb>.self,
+            InSession<StatsVerb>.self, InSession<ExplainVerb>.self, InSession<InsertVerb>.self,
             InSession<SetVerb>.self,
             InSession<DeleteVerb>.self, InSession<ImportVerb>.self, InSession<InfoVerb>.self,
             InSession<ModelVerb>.self, InSession<CheckVerb>.self, InSession<DumpVerb>.self,

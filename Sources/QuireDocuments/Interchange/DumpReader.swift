@@ -1,6 +1,5 @@
-import Foundation
-import Quire
-import QuireModel
+package import Foundation
+package import Quire
 
 /// Inserts the objects of a dump: `{"format": "quire-dump/1", "entities": {"Tag": [{"id": "Tag/p1", "name": "new"}]}}`.
 ///
