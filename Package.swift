@@ -163,6 +163,8 @@ let package = Package(
             name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZLib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux"),
+        // The templates for new documents, as constants.
+        .target(name: "CTemplates"),
         module("QuireSystem", ["CLinux", "CZLib"]),
         .target(
             name: "QuireProtection",
@@ -215,11 +217,11 @@ let package = Package(
                 "Quire", "QuireRescue", "QuireAtomicStores", "QuireSQLite", "QuireStore",
                 "CArchive",
                 "CLinux",
+                "CTemplates",
                 crypto,
                 logging,
             ],
-            exclude: ["README.md"],
-            resources: [.copy("Resources/Templates")],
+            exclude: ["README.md", "Resources"],
             swiftSettings: settings),
         module(
             "QuireSync",
