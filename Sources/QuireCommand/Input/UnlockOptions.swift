@@ -8,7 +8,7 @@ struct OpeningOptions: ParsableArguments {
     @Flag(help: "Print JSON.")
     var json = false
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 }
 
 /// The options of every verb that opens documents: what unlocks those that are protected.
@@ -243,7 +243,7 @@ struct UnlockOptions: ParsableArguments {
 
 /// The options of verbs that protect an unprotected item: the keys that will unlock it.
 struct NewKeyOptions: ParsableArguments {
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     @Flag(help: "Create the key file, with random bytes, readable only by you.")
     var makeKeyFile = false

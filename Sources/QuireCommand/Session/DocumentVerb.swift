@@ -66,7 +66,7 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
     var model: String?
 
     @OptionGroup var printing: Verb.Printing
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor

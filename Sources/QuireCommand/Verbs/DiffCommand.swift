@@ -55,7 +55,7 @@ struct DiffCommand: AsyncParsableCommand {
     var exitCode = false
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     @MainActor
     func run() async throws {

@@ -27,7 +27,7 @@ struct OpenCommand: AsyncParsableCommand {
     var autosave: Double?
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func validate() throws {
