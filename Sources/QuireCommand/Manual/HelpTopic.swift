@@ -141,19 +141,37 @@ struct HelpTopic: Sendable {
             (
                 "VARIABLES",
                 """
+                  QUIRE_CONFIG         your file of defaults; empty to read no defaults
                   QUIRE_TEMPLATES      the only folder of templates for documents
                   QUIRE_LOG            a level, such as debug: shows the library's log
                   QUIRE_SQL_DEBUG      1 to 4: shows the SQL statements
                   COLUMNS              the width of help and tables
                   NO_COLOR             no colours
                   CLICOLOR_FORCE       1: colours also in files and pipes
+                  XDG_CONFIG_HOME      instead of ~/.config
                   XDG_DATA_HOME        instead of ~/.local/share
                 """
             ),
             (
                 "FILES",
                 """
+                  ~/.config/quire/config          your defaults for options
+                  .quirerc                        defaults for the documents beside it
                   ~/.local/share/quire/Templates  your templates for documents
+                """
+            ),
+            (
+                "DEFAULTS",
+                """
+                A file of defaults has lines of the form name = value; # begins a comment.
+
+                  format = csv                         for --format
+                  columns.Book = title,author.name     for --columns, of an entity
+                  key-file = ~/keys/library.key        for --key-file
+
+                Options come first, then the file beside the document, then yours. The key
+                file is tried if no key is given and none is in the keyring; .quirerc cannot
+                name one. Scripts that read tables set QUIRE_CONFIG= to read no defaults.
                 """
             ),
         ])

@@ -71,6 +71,7 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
+        try Defaults.read(besideDocument: path)
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: model, access: Verb.access, waiting: wait, unlock: unlock)

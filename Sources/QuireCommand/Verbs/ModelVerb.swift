@@ -47,7 +47,8 @@ struct ModelVerb: DocumentVerb {
         if let template { return try run(template, on: document) }
         let listing = try ModelListing(document.layout, entity: entity)
         return Reply { output in
-            guard output.json || output.format == .table else {
+            let isDefault = try output.format == Defaults.current().format
+            guard output.json || output.format == .table || isDefault else {
                 throw Failure(
                     sentence: "A model is printed as text or JSON; rows need --template.",
                     status: .usage)

@@ -38,6 +38,7 @@ struct OpenCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
+        try Defaults.read(besideDocument: path)
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: .write, isInteractive: true,
