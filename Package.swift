@@ -258,7 +258,7 @@ let package = Package(
                 logging,
                 .product(name: "Stencil", package: "Stencil", condition: forCommand),
             ],
-            exclude: ["JSON.md", "README.md", "TEMPLATES.md"],
+            exclude: ["GIT.md", "JSON.md", "README.md", "TEMPLATES.md"],
             swiftSettings: settings),
         // Makes and saves documents while it is watched, hindered and killed; for QuireDurabilityTests.
         .executableTarget(

@@ -59,6 +59,7 @@ struct QuireCommand: AsyncParsableCommand {
                 name: "Shell",
                 subcommands: [
                     CompletionCommand.self, CompleteWordsCommand.self, ManualCommand.self,
+                    MergeDriverCommand.self,
                 ]),
         ])
 
