@@ -4,6 +4,8 @@ BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev libedit-dev zlib1g-d
 TEST_PACKAGES := sqlite3 strace unzip zstd openssh-client
 # The window of Examples/Notebook, and the display and the keys of its check; the client of Examples/DocumentServer's.
 EXAMPLE_PACKAGES := libgtk-4-dev xvfb xdotool curl unzip
+# Where `make install` puts the command; packagers set DESTDIR.
+PREFIX ?= /usr/local
 SOURCES := Sources Tests Benchmarks Examples/*/Sources Examples/*/Package.swift Package.swift
 
 # Random tests start from another number with each commit, and print it; QUIRE_SEED=… repeats them.
@@ -12,9 +14,12 @@ SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help demo demo-sync demo-syncthing test example docs torture weaken-sync test-threads test-optimized bench guard samples format lint
+.PHONY: help program install uninstall demo demo-sync demo-syncthing test example docs torture weaken-sync test-threads test-optimized bench guard samples format lint
 
 help:
+	@echo "make install  build the command, and install it with its manual pages and completions"
+	@echo "make install PREFIX=/usr DESTDIR=folder    for /usr, below a folder"
+	@echo "make uninstall    remove them"
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
 	@echo "make demo STORE=path MODEL=path    and look into a Core Data store of yours"
 	@echo "make demo-sync    synchronize two documents through a folder, with a conflict"
@@ -39,6 +44,19 @@ help:
 # start thousands. In folders of their own, so that nothing else is compiled anew for that.
 FLAGS := -c release -debug-info-format none -Xswiftc -Onone -Xswiftc -enable-testing
 PLAIN := swift build --scratch-path .build/plain $(FLAGS)
+
+# One file that needs no Swift on the machine. `make program` builds it only, for whoever installs as root.
+INSTALLED := swift build --scratch-path .build/installed -c release --static-swift-stdlib -debug-info-format none --product quire
+
+program:
+	@.ci/install-packages $(BUILD_PACKAGES)
+	$(INSTALLED)
+
+install: program
+	@.ci/install "$$($(INSTALLED) --show-bin-path)/quire" "$(DESTDIR)" "$(PREFIX)"
+
+uninstall:
+	@.ci/install --remove "$(DESTDIR)" "$(PREFIX)"
 
 # What this builds the tests need not build again.
 demo:

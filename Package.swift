@@ -165,6 +165,8 @@ let package = Package(
             name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZLib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux"),
+        // The templates for new documents, as constants.
+        .target(name: "CTemplates"),
         module("QuireSystem", ["CLinux", "CZLib"]),
         .target(
             name: "QuireProtection",
@@ -217,11 +219,11 @@ let package = Package(
                 "Quire", "QuireRescue", "QuireAtomicStores", "QuireSQLite", "QuireStore",
                 "CArchive",
                 "CLinux",
+                "CTemplates",
                 crypto,
                 logging,
             ],
-            exclude: ["README.md"],
-            resources: [.copy("Resources/Templates")],
+            exclude: ["README.md", "Resources"],
             swiftSettings: settings),
         module(
             "QuireSync",
@@ -258,7 +260,7 @@ let package = Package(
                 logging, .target(name: "CEdit", condition: forCommand),
                 .product(name: "Stencil", package: "Stencil", condition: forCommand),
             ],
-            exclude: ["JSON.md", "README.md", "TEMPLATES.md"],
+            exclude: ["GIT.md", "JSON.md", "README.md", "TEMPLATES.md"],
             swiftSettings: settings),
         // Makes and saves documents while it is watched, hindered and killed; for QuireDurabilityTests.
         .executableTarget(

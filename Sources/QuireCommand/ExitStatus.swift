@@ -4,7 +4,7 @@ import Quire
 import QuireDocuments
 
 /// The command's exit codes, which scripts rely on.
-enum ExitStatus: Int32 {
+enum ExitStatus: Int32, CaseIterable {
     /// All went well.
     case success = 0
     /// It could not be done: no space, no permission, the document is open elsewhere, …
@@ -19,6 +19,20 @@ enum ExitStatus: Int32 {
     case locked = 5
     /// Another process has the document open for writing, or uses the store.
     case busy = 6
+
+    /// Its meaning, in a list of exit codes.
+    var meaning: String {
+        switch self {
+        case .success: "done"
+        case .failed: "failed"
+        case .usage: "wrong usage"
+        case .notFound: "not found (document, entity, key, object)"
+        case .invalidData:
+            "invalid data (document, file, value, condition), or problems were found"
+        case .locked: "locked (protected, and no key or a wrong one was given)"
+        case .busy: "busy (another process has it open for writing)"
+        }
+    }
 
     /// The exit code for an error of the library.
     init(_ code: QuireError.Code) {

@@ -16,10 +16,8 @@ struct QuireCommand: AsyncParsableCommand {
             PATH is a document package, or a Core Data store: SQLite, XML or binary. Objects are \
             identified by Entity/pN or by their URI, x-coredata://STORE-UUID/Entity/pN.
 
-            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found (document, entity, key, object), \
-            4 invalid data (document, file, value, condition; or check, repair or recover report \
-            problems or losses), 5 locked (protected, and no key or a wrong one was given), 6 busy \
-            (another process has it open for writing).
+            Exit codes: \(ExitStatus.allCases.map { "\($0.rawValue) \($0.meaning)" }.joined(separator: ", ")). \
+            See also: \(HelpTopic.all.map { "quire help \($0.name)" }.joined(separator: ", ")).
 
             EXAMPLES:
               quire new Library.quire --template Library
@@ -62,7 +60,11 @@ struct QuireCommand: AsyncParsableCommand {
                 name: "Archives",
                 subcommands: [ExportCommand.self, ExtractCommand.self, VerifyCommand.self]),
             CommandGroup(
-                name: "Shell", subcommands: [CompletionCommand.self, CompleteWordsCommand.self]),
+                name: "Shell",
+                subcommands: [
+                    CompletionCommand.self, CompleteWordsCommand.self, ManualCommand.self,
+                    MergeDriverCommand.self,
+                ]),
         ])
 
     static func main() async {
@@ -108,6 +110,7 @@ struct QuireCommand: AsyncParsableCommand {
 
     /// Runs one command line, and reports what it throws.
     static func run(_ arguments: [String]) async -> ExitStatus {
+        if let topic = HelpTopic.asked(for: arguments) { return show(topic.text) }
         do {
             try await execute(arguments)
             return .success
@@ -122,7 +125,10 @@ struct QuireCommand: AsyncParsableCommand {
             }
             if exitCode(for: error) == .success {
                 // Help and the version are asked for, not errors.
-                return show(fullMessage(for: error))
+                return show(
+                    HelpText.printed(
+                        fullMessage(for: error), for: arguments, of: QuireCommand.self,
+                        width: StandardStreams.helpWidth) + "\n")
             }
             return report(error, of: arguments)
         }
@@ -140,7 +146,7 @@ extension QuireCommand {
     /// Prints help or the version.
     private static func show(_ text: String) -> ExitStatus {
         do {
-            try Array("\(text)\n".utf8).withUnsafeBytes { try Output.write($0) }
+            try Array(text.utf8).withUnsafeBytes { try Output.write($0) }
             return .success
         } catch is OutputClosed {
             return .success
@@ -156,15 +162,22 @@ extension QuireCommand {
 
 /// Standard input, output and error, any of which may be closed when the command starts, as by `>&-`.
 enum StandardStreams {
-    /// Gives the parser a width that it can wrap help to, if the terminal or `COLUMNS` is narrower: it would stop the program.
-    static func widenHelp() {
-        let least = 40
+    /// The narrowest help that the parser can make.
+    private static let leastWidth = 40
+
+    /// The width of help: that of `COLUMNS` or of the terminal, if there is one.
+    static var helpWidth: Int {
         var size = winsize()
         var width = getenv("COLUMNS").flatMap { Int(String(cString: $0)) }
         if width == nil, ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 {
             width = Int(size.ws_col)
         }
-        if let width, width < least { setenv("COLUMNS", String(least), 1) }
+        return max(width ?? 80, leastWidth)
+    }
+
+    /// Gives the parser a width that it can wrap help to, if the terminal or `COLUMNS` is narrower: it would stop the program.
+    static func widenHelp() {
+        if helpWidth == leastWidth { setenv("COLUMNS", String(leastWidth), 1) }
     }
 
     /// Opens those that are closed, so that no file gets their descriptors: messages would be written to it. They remain

@@ -219,7 +219,8 @@ struct CommandCompletion {
     private static let valuesByName: [String: Values] = [
         "PATH": .files, "DOCUMENT": .files, "STORE": .files, "ARCHIVE": .files, "MODEL": .files,
         "DAMAGED": .files,
-        "OLD": .files, "NEW": .files, "OTHER": .files, "FILE": .files, "OUT": .files,
+        "OLD": .files, "BASE": .files, "OURS": .files, "THEIRS": .files, "NEW": .files,
+        "OTHER": .files, "FILE": .files, "OUT": .files,
         "KEYBAG": .files, "M": .files,
         "M.xcdatamodeld": .files, "M.xcmappingmodel": .files, "FOLDER": .folders,
         "ENTITY": .entities, "OBJECT": .objects, "ID": .objects, "ID|ENTITY": .objectsOrEntities,

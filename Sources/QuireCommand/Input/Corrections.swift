@@ -48,7 +48,8 @@ enum Corrections {
                             "“\(word)” is a session command; start a session with 'quire open'.",
                         status: .usage)
                 }
-                let names = below.map { $0._commandName }
+                let names = below.filter { $0.configuration.shouldDisplay }
+                    .map { $0._commandName }
                 var advice = Array(CloseNames.of(word, among: names).prefix(1))
                 if let meant = commands[word.lowercased()], command == root,
                     names.contains(meant) || meant.hasPrefix("-")

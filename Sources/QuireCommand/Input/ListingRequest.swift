@@ -24,7 +24,9 @@ struct ListingRequest {
         counts = listing.count
         if let limit = listing.limit { self.request.fetchLimit = limit }
         if let offset = listing.offset { self.request.fetchOffset = offset }
-        let columns = listing.columns.map { ExpressionList($0).parts }
+        let isPlain = listing.columns == nil && !listing.count && grouping?.isGiven != true
+        let defaults = isPlain ? try Defaults.current().columns(of: entity.name) : nil
+        let columns = (listing.columns ?? defaults?.text).map { ExpressionList($0).parts }
         let isComputed = columns?.contains { !ExpressionList.isKeyPath($0) } ?? false
         if grouping?.isGiven == true || isComputed {
             self.request.resultType = .dictionaries
@@ -37,7 +39,12 @@ struct ListingRequest {
             self.request.returnsDistinctResults = grouping?.distinct ?? false
         } else {
             self.request.resultType = .objects
-            paths = try columns?.map { try PropertyPath($0, in: entity, of: layout) }
+            paths = try columns?.map { [entity] column in
+                guard let defaults else { return try PropertyPath(column, in: entity, of: layout) }
+                return try Self.naming(defaults.name) {
+                    try PropertyPath(column, in: entity, of: layout)
+                }
+            }
         }
         if listing.count, self.request.resultType != .dictionaries {
             self.request.resultType = .count

@@ -8,7 +8,7 @@ struct OpeningOptions: ParsableArguments {
     @Flag(help: "Print JSON.")
     var json = false
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 }
 
 /// The options of every verb that opens documents: what unlocks those that are protected.
@@ -178,6 +178,7 @@ struct UnlockOptions: ParsableArguments {
     {
         if domain.isUnlocked { return }
         guard let given = try credential() else {
+            if try Self.unlocksByDefault(domain) { return }
             if asks, domain.slots.contains(where: { $0.kind == .passphrase }) {
                 try Self.askToUnlock(domain, of: path)
             }
@@ -191,6 +192,17 @@ struct UnlockOptions: ParsableArguments {
             }
             throw error
         }
+    }
+
+    /// Unlocks a domain with the user's default key file, if there is one and it is its key.
+    private static func unlocksByDefault(_ domain: ProtectionDomain) throws -> Bool {
+        guard let path = try Defaults.current().keyFile, FileSystem.exists(path) else {
+            return false
+        }
+        do { try domain.unlock(.keyFile(KeyFile.read(path))) } catch let error as QuireError
+            where error.code == .wrongKey
+        { return false }
+        return true
     }
 
     private func foreignError(_ path: String) -> QuireError {
@@ -243,7 +255,7 @@ struct UnlockOptions: ParsableArguments {
 
 /// The options of verbs that protect an unprotected item: the keys that will unlock it.
 struct NewKeyOptions: ParsableArguments {
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     @Flag(help: "Create the key file, with random bytes, readable only by you.")
     var makeKeyFile = false

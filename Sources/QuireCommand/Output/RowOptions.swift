@@ -85,9 +85,11 @@ struct RowOptions: PrintingOptions {
         default format: RowFormat = .table, compact: Bool = false, reportsChanges: Bool = false,
         _ body: (Output) throws -> Void
     ) throws {
+        // A session's JSON is an option of the command line.
+        let format = try chosen ?? (format == .table ? Defaults.current().format : nil) ?? format
         guard let path = output else {
             let output = Output(
-                chosen ?? format, hasHeader: !noHeaders, compact: compact,
+                format, hasHeader: !noHeaders, compact: compact,
                 reportsChanges: reportsChanges)
             try body(output)
             return try output.flush()
@@ -105,7 +107,7 @@ struct RowOptions: PrintingOptions {
         defer { sibling.remove() }
         try sibling.building {
             let output = Output(
-                chosen ?? format, hasHeader: !noHeaders, reportsChanges: reportsChanges
+                format, hasHeader: !noHeaders, reportsChanges: reportsChanges
             ) {
                 try sibling.file.write($0)
             }

@@ -66,11 +66,12 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
     var model: String?
 
     @OptionGroup var printing: Verb.Printing
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
+        try Defaults.read(besideDocument: path)
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: model, access: Verb.access, waiting: wait, unlock: unlock)

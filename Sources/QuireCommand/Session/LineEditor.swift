@@ -273,17 +273,8 @@ final class LineEditor: LineSource, @unchecked Sendable {
     /// The file of the history, `$XDG_STATE_HOME/quire/history`; its folder is made.
     ///
     /// - Throws: `QuireError` if the folder cannot be made.
-    static func standardHistoryPath() throws -> String? {
-        let environment = ProcessInfo.processInfo.environment
-        let state: String
-        if let folder = environment["XDG_STATE_HOME"], folder.hasPrefix("/") {
-            state = folder
-        } else if let home = environment["HOME"], home.hasPrefix("/") {
-            state = FileSystem.path(home, ".local/state")
-        } else {
-            return nil
-        }
-        let folder = FileSystem.path(state, "quire")
+    static func standardHistoryPath() throws -> String {
+        let folder = FileSystem.path(FileSystem.userFolder(for: .state), "quire")
         do {
             try FileManager.default.createDirectory(
                 atPath: folder, withIntermediateDirectories: true,

@@ -112,7 +112,7 @@ struct SyncConflictsCommand: AsyncParsableCommand {
     var path: String
 
     @OptionGroup var printing: RowOptions
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor

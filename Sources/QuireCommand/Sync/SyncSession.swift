@@ -15,7 +15,7 @@ struct SyncOptions: ParsableArguments {
             "Send the objects of a protected document even if the shared folder is not encrypted.")
     var inClear = false
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 }
 

@@ -31,7 +31,7 @@ struct ContentDocument: ParsableArguments {
         help: ArgumentHelp("A document package; to read, also an archive.", valueName: "PATH"))
     var path: String
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func with<Result>(

@@ -44,7 +44,7 @@ struct DiffCommand: AsyncParsableCommand {
 
     @OptionGroup var comparison: ComparisonOptions
     @OptionGroup var options: DocumentOptions
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     private enum Since {
         case path(String)

@@ -33,7 +33,7 @@ struct ExtractCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON, that of info.")
     var json = false
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     /// The name of the archive in sentences.
     private var source: String { archive == "-" ? "standard input" : archive }

@@ -81,7 +81,7 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
     var dryRun = false
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func validate() throws {

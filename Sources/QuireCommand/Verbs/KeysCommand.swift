@@ -87,7 +87,7 @@ struct KeysAddCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A label, which is readable without a key.", valueName: "L"))
     var label = ""
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     @Flag(help: "Print JSON.")
     var json = false
@@ -160,7 +160,7 @@ struct KeysRemoveCommand: AsyncParsableCommand {
         help: ArgumentHelp("Its identifier, as listed, or the beginning of it.", valueName: "KEY"))
     var key: String
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     @Flag(help: "Print JSON.")
     var json = false
@@ -199,7 +199,7 @@ struct KeysMakeCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The keybag to make.", valueName: "KEYBAG"))
     var path: String
 
-    @OptionGroup var keys: NewKeyOptions
+    @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
 
     @Flag(help: "Print JSON.")
     var json = false

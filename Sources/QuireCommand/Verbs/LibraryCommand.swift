@@ -122,7 +122,7 @@ struct LibraryCommand: AsyncParsableCommand {
         @Option(help: ArgumentHelp("The copy's name, without .quire.", valueName: "NAME"))
         var name: String?
         @OptionGroup var options: OutputOptions
-        @OptionGroup var unlock: UnlockOptions
+        @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
         func run() async throws {
             try unlock.unlock(path)

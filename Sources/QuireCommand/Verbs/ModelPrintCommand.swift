@@ -37,7 +37,7 @@ struct ModelPrintCommand: AsyncParsableCommand {
     @Flag(help: "Print a Graphviz diagram.")
     var dot = false
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     func validate() throws {
         if [json, mermaid, dot].count(where: \.self) > 1 {

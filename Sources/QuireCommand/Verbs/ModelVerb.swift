@@ -38,7 +38,8 @@ struct ModelVerb: DocumentVerb {
         }
         let listing = try ModelListing(document.layout, entity: entity)
         return Reply { output in
-            guard output.json || output.format == .table else {
+            let isDefault = try output.format == Defaults.current().format
+            guard output.json || output.format == .table || isDefault else {
                 throw Failure(
                     sentence: "A model is printed as text or JSON; rows need --template.",
                     status: .usage)

@@ -30,7 +30,7 @@ struct NewCommand: AsyncParsableCommand {
         help: ArgumentHelp("Protect it from the start, with this class.", valueName: "CLASS"))
     var protection = FileProtection.none
 
-    @OptionGroup var keys: NewKeyOptions
+    @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
 
     @Flag(help: "Print JSON.")
     var json = false

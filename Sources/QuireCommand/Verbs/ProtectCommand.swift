@@ -59,7 +59,7 @@ struct ProtectCommand: AsyncParsableCommand {
     @Flag(help: "Overwrite its keys, and remove it.")
     var erase = false
 
-    @OptionGroup var keys: NewKeyOptions
+    @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
 
     @Flag(help: "Print JSON.")
     var json = false

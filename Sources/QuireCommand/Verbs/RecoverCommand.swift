@@ -32,7 +32,7 @@ struct RecoverCommand: AsyncParsableCommand {
     var deleted = false
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     func run() async throws {
         try unlock.unlock(path)

@@ -29,7 +29,7 @@ struct RepairCommand: AsyncParsableCommand {
     var noBackup = false
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func run() async throws {

@@ -9,7 +9,7 @@ struct TemplatesCommand: ParsableCommand {
         abstract: "Lists the templates for new documents, or makes one from a document.",
         discussion: """
             Templates are searched in QUIRE_TEMPLATES; otherwise in quire/Templates of XDG_DATA_HOME or ~/.local/share, \
-            and beside the program.
+            beside the program, and in the program itself.
 
             EXAMPLES:
               quire templates
@@ -50,7 +50,8 @@ extension DocumentTemplate {
     /// The template as JSON.
     var json: JSONValue {
         .object([
-            "name": .string(name), "description": .string(summary), "path": .string(path),
+            "name": .string(name), "description": .string(summary),
+            "path": path.isEmpty ? .null : .string(path),
         ])
     }
 }

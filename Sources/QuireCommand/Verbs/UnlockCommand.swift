@@ -25,7 +25,7 @@ struct UnlockCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Lock it again after this time.", valueName: "SECONDS"))
     var timeout: Int?
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     @Flag(help: "Print JSON.")
     var json = false

@@ -33,7 +33,7 @@ struct VersionsDocument: ParsableArguments {
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
     var path: String
 
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func versions() throws -> [DocumentVersion] {

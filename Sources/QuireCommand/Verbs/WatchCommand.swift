@@ -51,7 +51,7 @@ struct WatchCommand: AsyncParsableCommand {
     var entity: String?
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     func validate() throws {
         if let count, count < 1 { throw ValidationError("--count takes a number from 1 on.") }

@@ -1,8 +1,9 @@
+internal import CTemplates
 public import Foundation
 public import Quire
 internal import QuireSQLite
 
-/// A template for new documents: a folder with a model (`Model.xcdatamodeld`), the first objects
+/// A template for new documents: a folder, or a part of the program, with a model (`Model.xcdatamodeld`), the first objects
 /// (`Seed.json`), a one-line description (`Description.txt`), and optionally a folder of additional content
 /// (`AdditionalContent`).
 ///
@@ -13,7 +14,7 @@ internal import QuireSQLite
 public struct DocumentTemplate: Sendable, Hashable {
     /// The name: that of the folder.
     public let name: String
-    /// The path of the folder.
+    /// The path of the folder; empty if the template is a part of the program.
     public let path: String
     /// The one-line description; empty if the template has none.
     public let summary: String
@@ -42,11 +43,22 @@ public struct DocumentTemplate: Sendable, Hashable {
                 .invalidFormat, "“\(path)” is not a template: it contains no Model.xcdatamodeld.",
                 file: path)
         }
-        let description = try? FileSystem.contents(
-            of: FileSystem.path(path, "Description.txt"), beneath: path, limit: 1 << 20)
+        summary = Self.summary(
+            try? FileSystem.contents(
+                of: FileSystem.path(path, "Description.txt"), beneath: path, limit: 1 << 20))
+    }
+
+    /// A template that is a part of the program.
+    private init(builtIn name: String) {
+        self.name = name
+        path = ""
+        summary = Self.summary(BuiltInFiles.contents(of: name + "/Description.txt"))
+    }
+
+    private static func summary(_ description: Data?) -> String {
         let lines = String(decoding: description ?? Data(), as: UTF8.self)
             .split(whereSeparator: \.isNewline)
-        summary = lines.first.map { $0.trimmingCharacters(in: .whitespaces) } ?? ""
+        return lines.first.map { $0.trimmingCharacters(in: .whitespaces) } ?? ""
     }
 
     private static func isTemplate(_ path: String) -> Bool {
@@ -57,13 +69,20 @@ public struct DocumentTemplate: Sendable, Hashable {
     ///
     /// - Throws: What ``ManagedObjectModel/init(contentsOf:)-(String)`` throws.
     public func model() throws -> ManagedObjectModel {
-        try ManagedObjectModel(contentsOf: path + "/Model.xcdatamodeld")
+        let model = "/Model.xcdatamodeld"
+        if let data = BuiltInFiles.contents(of: name + model + "/Model.xcdatamodel/contents"),
+            path.isEmpty
+        {
+            return try ManagedObjectModel(modelXML: data, name: name + model)
+        }
+        return try ManagedObjectModel(contentsOf: path + model)
     }
 
     /// The files of its additional content with their paths, in order.
     ///
     /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if there is anything but files and folders.
     public func additionalContent() throws -> [(path: String, data: Data)] {
+        if path.isEmpty { return BuiltInFiles.contents(beneath: name + "/AdditionalContent/") }
         let folder = FileSystem.path(path, "AdditionalContent")
         guard FileSystem.exists(folder, beneath: path) else { return [] }
         let names = try FileSystem.contentsOfTree(folder, beneath: path)
@@ -78,32 +97,31 @@ public struct DocumentTemplate: Sendable, Hashable {
 // MARK: - Finding templates
 
 extension DocumentTemplate {
+    /// The templates that are parts of every program: Blank, Contacts, Inventory, Journal, Library, Notes and Recipes.
+    public static let builtIn: [DocumentTemplate] =
+        BuiltInFiles.paths.filter { $0.hasSuffix("/Description.txt") }
+        .map { DocumentTemplate(builtIn: String($0.prefix { $0 != "/" })) }
+
     /// All templates of a folder, sorted by name.
     ///
-    /// - Parameter folder: The folder, or `nil` for ``userFolder`` and ``defaultFolder``; a template in the user's folder
-    ///   takes precedence over another of the same name.
-    /// - Throws: ``QuireError`` with code `notFound` if there are no templates.
+    /// - Parameter folder: The folder, or `nil` for ``userFolder``, ``defaultFolder`` and ``builtIn``; of several with the same name the
+    ///   first one counts.
+    /// - Throws: ``QuireError`` with code `notFound` if the folder is missing, or errors of reading.
     public static func all(in folder: String? = nil) throws -> [DocumentTemplate] {
         if let folder = folder ?? givenFolder { return try templates(in: folder) }
-        let templates = try searched()
-        if templates.isEmpty, defaultFolder == nil {
-            throw QuireError(
-                .notFound,
-                "No templates were found beside the program; set QUIRE_TEMPLATES to their folder."
-            )
-        }
-        return templates
+        return try searched()
     }
 
     /// The templates that are found by name.
     static func searched() throws -> [DocumentTemplate] {
         var templates: [DocumentTemplate] = []
-        for folder in [userFolder, defaultFolder].compactMap(\.self)
-        where FileSystem.exists(folder) {
-            for template in try Self.templates(in: folder)
-            where !templates.contains(where: { $0.name == template.name }) {
-                templates.append(template)
-            }
+        let folders = [userFolder, defaultFolder].compactMap(\.self).filter {
+            FileSystem.exists($0)
+        }
+        for template in try folders.flatMap({ try Self.templates(in: $0) })
+            + (givenFolder == nil ? builtIn : [])
+        where !templates.contains(where: { $0.name == template.name }) {
+            templates.append(template)
         }
         return templates.sorted { $0.name < $1.name }
     }
@@ -127,7 +145,7 @@ extension DocumentTemplate {
     ///
     /// - Parameters:
     ///   - name: The name or the path.
-    ///   - folder: The folder to search for names, or `nil` for ``userFolder`` and ``defaultFolder``.
+    ///   - folder: The folder to search for names, or `nil` for ``userFolder``, ``defaultFolder`` and ``builtIn``.
     /// - Throws: ``QuireError`` with code `notFound`, which suggests similar templates or lists all.
     public static func named(_ name: String, in folder: String? = nil) throws -> DocumentTemplate {
         if name.contains("/") { return try DocumentTemplate(contentsOf: name) }
@@ -143,7 +161,7 @@ extension DocumentTemplate {
     /// The folder of the user's own templates: `QUIRE_TEMPLATES` of the environment; otherwise `quire/Templates` in
     /// `$XDG_DATA_HOME` or `~/.local/share`. It may be missing.
     public static var userFolder: String {
-        givenFolder ?? FileSystem.path(FileSystem.userDataFolder(), "quire/Templates")
+        givenFolder ?? FileSystem.path(FileSystem.userFolder(for: .data), "quire/Templates")
     }
 
     private static var givenFolder: String? {
@@ -151,9 +169,8 @@ extension DocumentTemplate {
         return given?.isEmpty == false ? given : nil
     }
 
-    /// The folder of templates that ship with the program: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates` or
-    /// `share/quire/Templates` beside the program or beside one of its parent folders; otherwise this package's own, which SwiftPM
-    /// copies beside the programs that it builds. `nil` if none exists.
+    /// The folder of templates that come with a program: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates` or
+    /// `share/quire/Templates` beside the program or beside one of its parent folders. `nil` if none exists.
     public static var defaultFolder: String? {
         if let givenFolder { return givenFolder }
         guard
@@ -163,9 +180,6 @@ extension DocumentTemplate {
         return folder(above: program)
     }
 
-    /// The resources of this module, beside a program. `Bundle.module` would trap in a program installed without them.
-    private static let resources = "quire_QuireDocuments.resources/Templates"
-
     static func folder(above program: String) -> String? {
         var place = URL(fileURLWithPath: program).deletingLastPathComponent()
         while true {
@@ -174,11 +188,7 @@ extension DocumentTemplate {
                 if hasTemplates(folder) { return folder }
             }
             let above = place.deletingLastPathComponent()
-            if above.path == place.path {
-                let own = URL(fileURLWithPath: program).deletingLastPathComponent()
-                    .appendingPathComponent(resources).path
-                return hasTemplates(own) ? own : nil
-            }
+            if above.path == place.path { return nil }
             place = above
         }
     }
@@ -186,6 +196,29 @@ extension DocumentTemplate {
     private static func hasTemplates(_ folder: String) -> Bool {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
         return names.contains { isTemplate(folder + "/" + $0) }
+    }
+}
+
+/// The files of the templates that are parts of the program.
+private enum BuiltInFiles {
+    private static let files: [String: Data] = {
+        var count = 0
+        let files = UnsafeBufferPointer(start: template_files(&count), count: count)
+        return Dictionary(
+            uniqueKeysWithValues: files.map { file in
+                (String(cString: file.path), Data(bytes: file.bytes, count: file.count))
+            })
+    }()
+
+    static var paths: [String] { files.keys.sorted() }
+
+    static func contents(of path: String) -> Data? { files[path] }
+
+    /// The files whose paths begin with a text, by the rest of their paths.
+    static func contents(beneath start: String) -> [(path: String, data: Data)] {
+        paths.filter { $0.hasPrefix(start) }.compactMap { path in
+            files[path].map { (String(path.dropFirst(start.count)), $0) }
+        }
     }
 }
 
@@ -202,9 +235,15 @@ extension DocumentTemplate {
     ///   line and column of the seed.
     @discardableResult
     public func insertSeed(into context: ManagedObjectContext) throws -> Int {
-        let file = FileSystem.path(path, "Seed.json")
-        guard FileSystem.exists(file, beneath: path) else { return 0 }
-        let data = try FileSystem.contents(of: file, beneath: path)
+        let file = FileSystem.path(path.isEmpty ? name : path, "Seed.json")
+        let data: Data
+        if path.isEmpty {
+            guard let seed = BuiltInFiles.contents(of: file) else { return 0 }
+            data = seed
+        } else {
+            guard FileSystem.exists(file, beneath: path) else { return 0 }
+            data = try FileSystem.contents(of: file, beneath: path)
+        }
         return try DumpReader(file: file, context: context).insert(data).count
     }
 }

@@ -6,7 +6,7 @@ enum SwiftCompiler {
     static var importing: String {
         let built = Checkout.builtProducts
         let maps = [
-            built + "/CLinux.build/module.modulemap",
+            built + "/CLinux.build/module.modulemap", built + "/CTemplates.build/module.modulemap",
             Checkout.path + "/Sources/CSQLite/module.modulemap",
             Checkout.path + "/Sources/CLibXML2/module.modulemap",
             Checkout.path + "/Sources/CZLib/module.modulemap",

@@ -94,6 +94,7 @@ final class CommandShell {
         environment["ROOT"] = Checkout.path
         environment["QUIRE_TEMPLATES"] =
             Checkout.path + "/Sources/QuireDocuments/Resources/Templates"
+        environment["QUIRE_CONFIG"] = ""
         environment["LC_ALL"] = "C.UTF-8"
         environment["COLUMNS"] = "100"
         self.environment = environment

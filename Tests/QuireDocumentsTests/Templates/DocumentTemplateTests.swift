@@ -25,10 +25,22 @@ import Testing
         return (folder, try DocumentTemplate(contentsOf: path))
     }
 
-    /// They are resources of the package: of any program that depends on it.
-    @Test func templatesOfThePackageAreFoundFromTheProgram() throws {
-        let folder = try #require(DocumentTemplate.defaultFolder)
-        #expect(try DocumentTemplate.all(in: folder).map(\.name) == Self.names)
+    /// They are parts of any program that depends on the package, which needs no files.
+    @Test func builtInTemplatesAreThoseOfTheFolder() throws {
+        for template in DocumentTemplate.builtIn {
+            let original = try DocumentTemplate.named(template.name, in: templates)
+            #expect(try template.model() == original.model())
+            #expect(template.summary == original.summary)
+            #expect(
+                try template.additionalContent().map(\.data)
+                    == original.additionalContent().map(\.data))
+            #expect(
+                try template.additionalContent().map(\.path)
+                    == original.additionalContent().map(\.path))
+        }
+        #expect(DocumentTemplate.builtIn.map(\.name) == Self.names)
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: templates).sorted() == Self.names)
         #expect(try Set(DocumentTemplate.all().map(\.name)).isSuperset(of: Self.names))
     }
 
@@ -39,23 +51,21 @@ import Testing
         try FileManager.default.createDirectory(
             atPath: installed + "/T/Model.xcdatamodeld", withIntermediateDirectories: true)
         #expect(DocumentTemplate.folder(above: folder.path("bin/quire")) == installed)
-        // Those of a program come before the package's own.
-        let own = folder.path("bin/quire_QuireDocuments.resources/Templates")
-        try FileManager.default.createDirectory(
-            atPath: own + "/T/Model.xcdatamodeld", withIntermediateDirectories: true)
-        #expect(DocumentTemplate.folder(above: folder.path("bin/quire")) == installed)
         try FileManager.default.removeItem(atPath: folder.path("share"))
-        #expect(DocumentTemplate.folder(above: folder.path("bin/quire")) == own)
+        #expect(DocumentTemplate.folder(above: folder.path("bin/quire")) != installed)
     }
 
     nonisolated private static let names = [
         "Blank", "Contacts", "Inventory", "Journal", "Library", "Notes", "Recipes",
     ]
 
-    @Test(arguments: names)
-    func everyTemplateMakesADocument(_ name: String) async throws {
+    @Test(arguments: names, [true, false])
+    func everyTemplateMakesADocument(_ name: String, isBuiltIn: Bool) async throws {
         let folder = try TemporaryFolder()
-        let template = try DocumentTemplate.named(name, in: templates)
+        let template =
+            isBuiltIn
+            ? try #require(DocumentTemplate.builtIn.first { $0.name == name })
+            : try DocumentTemplate.named(name, in: templates)
         #expect(!template.summary.isEmpty)
         try template.model().validate()
         let document = ManagedDocument(path: folder.path("D.quire"))

@@ -1,0 +1,178 @@
+import Quire
+
+/// A text about more than one command: `quire help TOPIC`, and a page of the manual.
+struct HelpTopic: Sendable {
+    /// The word that asks for it.
+    let name: String
+    let summary: String
+    let parts: [(heading: String, text: String)]
+
+    static let all = [predicates, environment]
+
+    /// The name of its page.
+    var pageName: String { "quire-" + name }
+
+    /// The topic that a command line asks for.
+    static func asked(for words: [String]) -> HelpTopic? {
+        guard words.count == 2, words[0] == "help" else { return nil }
+        return all.first { $0.name == words[1] }
+    }
+
+    /// The topic as it is printed.
+    var text: String {
+        let parts = parts.map { part in
+            let lines = part.text.split(separator: "\n", omittingEmptySubsequences: false)
+            return ([part.heading] + lines.map { $0.isEmpty ? "" : "  " + $0 }).joined(
+                separator: "\n")
+        }
+        return ([summary.prefix(1).uppercased() + summary.dropFirst() + "."] + parts).joined(
+            separator: "\n\n") + "\n"
+    }
+
+    // MARK: - Predicates
+
+    private static let predicates = HelpTopic(
+        name: "predicates", summary: "the language of conditions",
+        parts: [
+            (
+                "DESCRIPTION",
+                """
+                --where selects objects and --having selects groups by a condition in the
+                predicate format language of Core Data. The shell needs quotation marks
+                around it; texts inside take the other kind. Words such as AND may be
+                written in small letters, names of properties as in the model.
+                """
+            ),
+            ("EXAMPLES", examples.map { "  " + $0 }.joined(separator: "\n")),
+            (
+                "COMPARISONS",
+                """
+                  ==  =           is equal to, or both are missing
+                  !=  <>          differs, or one is missing
+                  <  <=  >  >=    is less or greater
+                  BETWEEN {a, b}  is within both, inclusively
+                  IN {a, b, c}    is one of the values
+                  BEGINSWITH  ENDSWITH  CONTAINS
+                  LIKE            matches a pattern: ? is a character, * any number
+                  MATCHES         matches a regular expression as a whole
+                  MATCHES TEXT    contains the words of a full-text query
+
+                Texts are compared by their bytes. After the operator, [c] ignores case and
+                [d] ignores diacritics: name CONTAINS[cd] "bronte".
+
+                A comparison with a missing value is false, except for == and !=.
+                """
+            ),
+            (
+                "LOGIC",
+                """
+                  AND  &&    OR  ||    NOT  !    ( )    TRUEPREDICATE  FALSEPREDICATE
+
+                ANY, ALL or NONE before a comparison tests the objects of a to-many
+                relationship: ANY books.year < 1800.
+                """
+            ),
+            (
+                "VALUES",
+                """
+                  title  author.name   a property, also of a related object
+                  SELF                 the object itself, which Book/p1 names
+                  "text"  'text'       \\ before a character takes it as it is
+                  12  -0.5  1e3  0x1F  a number
+                  YES  NO  TRUE  FALSE
+                  NULL  NIL            missing
+                  {1, 2}               several values
+
+                A text that is compared with a date, a number, a UUID or an object is read
+                as one: returnedAt > "2024-01-31". CAST("2024-01-31", "NSDate") reads a text
+                as a date anywhere. Write # before a property whose name is a word of the
+                language: #in.
+                """
+            ),
+            (
+                "EXPRESSIONS",
+                """
+                  + - * / **   & | ^ << >> ~
+                  abs ceiling floor trunc sqrt ln log exp modulus random
+                  uppercase lowercase canonical length
+                  now
+                  TERNARY(condition, a, b)   a or b
+                  list[FIRST]  list[LAST]  list[0]  list[SIZE]
+
+                Integers divide as integers: 7 / 2 is 3.
+                """
+            ),
+            (
+                "SEVERAL VALUES",
+                """
+                  books.@count  books.@sum.pages  @avg  @min  @max
+                  @distinctUnionOfObjects  @unionOfObjects
+                  SUBQUERY(books, $b, $b.year < 1800).@count
+                  a UNION b   a INTERSECT b   a MINUS b
+
+                Columns and --having also take sum, count, min, max, average, median, mode,
+                stddev and distinct as functions: --columns 'author.name,count(title) AS n'.
+                """
+            ),
+        ])
+
+    /// Conditions of the template Library, each a line.
+    static let examples = [
+        #"title == "Emma""#,
+        #"author.name BEGINSWITH[c] "jane" AND year < 1816"#,
+        #"year BETWEEN {1800, 1820} OR year == NULL"#,
+        #"isbn LIKE "978-*" AND NOT title IN {"Emma", "Persuasion"}"#,
+        #"ANY loans.returnedAt > "2024-01-31""#,
+        #"SUBQUERY(loans, $l, $l.returnedAt == NULL).@count > 0"#,
+        #"length(title) < 20 AND pages / 2 > 100"#,
+        #"SELF IN {"Book/p1", "Book/p2"}"#,
+    ]
+
+    // MARK: - Environment
+
+    private static let environment = HelpTopic(
+        name: "environment", summary: "exit codes, environment variables and files",
+        parts: [
+            (
+                "EXIT CODES",
+                ExitStatus.allCases.map { "  \($0.rawValue)  \($0.meaning)" }.joined(
+                    separator: "\n")
+            ),
+            (
+                "VARIABLES",
+                """
+                  QUIRE_CONFIG         your file of defaults; empty to read no defaults
+                  QUIRE_TEMPLATES      the only folder of templates for documents
+                  QUIRE_LOG            a level, such as debug: shows the library's log
+                  QUIRE_SQL_DEBUG      1 to 4: shows the SQL statements
+                  COLUMNS              the width of help and tables
+                  NO_COLOR             no colours
+                  CLICOLOR_FORCE       1: colours also in files and pipes
+                  XDG_CONFIG_HOME      instead of ~/.config
+                  XDG_DATA_HOME        instead of ~/.local/share
+                """
+            ),
+            (
+                "FILES",
+                """
+                  ~/.config/quire/config          your defaults for options
+                  .quirerc                        defaults for the documents beside it
+                  ~/.local/share/quire/Templates  your templates for documents
+                """
+            ),
+            (
+                "DEFAULTS",
+                """
+                A file of defaults has lines of the form name = value; # begins a comment.
+
+                  format = csv                         for --format
+                  columns.Book = title,author.name     for --columns, of an entity
+                  key-file = ~/keys/library.key        for --key-file
+
+                Options come first, then the file beside the document, then yours. The key
+                file is tried if no key is given and none is in the keyring; .quirerc cannot
+                name one. Scripts that read tables set QUIRE_CONFIG= to read no defaults.
+                """
+            ),
+        ])
+}
