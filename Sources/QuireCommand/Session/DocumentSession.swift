@@ -90,6 +90,14 @@ final class DocumentSession {
             coordinator: coordinator)
     }
 
+    /// A new store that is being filled.
+    convenience init(filling store: any PersistentStore, path: String) {
+        let coordinator = PersistentStoreCoordinator(store: store)
+        self.init(
+            path: path, kind: .store,
+            backing: .store(store, .mainQueue(coordinator: coordinator)), coordinator: coordinator)
+    }
+
     /// The model.
     var layout: ResolvedModel { coordinator.layout }
 
