@@ -200,7 +200,10 @@ enum Interruption {
         // Not the main queue, which waits while a command works.
         let queue = DispatchQueue(label: "quire.interruption")
         for number in [SIGINT, SIGTERM, SIGHUP] {
-            TerminationCleanup.handle(number, on: queue) { TerminationCleanup.end(by: number) }
+            TerminationCleanup.handle(number, on: queue) {
+                if number == SIGINT, Pager.isShowing { return }
+                TerminationCleanup.end(by: number)
+            }
         }
     }
 
@@ -232,7 +235,7 @@ extension Interruption {
     static func drop(linesOf editor: LineEditor) {
         let queue = DispatchQueue(label: "quire.interruption")
         TerminationCleanup.handle(SIGINT, on: queue) {
-            if editor.interrupt() { return }
+            if Pager.isShowing || editor.interrupt() { return }
             if isRequested {
                 Output.report("The session was ended; unsaved changes were not saved.")
                 TerminationCleanup.end(by: SIGINT)

@@ -11,7 +11,8 @@ import Testing
         let process = Process()
 
         init(
-            _ shell: CommandShell, _ arguments: [String] = ["open", "L.quire"], columns: Int = 100
+            _ shell: CommandShell, _ arguments: [String] = ["open", "L.quire"], columns: Int = 100,
+            pager: String = ""
         ) throws {
             terminal = try PseudoTerminal(columns: columns)
             process.executableURL = URL(fileURLWithPath: "/usr/bin/setsid")
@@ -20,7 +21,7 @@ import Testing
                 ["--ctty", "--wait", try TestProgram.path(named: "quire")] + arguments
             process.environment = ProcessInfo.processInfo.environment.merging([
                 "TERM": "xterm", "NO_COLOR": "1", "XDG_STATE_HOME": shell.path("state"),
-                "HOME": shell.path("home"), "LC_ALL": "C.UTF-8",
+                "HOME": shell.path("home"), "QUIRE_PAGER": pager, "LC_ALL": "C.UTF-8",
             ]) { $1 }
             let end = FileHandle(fileDescriptor: terminal.device)
             process.standardInput = end
@@ -138,6 +139,15 @@ import Testing
         _ = try second.type("\r", until: "No objects.")
         _ = try second.type("quit\r", until: "Nothing to save.")
         #expect(second.ended() == 0)
+    }
+
+    @Test func rowsAreShownByThePager() throws {
+        let session = try Session(try document(), pager: "sed s/^/page:/")
+        _ = try session.type("fetch Author\r", until: "page:Author/p1")
+        _ = try session.type("", until: "L.quire> ")
+        // One that ends at once is no error.
+        _ = try session.type("quit\r", until: "Nothing to save.")
+        #expect(session.ended() == 0)
     }
 
     @Test func terminationSavesAndGivesTheTerminalBack() throws {

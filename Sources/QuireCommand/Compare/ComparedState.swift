@@ -16,10 +16,14 @@ struct ComparisonOptions: ParsableArguments {
     @Flag(help: "End as diff does: 0 without differences, 1 with differences, 2 if it fails.")
     var exitCode = false
 
+    @OptionGroup var color: ColorOption
+
     /// Prints what a body compares, and ends as the options ask for.
     @MainActor
     func run(json: Bool, _ body: (inout StateComparison) throws -> Void) throws {
-        var comparison = StateComparison(self, Output(json: json))
+        let pager = Pager.start()
+        defer { pager?.finish() }
+        var comparison = StateComparison(self, Output(json ? .json : .table, pager: pager))
         do {
             try body(&comparison)
             try comparison.finish()

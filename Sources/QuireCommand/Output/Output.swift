@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import Quire
 
@@ -39,10 +40,10 @@ final class Output {
     /// The number of bytes written at once.
     private static let maximumBufferSize = 1 << 16
 
-    /// Prints to standard output, or gives the bytes to a closure, a block at a time.
+    /// Prints to standard output, or to the pager on the terminal, or gives the bytes to a closure, a block at a time.
     init(
         _ format: RowFormat = .table, hasHeader: Bool = true, compact: Bool = false,
-        reportsChanges: Bool = false, width: Int? = nil,
+        reportsChanges: Bool = false, width: Int? = nil, pager: Pager? = nil,
         write: ((UnsafeRawBufferPointer) throws -> Void)? = nil
     ) {
         self.format = format
@@ -52,10 +53,10 @@ final class Output {
         self.width = width ?? (write == nil ? Self.terminalWidth : nil)
         isOnTerminal = write == nil && isatty(STDOUT_FILENO) == 1
         usesStyles = write == nil && TextStyle.isUsed(on: STDOUT_FILENO)
-        self.write = write ?? Output.write
+        self.write = write ?? pager?.write ?? Output.write
     }
 
-    /// Prints JSON, or text, as ``init(_:hasHeader:compact:reportsChanges:width:write:)`` does.
+    /// Prints JSON, or text, as ``init(_:hasHeader:compact:reportsChanges:width:pager:write:)`` does.
     convenience init(
         json: Bool, compact: Bool = false, reportsChanges: Bool = false,
         write: ((UnsafeRawBufferPointer) throws -> Void)? = nil
@@ -136,14 +137,17 @@ final class Output {
     ///
     /// - Throws: As ``flush()``.
     static func write(_ bytes: UnsafeRawBufferPointer) throws {
-        try ProgressBar.hiding { try writeAll(bytes) }
+        try ProgressBar.hiding { try write(bytes, to: STDOUT_FILENO) }
     }
 
-    private static func writeAll(_ bytes: UnsafeRawBufferPointer) throws {
+    /// Writes bytes to a descriptor.
+    ///
+    /// - Throws: As ``flush()``.
+    static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) throws {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = Glibc.write(
-                STDOUT_FILENO, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
             if count >= 0 {
                 rest = rest.dropFirst(count)
                 continue
@@ -229,9 +233,32 @@ enum TextStyle: String {
         on descriptor: Int32,
         environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> Bool {
+        switch ColorOption.chosen {
+        case .always: return true
+        case .never: return false
+        case .auto, nil: break
+        }
         let isSet = { (name: String) in environment[name]?.isEmpty == false }
         if isSet("NO_COLOR") { return false }
         if isSet("CLICOLOR_FORCE"), environment["CLICOLOR_FORCE"] != "0" { return true }
         return isatty(descriptor) == 1 && isSet("TERM") && environment["TERM"] != "dumb"
     }
+}
+
+/// `--color`
+struct ColorOption: ParsableArguments {
+    /// The use of colours.
+    enum Use: String, CaseIterable, ExpressibleByArgument {
+        case auto, always, never
+    }
+
+    private static let choice = Lock<Use?>(nil)
+
+    /// The use that the command line asks for.
+    static var chosen: Use? { choice.withLock { $0 } }
+
+    @Option(help: ArgumentHelp("Use colours, by default on a terminal.", valueName: "WHEN"))
+    var color: Use?
+
+    func validate() throws { Self.choice.withLock { $0 = color } }
 }

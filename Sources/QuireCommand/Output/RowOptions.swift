@@ -68,6 +68,8 @@ struct RowOptions: PrintingOptions {
     @Flag(help: "Replace an existing file.")
     var replace = false
 
+    @OptionGroup var color: ColorOption
+
     /// The format that is asked for.
     private var chosen: RowFormat? { format ?? shorthands.first }
 

@@ -57,6 +57,12 @@ struct ImportVerb: DocumentVerb {
 
     @Option(
         help: ArgumentHelp(
+            "Encoding of the file, such as latin1 or UTF-16; UTF-8 by default.",
+            valueName: "NAME"))
+    var encoding: String?
+
+    @Option(
+        help: ArgumentHelp(
             "Import a column as a property with another name; may be repeated.",
             valueName: "COLUMN=PROPERTY"))
     var map: [String] = []
@@ -97,6 +103,9 @@ struct ImportVerb: DocumentVerb {
                     "--delimiter takes one ASCII character, and is for CSV files.")
             }
         }
+        if encoding != nil, table != nil {
+            throw ValidationError("--encoding is for files that are text.")
+        }
         if onConflict != nil, keys.isEmpty {
             throw ValidationError("--on-conflict requires --key.")
         }
@@ -133,7 +142,7 @@ struct ImportVerb: DocumentVerb {
             return .table(database, found.name, found.columns.map { ($0.name, $0.name) })
         }
         let rereadable = try ProgressBar.showing("Reading \(file)", of: .bytes) {
-            try InputFile.rereadable(file, progress: $0)
+            try InputFile.rereadable(file, encoding: encoding, progress: $0)
         }
         return .file(
             rereadable, format ?? .init(path: file) ?? .json,

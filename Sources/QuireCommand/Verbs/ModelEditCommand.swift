@@ -53,19 +53,10 @@ struct ModelEditCommand: AsyncParsableCommand {
         let environment = ProcessInfo.processInfo.environment
         let named = [environment["VISUAL"], environment["EDITOR"]].compactMap(\.self)
         let editor = named.first { !$0.isEmpty } ?? "vi"
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/bin/sh")
         // The editor may be a command with options.
-        process.arguments = ["-c", "\(editor) \"$1\"", editor, path]
-        let status: Int32
-        do {
-            try process.run()
-            process.waitUntilExit()
-            status = process.terminationStatus
-        } catch {
-            throw QuireError(
-                .inputOutput, "The editor “\(editor)” cannot be started.", underlying: error)
-        }
+        let program = try ChildProgram(
+            running: "/bin/sh", ["-c", "\(editor) \"$1\"", editor, path])
+        let status = program.wait() ?? 1
         if status != 0 {
             throw Failure(
                 sentence:
