@@ -391,6 +391,17 @@ final class DocumentSession {
         }
     }
 
+    /// A sentence about another process that has unsaved changes of the document, which is read without them; `nil` if there is
+    /// none, or it does not answer at once.
+    var unsavedChangesNote: String? {
+        guard kind == .package, case .package = backing,
+            DocumentPackage.ownerHasUnsavedChanges(at: path, timeout: .milliseconds(100)) == true,
+            let owner = try? DocumentPackage.owner(at: path)
+        else { return nil }
+        return
+            "“\(path)” is open for writing\(owner.phrase) with unsaved changes, which are not shown."
+    }
+
     /// A sentence about where the names come from, if not from a model.
     var modelNote: String? { Self.modelNote(of: store, at: path) }
 
