@@ -99,7 +99,9 @@ import Testing
         damage.close()
         let store = try SQLiteHolder(shell.path("B.sqlite"))
         let me = ProcessInfo.processInfo.processIdentifier
-        for arguments in ["insert B.sqlite Author name=A", "repair B.sqlite"] {
+        for arguments in [
+            "insert B.sqlite Author name=A", "repair B.sqlite", "compact B.sqlite",
+        ] {
             let result = try shell.run("quire \(arguments) --wait 0.1")
             #expect(result.code == 6, "\(arguments)")
             #expect(
@@ -120,7 +122,8 @@ import Testing
         let me = ProcessInfo.processInfo.processIdentifier
         for arguments in [
             "insert L.quire Author name=A", "content add L.quire .", "versions keep L.quire",
-            "revert L.quire", "open L.quire", "repair L.quire", "library rename L.quire Other",
+            "revert L.quire", "open L.quire", "repair L.quire", "compact L.quire",
+            "library rename L.quire Other",
             "library trash L.quire", "save-as M.quire L.quire --replace",
         ] {
             let result = try shell.run("quire \(arguments) --wait 0.1 </dev/null")
