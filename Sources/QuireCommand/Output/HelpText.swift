@@ -10,7 +10,9 @@ enum HelpText {
 
     /// The examples in a discussion, and the text before them.
     static func parts(of discussion: String) -> (text: String, examples: String?) {
-        guard let heading = discussion.firstRange(of: examplesHeading) else { return (discussion, nil) }
+        guard let heading = discussion.firstRange(of: examplesHeading) else {
+            return (discussion, nil)
+        }
         let text = discussion[..<heading.lowerBound].trimmingCharacters(in: .newlines)
         return (text, String(discussion[heading.upperBound...]))
     }
