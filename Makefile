@@ -14,7 +14,8 @@ SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help program install uninstall demo demo-sync demo-syncthing test example docs torture weaken-sync test-threads test-optimized bench guard samples format lint
+.PHONY: help program install uninstall
+.PHONY: demo demo-sync demo-syncthing test example docs torture weaken-sync test-threads test-optimized bench guard samples format lint
 
 help:
 	@echo "make install  build the command, and install it with its manual pages and completions"

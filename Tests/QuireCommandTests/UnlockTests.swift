@@ -114,12 +114,13 @@ import Testing
 
     // MARK: - Verbs
 
-    /// What takes a path and opens no document.
+    /// What takes a path, or other words, and opens no document for its caller.
     private static let withoutKey: Set<String> = [
         "quire status", "quire keys list", "quire library list", "quire lock",
         "quire library new", "quire library rename", "quire library trash",
         "quire library trashed", "quire library restore", "quire library watch",
-        "quire sync ignore", "quire verify",
+        "quire sync ignore", "quire verify", "quire completion", "quire complete-words",
+        "quire manual", "quire merge-driver",
     ]
 
     /// The parser's description of a command.

@@ -8,8 +8,8 @@ struct MergeDriverCommand: ParsableCommand {
         commandName: "merge-driver",
         abstract: "Merges two versions of a model for git, into the second file.",
         discussion: """
-            The files are those called contents in .xcdatamodel folders. If both sides have changed the same part differently, the \
-            parts are listed, nothing is written, and the exit code is 1.
+            The files are those called contents in .xcdatamodel folders. If both sides have changed the same part \
+            differently, the parts are listed, nothing is written, and the exit code is 1.
 
             EXAMPLES:
               git config merge.quire-model.driver 'quire merge-driver %O %A %B'
@@ -55,8 +55,8 @@ struct MergeDriverCommand: ParsableCommand {
 
 /// A merge of two models with a common ancestor: of each part the side that has changed it counts.
 ///
-/// The parts are the properties and settings of entities, fetch requests, composites and configurations. Those of the first side keep
-/// their order; those that only the second side has come last.
+/// The parts are the properties and settings of entities, fetch requests, composites and configurations. Those of the first side
+/// keep their order; those that only the second side has come last.
 struct ModelMerge {
     /// The parts that both sides have changed differently.
     private(set) var conflicts: [String] = []

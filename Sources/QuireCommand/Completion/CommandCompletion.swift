@@ -2,8 +2,8 @@ import ArgumentParser
 
 /// Completion of a command line, or of a line of a session: which words may come next.
 ///
-/// The words before the cursor are parsed as ArgumentParser will parse them, without running anything. Candidates that depend on a
-/// document come from ``candidates(in:)``.
+/// The words before the cursor are parsed as ArgumentParser will parse them, without running anything. Candidates come from
+/// ``candidates(in:)``, which reads the document if they depend on it.
 struct CommandCompletion {
     /// A word that may replace the one at the cursor.
     struct Candidate: Equatable {

@@ -36,7 +36,7 @@ extension CommandCompletion {
         }
     }
 
-    /// The words that may replace the one at the cursor of a command line, whose document is opened for reading if they depend on it.
+    /// The words that may replace the one at the cursor of a command line, whose document is opened for reading if needed.
     @MainActor
     func candidates() async -> [Candidate] {
         let document = try? await openedDocument()

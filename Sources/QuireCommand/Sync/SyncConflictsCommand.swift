@@ -117,6 +117,7 @@ struct SyncConflictsCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
+        try Defaults.read(besideDocument: path)
         try unlock.unlock(path)
         let conflicts = try await DocumentSession.use(path, .read, wait) { document in
             _ = try await document.syncStatus()

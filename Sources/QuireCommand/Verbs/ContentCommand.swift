@@ -86,6 +86,7 @@ struct ContentListCommand: AsyncParsableCommand {
     @OptionGroup var printing: RowOptions
 
     func run() async throws {
+        try Defaults.read(besideDocument: document.path)
         let files = try document.with(writing: false) { package in
             try file.map { try ContentDocument.files($0, in: package) }
                 ?? package.additionalContent()

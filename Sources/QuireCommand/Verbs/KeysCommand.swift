@@ -38,6 +38,7 @@ struct KeysListCommand: AsyncParsableCommand {
     @OptionGroup var printing: RowOptions
 
     func run() async throws {
+        try Defaults.read(besideDocument: path)
         _ = try DocumentPath.kind(of: path)
         let domain = try UnlockOptions.domain(at: path)
         if domain == nil { try UnlockOptions.checkIsNotSealed(path) }

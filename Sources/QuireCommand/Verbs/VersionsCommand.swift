@@ -156,6 +156,7 @@ struct VersionsListCommand: AsyncParsableCommand {
     @OptionGroup var printing: RowOptions
 
     func run() async throws {
+        try Defaults.read(besideDocument: document.path)
         let versions = try document.versions()
         try printing.print { output in
             var rows = RowOutput(

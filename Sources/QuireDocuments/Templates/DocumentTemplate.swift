@@ -104,8 +104,8 @@ extension DocumentTemplate {
 
     /// All templates of a folder, sorted by name.
     ///
-    /// - Parameter folder: The folder, or `nil` for ``userFolder``, ``defaultFolder`` and ``builtIn``; of several with the same name the
-    ///   first one counts.
+    /// - Parameter folder: The folder, or `nil` for ``userFolder``, ``defaultFolder`` and ``builtIn``; of several with the same
+    ///   name the first one counts.
     /// - Throws: ``QuireError`` with code `notFound` if the folder is missing, or errors of reading.
     public static func all(in folder: String? = nil) throws -> [DocumentTemplate] {
         if let folder = folder ?? givenFolder { return try templates(in: folder) }
