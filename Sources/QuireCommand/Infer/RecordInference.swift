@@ -116,7 +116,7 @@ struct RecordInference {
 
     private func add(_ members: [JSONNode.Member], _ node: JSONNode, to record: Record) throws {
         record.count += 1
-        addIdentity(of: members, to: record)
+        if record !== root { addIdentity(of: members, to: record) }
         for entry in members {
             let member = try member(entry.name, of: record, line: entry.value.line)
             switch entry.value.content {
@@ -276,7 +276,7 @@ struct RecordInference {
                 if isShared { target += ".value" }
             } else {
                 var attribute = AttributeDescription(name: property, type: member.type.type)
-                attribute.isOptional = member.count < record.count
+                attribute.isOptional = record.count == 0 || member.count < record.count
                 properties.append(.attribute(attribute))
                 if member.count == record.count, member.type.isUnique {
                     constraints.append([property])

@@ -96,7 +96,10 @@ final class InteractiveSession {
             finish()
         } catch {
             if SessionCommand.exitCode(for: error) == .success {
-                try? printHelp(SessionCommand.fullMessage(for: error) + "\n")
+                try? printHelp(
+                    HelpText.printed(
+                        SessionCommand.fullMessage(for: error), for: self.line,
+                        of: SessionCommand.self, width: StandardStreams.helpWidth) + "\n")
                 return
             }
             report(Failure(error, of: SessionCommand.self))

@@ -233,8 +233,8 @@ final class ObjectImport {
     private func check(
         _ row: ImportRow, in relationship: ResolvedEntity.Relationship
     ) throws {
-        try check(row)
         guard let key = try nestedKey(of: row) else {
+            try check(row)
             try row.validate(in: document.layout.inverse(of: relationship))
             nestedCounts[row.entity.name, default: 0] += 1
             return
@@ -247,8 +247,11 @@ final class ObjectImport {
         } catch {
             throw ImportRow.locate(error, row.place)
         }
-        guard let target = targets[key], target.isNew, !row.relationships.isEmpty else { return }
-        if target.nested == nil { target.nested = row }
+        guard let target = targets[key], target.isNew, target.nested == nil,
+            !row.relationships.isEmpty
+        else { return }
+        target.nested = row
+        try check(row)
     }
 
     /// The key of an object in a row's object: the value of the attribute of a uniqueness constraint.

@@ -138,7 +138,11 @@ struct HelpLine: ParsableCommand, SessionLine {
             throw Corrections.unknownCommand([word], after: SessionCommand.self)
                 ?? ValidationError("There is no command “\(word)”.")
         }
-        try session.printHelp(SessionCommand.helpMessage(for: command) + "\n")
+        let width = StandardStreams.helpWidth
+        try session.printHelp(
+            HelpText.printed(
+                SessionCommand.helpMessage(for: command, columns: width), for: [word],
+                of: SessionCommand.self, width: width) + "\n")
     }
 
     private static func overview(of commands: [any ParsableCommand.Type]) -> String {

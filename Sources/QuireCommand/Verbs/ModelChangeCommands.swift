@@ -63,7 +63,8 @@ struct ModelRenameCommand: AsyncParsableCommand {
         abstract: "Renames an entity or a property in the model of a document.",
         discussion: """
             The objects and values are kept: the new name gets the old one as its renaming identifier. \
-            Predicates and expressions of the model stay as they are written.
+            Predicates and expressions of the model stay as they are written; those with the old name are \
+            reported.
 
             EXAMPLES:
               quire model rename Library.quire Book.title name
@@ -91,6 +92,7 @@ struct ModelRenameCommand: AsyncParsableCommand {
         } else {
             try model.renameEntity(part.entity, to: new)
         }
+        part.reportMentions(in: model)
         try change.migrate(to: model)
     }
 }
@@ -128,6 +130,7 @@ struct ModelRemoveCommand: AsyncParsableCommand {
             } else {
                 try model.removeEntity(part.entity)
             }
+            part.reportMentions(in: model)
         }
         try change.migrate(to: model)
     }
@@ -183,5 +186,13 @@ private struct ModelPart {
         let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
         entity = String(parts[0])
         property = parts.count > 1 ? String(parts[1]) : nil
+    }
+
+    /// Reports the predicates and expressions of a model that still have the name.
+    func reportMentions(in model: ManagedObjectModel) {
+        let name = property ?? entity
+        for part in model.parts(mentioning: name) {
+            Output.report("The \(part) mentions “\(name)”; change it with “quire model edit”.")
+        }
     }
 }

@@ -125,6 +125,7 @@ struct NewCommand: AsyncParsableCommand {
                 defer { store.closeSaved() }
                 return try show(store.layout.model, notes: [])
             }
+            try reportOmissions(ofDocument: path)
             try ConvertCommand.converting(file, at: path) { try convert(file, model, $0) }
             try await report(path)
         case .rows(let rows, let isInferred):
@@ -178,6 +179,18 @@ struct NewCommand: AsyncParsableCommand {
         if let domain = package.store.protection?.domain { UnlockOptions.hold(domain) }
         try package.close()
         return options.words
+    }
+
+    /// Reports what a document has beside its store.
+    private func reportOmissions(ofDocument path: String) throws {
+        guard try DocumentPath.kind(of: path) == .package else { return }
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        defer { package.closeSaved() }
+        if try !package.additionalContent().isEmpty || !package.versions().isEmpty {
+            Output.report(
+                "Only the objects of “\(path)” are taken; “quire save-as” copies a document with its additional content and versions."
+            )
+        }
     }
 
     /// Makes the document of a store.

@@ -37,7 +37,7 @@ extension ManagedObjectModel {
 
     /// The model in its text form, which ``init(modelText:name:)`` reads.
     ///
-    /// Reading it gives an equal model, but without ``knownVersionHashes``, and without values that are not numbers.
+    /// Reading it gives an equal model, without ``knownVersionHashes``.
     public func modelText() -> String { ModelTextWriter.text(of: self, entityName: nil) }
 
     /// The text form of one entity and its fetch requests.

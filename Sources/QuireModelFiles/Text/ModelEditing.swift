@@ -248,6 +248,41 @@ extension ManagedObjectModel {
 
     // MARK: - Looking up
 
+    /// The parts that have a name as a word in a predicate or an expression, such as “request “booksBy””.
+    package func parts(mentioning name: String) -> [String] {
+        func mentions(_ texts: [String?]) -> Bool {
+            texts.compactMap(\.self).contains { text in
+                text.split { !($0.isLetter || $0.isNumber || $0 == "_") }.contains { $0 == name }
+            }
+        }
+        func texts(of request: FetchRequestTemplate) -> [String?] {
+            [request.predicateFormat] + request.sortKeys.map(\.expression)
+                + request.relationshipKeyPathsForPrefetching
+        }
+        var parts = fetchRequestTemplates.filter { mentions(texts(of: $0)) }.map {
+            "request “\($0.name)”"
+        }
+        for entity in entities {
+            for property in entity.properties {
+                let found =
+                    switch property {
+                    case .attribute(let attribute):
+                        mentions(
+                            [attribute.derivationExpression]
+                                + attribute.validationPredicates.map(\.format))
+                    case .fetched(let fetched): mentions(texts(of: fetched.fetchRequest))
+                    case .relationship: false
+                    }
+                if found { parts.append("property “\(entity.name).\(property.name)”") }
+            }
+            for index in entity.indexes
+            where mentions([index.partialIndexPredicate] + index.elements.map(\.expression)) {
+                parts.append("index “\(index.name)” of “\(entity.name)”")
+            }
+        }
+        return parts
+    }
+
     private func requireEntity(_ name: String) throws -> Int {
         if let index = entities.firstIndex(where: { $0.name == name }) { return index }
         let advice = CloseNames.advice(

@@ -93,6 +93,27 @@ import Testing
         #expect(other.entities[2].properties.isEmpty)
     }
 
+    @Test func partsThatMentionANameAreFound() throws {
+        let model = try model(
+            """
+            entity Book
+              title: string, check "length(title) > 1"
+              upper: string, derived "uppercase:(title)"
+              entitled: string
+              similar: fetched Book, where "title == $FETCH_SOURCE.title"
+              index partial: entitled where "title != nil"
+            request named: Book, where "author.title == $NAME OR entitled == 1"
+            request sorted: Book, sort title
+            """)
+        #expect(
+            model.parts(mentioning: "title") == [
+                "request “named”", "request “sorted”", "property “Book.title”",
+                "property “Book.upper”", "property “Book.similar”",
+                "index “partial” of “Book”",
+            ])
+        #expect(model.parts(mentioning: "titl").isEmpty)
+    }
+
     @Test func settingsChangeOptions() throws {
         var model = try library()
         try model.set(
