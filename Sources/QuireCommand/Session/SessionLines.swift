@@ -134,23 +134,26 @@ struct HelpLine: ParsableCommand, SessionLine {
     func run(in session: InteractiveSession) async throws {
         let commands = SessionCommand.configuration.subcommands
         guard let word else { return try session.printHelp(Self.overview(of: commands)) }
-        guard let command = commands.first(where: { $0.configuration.commandName == word }) else {
+        let isOther = DocumentLine.commands.keys.contains { $0.prefix { $0 != " " } == word }
+        let root: any ParsableCommand.Type = isOther ? QuireCommand.self : SessionCommand.self
+        let found = root.configuration.subcommands.first { $0._commandName == word }
+        guard let found else {
             throw Corrections.unknownCommand([word], after: SessionCommand.self)
                 ?? ValidationError("There is no command “\(word)”.")
         }
         let width = StandardStreams.helpWidth
         try session.printHelp(
             HelpText.printed(
-                SessionCommand.helpMessage(for: command, columns: width), for: [word],
-                of: SessionCommand.self, width: width) + "\n")
+                root.helpMessage(for: found, columns: width), for: [word], of: root, width: width)
+                + "\n")
     }
 
     private static func overview(of commands: [any ParsableCommand.Type]) -> String {
         let lines = TextTable.lines(
             commands.map { ($0.configuration.commandName ?? "", $0.configuration.abstract) })
         let others = Dictionary(grouping: DocumentLine.commands.keys) { $0.prefix { $0 != " " } }
-            .map { name, commands in
-                let subcommands = commands.sorted().map { String($0.dropFirst(name.count + 1)) }
+            .map { name, lines in
+                let subcommands = lines.sorted().map { String($0.dropFirst(name.count + 1)) }
                 let command = QuireCommand.configuration.subcommands.first {
                     $0._commandName == name
                 }
