@@ -2,7 +2,7 @@ import Foundation
 import Quire
 import Testing
 
-/// The code of the article “Changes by others”.
+/// The code of the article “Changes by other processes”.
 @MainActor @Suite struct ChangesByOthersTests {
     private static let model = ManagedObjectModel {
         Entity("Book") { Attribute("title", .string) }
