@@ -45,7 +45,7 @@ import Testing
             "bin/quire", "share/man/man1/quire.1", "share/man/man1/quire-fetch.1",
             "share/man/man7/quire-predicates.7", "share/man/man7/quire-environment.7",
             "share/bash-completion/completions/quire", "share/zsh/site-functions/_quire",
-            "share/fish/vendor_completions.d/quire.fish",
+            "share/fish/vendor_completions.d/quire.fish", "lib/quire/libswiftCore.so",
         ] {
             #expect(files.contains("./usr/\(file)\n"))
         }
